@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile --no-loadscope-reorder
+KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
 
-.PHONY: help setup demo test test-fast check check-data bench docs clean
+.PHONY: help setup demo test test-fast test-deep durations check check-data bench docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -15,11 +16,20 @@ setup: ## the environment in .venv; all others run it first
 demo: setup ## a million moving objects: built, asked, drawn, watched; ends with commands to try
 	@$(BIN)/python -m datasets.demo
 
-test: setup ## the whole test suite, as CI runs it
+test: setup ## the test suite, as CI runs it: what decides whether a change is good
+	@$(KERNELS)
 	@$(TESTS) --durations=25
 
 test-fast: setup ## after an edit: no Spark, nothing slow, a tenth of made examples, fewer cases
 	@$(TESTS) --fast
+
+test-deep: setup ## all tests: wide matrices, more kills, a cluster, notebooks, the demo; an hour
+	@$(KERNELS)
+	@$(TESTS) --deep --durations=25
+
+durations: setup ## all tests, and what each costs into .ci/durations.json
+	@$(KERNELS)
+	@$(TESTS) --deep --durations-to .ci/durations.json
 
 check: setup ## ruff, its format, mypy
 	@$(BIN)/ruff check .
@@ -55,9 +65,6 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.bench.windows.enorm_long
 	@$(BIN)/python -m bench.windows.balance
 	@$(BIN)/python -m bench.windows.fusion --operators 12 30
-	@DTOSS_EVERY_KERNEL=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/compiled/test_bridge.py
-	@DTOSS_ALL_KILLS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/dtoss/windows/stored/test_window_kills.py
-	@DTOSS_ALL_SIGNALS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/pipelines/command/test_interruption.py
 
 bench: setup ## benchmarks (docs/benchmarks.md says what each measures), and a hundred kills
 	@$(BIN)/python -m pytest bench -q --benchmark-only

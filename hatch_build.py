@@ -27,8 +27,7 @@ class CompiledKernels(BuildHookInterface):
         code = """
 import sys
 from dtoss.warm import make_generic
-from pipelines.command.warm import KERNELS
-make_generic(sys.argv[1], also=KERNELS)
+make_generic(sys.argv[1])
 """
         run = [sys.executable, "-B", "-c", code, str(self._made)]
         subprocess.run(run, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, check=True)

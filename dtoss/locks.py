@@ -1,4 +1,4 @@
-"""Locks that a forked process finds free: the threads that held them did not come along."""
+"""Locks that a forked process finds free: the threads that held them did not come along; processors for threads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import Any, Generic, TypeVar, overload
 from weakref import WeakSet
 
 T = TypeVar("T")
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Lock:

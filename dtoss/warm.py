@@ -22,7 +22,7 @@ from dtoss.compiled.kept_places import package, writable
 from dtoss.compiled.kernel import DECLARED
 
 
-def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = (), also: Sequence[str] = ()) -> int:
+def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = ()) -> int:
     """Compile every kernel of the index that is not kept yet; return how many kernels there are.
 
     Parameters
@@ -31,16 +31,14 @@ def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = (), al
         Is told about each kernel as it is done.
     names
         Of the kernels; all if none are given.
-    also
-        Modules of other packages that hold kernels.
 
     Notes
     -----
     About a minute of processor time where nothing is kept, a second where everything is.
     """
-    _load_all(also)
-    wanted = list(names) or list(DECLARED)
+    wanted = list(names) or kernels()
     for number, name in enumerate(wanted, 1):
+        importlib.import_module(name.rpartition(".")[0])
         began, kernel = time.perf_counter(), DECLARED[name]
         kernel.ready()
         if say is not None:
@@ -50,10 +48,12 @@ def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = (), al
     return len(wanted)
 
 
-def _load_all(also: Sequence[str]) -> None:
-    for module in [*(found.name for found in pkgutil.walk_packages(dtoss.__path__, "dtoss.")), *also]:
+def kernels() -> list[str]:
+    """Return the names of all kernels of the index, in the order of their modules."""
+    for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
         with suppress(ImportError):  # a library that is an extra
-            importlib.import_module(module)
+            importlib.import_module(module.name)
+    return list(DECLARED)
 
 
 def beside(names: Sequence[str]) -> None:
@@ -82,7 +82,7 @@ def _one_at_a_time() -> Any:
         yield
 
 
-def make_generic(folder: str, names: Sequence[str] = (), also: Sequence[str] = ()) -> None:
+def make_generic(folder: str, names: Sequence[str] = ()) -> None:
     """Write the code of every kernel for any processor of this platform into a folder, for a wheel.
 
     It is made in a process of its own: numba fixes the processor when it is loaded.
@@ -95,19 +95,18 @@ FunctionIdentity._unique_ids = itertools.count(1_000_000_000)
 from dtoss.compiled import kept_code
 from dtoss.warm import warm
 kept_code.places = lambda beside: []  # such code as a test keeps has names that a process gives
-warm(lambda line: print(line, file=sys.stderr), *map(json.loads, sys.argv[1:]))
+warm(lambda line: print(line, file=sys.stderr), json.loads(sys.argv[1]))
 """
     target = Path(folder)
     with tempfile.TemporaryDirectory() as kept:
         made_for = {"NUMBA_CPU_NAME": GENERIC, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": kept, "HOME": kept,
                     "XDG_CACHE_HOME": kept, "DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"}  # fmt: skip
         subprocess.run(
-            [sys.executable, "-c", code, json.dumps([*names]), json.dumps([*also])],
+            [sys.executable, "-c", code, json.dumps([*names])],
             env=os.environ | made_for,
             check=True,
         )
         target.mkdir(parents=True, exist_ok=True)
-        _load_all(also)
-        for name in names or DECLARED:
+        for name in names or kernels():
             for file in (Path(kept) / "dtoss").glob(f"{name}-*.nbc"):
                 shutil.copy(file, target)

@@ -6,7 +6,6 @@ Also a script: ``python -m pipelines.calibrate --store STORE``, or by spark-subm
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import dtoss
 from ceps.costs import RequestCosts
 from ceps.texts import how_many
 from dtoss.errors import InputError
+from dtoss.locks import processors
 from pipelines.calibration.blocks import block, memory_of_partitions
 from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
 
@@ -196,27 +196,28 @@ def calibrate(
     index = dtoss.open(store)
     if not len(index):
         raise InputError(f"{store} holds no objects: rebuild it from some first")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    counts = sorted({1, cores} if threads is None else set(threads))
+    counts = sorted({1, processors()} if threads is None else set(threads))
     places = places_of_objects(index, np.random.default_rng(seed), 4 * max(BATCHES))
     each = seconds / 2 / (len(counts) * sum(len(sizes) for _, sizes in WAYS.values()) * 1.2)
     question = Question(k=k)
+    pieces = {(name, batch): _pieces(places, name, batch) for name, (_, sizes) in WAYS.items() for batch in sizes}
     found = tuple(
-        _measure(index, places, question, name, count, batch, each)
+        _measure(index, pieces[name, batch], question, name, count, batch, each)
         for name, (_, sizes) in WAYS.items()
         for count in counts
         for batch in sizes
     )
-    best = {name: _best([rate for rate in found if rate.way == name], limit) for name in WAYS}
+    best = {name: best_within(limit, [rate for rate in found if rate.way == name]) for name in WAYS}
     chosen = best[way]
     if chosen is None:
         least = min(rate.p99 for rate in found if rate.way == way)
         raise InputError(f"p99 was {1000 * least:.3g} ms at best, the limit is {1000 * limit:g} ms: raise it (--p99)")
     costs = _costs(index, places, question, chosen, seconds / 2)
-    return Calibration(best, way, found, costs, k, limit, len(index), memory_of_partitions(), cores)
+    return Calibration(best, way, found, costs, k, limit, len(index), memory_of_partitions(), processors())
 
 
-def _best(rates: Sequence[Rate], limit: float) -> Rate | None:
+def best_within(limit: float, rates: Sequence[Rate]) -> Rate | None:
+    """Return the highest rate at which 99 % of requests had their answer in time; None where none had."""
     return max((rate for rate in rates if rate.p99 <= limit), key=lambda rate: rate.per_second, default=None)
 
 
@@ -231,9 +232,17 @@ def places_of_objects(index: dtoss.Index, rng: np.random.Generator, count: int) 
     return rng.permutation(np.concatenate(found))
 
 
+def _pieces(places: NDArray[np.float64], way: str, batch: int) -> list[Piece]:
+    """Return places as they come in one way, so many at a time."""
+    if way == "singly":
+        return [tuple(place) for place in places.tolist()]
+    pieces = [places[at : at + batch] for at in range(0, len(places) - batch + 1, batch)]
+    return [piece.tolist() for piece in pieces] if way == "gathered" else pieces
+
+
 def _measure(
     index: dtoss.Index,
-    places: NDArray[np.float64],
+    pieces: Sequence[Piece],
     question: Question,
     way: str,
     threads: int,
@@ -241,11 +250,6 @@ def _measure(
     seconds: float,
 ) -> Rate:
     answer = WAYS[way][0]
-    pieces: list[Piece] = [places[at : at + batch] for at in range(0, len(places) - batch + 1, batch)]
-    if way == "singly":
-        pieces = [tuple(place) for place in places.tolist()]
-    elif way == "gathered":
-        pieces = [piece.tolist() for piece in pieces]
     answer(index, pieces[0], question)
     spans: list[list[float]] = [[] for _ in range(threads)]
     gate = threading.Barrier(threads)
@@ -273,23 +277,25 @@ def _costs(index: dtoss.Index, places: NDArray[np.float64], base: Question, rate
     """Return what questions cost in the base question, measured as `rate` was, one thread each, in turns with it."""
     few = places[:64]
     ks = sorted({k for k in KS if k <= len(index)} | {base.k or 1})
-    radii = _radii(index, few)
+    radii = radii_from(index, few)
     hits = [float(k) for k in ks] + [float(index.count(few, radius).mean()) for radius in radii]
     asked = [Question(k=k) for k in ks] + [Question(radius=radius) for radius in radii]
     each = seconds / (2 * TURNS * len(asked))
+    plainly = _pieces(places, rate.way, rate.batch)
     weights = []
     for question, many in zip(asked, hits, strict=True):
         batch = 1 if rate.way == "singly" else int(np.clip(MOST_HITS / max(many, 1.0), 1, rate.batch))
+        pieces = plainly if batch == rate.batch else _pieces(places, rate.way, batch)
         plain, slower = 0.0, 0.0
         for _ in range(TURNS):
-            plain = max(plain, _measure(index, places, base, rate.way, 1, rate.batch, each).per_second)
-            slower = max(slower, _measure(index, places, question, rate.way, 1, batch, each).per_second)
+            plain = max(plain, _measure(index, plainly, base, rate.way, 1, rate.batch, each).per_second)
+            slower = max(slower, _measure(index, pieces, question, rate.way, 1, batch, each).per_second)
         weights.append(plain / slower)
     by_k = weights_by_k(ks, weights, base.k or 1)
     return RequestCosts(curve(ks, by_k), curve(radii, weights[len(ks) :]))
 
 
-def _radii(index: dtoss.Index, places: NDArray[np.float64]) -> list[float]:
+def radii_from(index: dtoss.Index, places: NDArray[np.float64]) -> list[float]:
     """Return radii from where the nearest other place is to where all objects are, each as many times the last.
 
     Where many objects share a place, the nearest other one is looked for among :data:`NEAR` of them.

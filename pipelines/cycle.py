@@ -30,6 +30,7 @@ from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
 from pipelines.cycles.collect import Target, collect, timely, within
+from pipelines.cycles.here import USUAL, Here
 from pipelines.cycles.making import Made, built_anew, plan_of, renewed
 from pipelines.cycles.policy import Shape, why_anew
 from pipelines.cycles.renewing import compare
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
 TRIES = 3
 """How often a cycle is made where others commit before it."""
-OBJECTS_HERE = 4_000_000
-"""Objects whose partitions this process compares with the updates itself, where their files are local."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,7 @@ class _Rules:
     ledger: Callable[[Ledger], Ledger] | None
     first: Mapping[str, Any]
     anew: bool
+    here: Here
 
 
 def cycle(
@@ -106,6 +106,7 @@ def cycle(
     warn: Callable[[str], None] | None = None,
     lock: Writer | None = None,
     lease: bool = True,
+    here: Here = USUAL,
 ) -> dict[str, Any]:
     """Merge updates with the current snapshot, make the result current, and return its manifest.
 
@@ -160,6 +161,8 @@ def cycle(
         The right to write to the store, if the caller has it already.
     lease
         Take that right where the caller has none. Without it several may work at once, and each but one works again.
+    here
+        How much this process does itself.
 
     Returns
     -------
@@ -187,7 +190,7 @@ def cycle(
     home = Store(str(store)).absolute
     rules = _Rules(
         deleted, deleted_for, expire, now, clock, max_ahead, missing, pivots,
-        in_place_until, max_bad, wrap, min_objects, max_shrink, allow_empty, seed, ledger, first or {}, anew,
+        in_place_until, max_bad, wrap, min_objects, max_shrink, allow_empty, seed, ledger, first or {}, anew, here,
     )  # fmt: skip
     held = lock or home.writer(heard, lease=lease)
     try:
@@ -286,7 +289,7 @@ def _attempt(
             if positions is not None:
                 to = (stands.regions, stands.reach) if choose is None else everybody(stands.space)
                 target, carried = Target(place, *to, stands.space), [column for column, _ in pairs]
-                arrivals, profile = collect(positions, target, carried, clock)
+                arrivals, profile = collect(positions, target, carried, clock, rules.here.update_bytes)
                 judge(profile, stands.space, rules.max_bad, warn)
         clock, watermark = _settled(clock, stands, arrivals)
         why = choose or _too_many(len(arrivals), stands.objects, rules.in_place_until)
@@ -296,7 +299,7 @@ def _attempt(
         plan = plan_of(stands, build, arrivals, clock, pairs)
         with stages.stage("compare"):
             sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
-            here = home.local and sum(sizes) <= OBJECTS_HERE
+            here = home.local and sum(sizes) <= rules.here.compared
             found = spread(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
             found.sort(key=lambda one: one.number)
             ruling = rule(arrivals, found, stands.tombstones, clock, rules.deleted is not None)
@@ -306,7 +309,7 @@ def _attempt(
         check_enough(kept, before, rules.min_objects, rules.max_shrink, rules.allow_empty or before == 0, warn)
         if why is None:
             always = names != stands.order or _bounds_differ(box, stands.bounds)
-            made = renewed(session, plan, ruling, found, always, stands, stages)
+            made = renewed(session, plan, ruling, found, always, stands, stages, rules.here)
         else:
             made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
         tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones)

@@ -262,7 +262,7 @@ def _join(
     parts = parts_of(version)
     routed = frame.mapInArrow(router(schema, parts, tasks), _with(frame.schema, {"task": "int"}))
     routed = routed.repartitionById(tasks, F.col("task")).drop("task")
-    return routed.mapInArrow(_answerer(ask, parts), _result(schema, kinds[id_name], ask.columns))
+    return routed.mapInArrow(answerer(ask, parts), _result(schema, kinds[id_name], ask.columns))
 
 
 def _with(schema: StructType, more: dict[str, str]) -> StructType:
@@ -317,7 +317,9 @@ def _measures(ask: PastAsk, schema: Schema) -> list[Column]:
     return [F.count(measure).alias(name) for name, measure in measures.items()]
 
 
-def _answerer(ask: PastAsk, parts: Parts) -> Callable[..., Iterator[pa.RecordBatch]]:
+def answerer(ask: PastAsk, parts: Parts, together: int = TOGETHER) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that answers the queries of a task, so many at a time."""
+
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql import types as T
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -331,8 +333,8 @@ def _answerer(ask: PastAsk, parts: Parts) -> Callable[..., Iterator[pa.RecordBat
             keys[good] = parts.of(asked)[0]
             # neighbours need the same blocks
             by = np.argsort(keys, kind="stable")
-            for begin in range(0, len(by), TOGETHER):
-                some = batch.take(pa.array(by[begin : begin + TOGETHER]))
+            for begin in range(0, len(by), together):
+                some = batch.take(pa.array(by[begin : begin + together]))
                 yield from answered(version, ask, some, arrow)
 
     return answer

@@ -206,11 +206,11 @@ def _join(
     if observation is not None:
         frame = frame.observe(observation, *_measures(ask, space))
     regions = regions_of_manifest(manifest)
-    routed = frame.mapInArrow(_router(space, regions), _with(frame.schema, "task int"))
+    routed = frame.mapInArrow(router(space, regions), _with(frame.schema, "task int"))
     tasks = 4 * cores(session)
     # neighbouring partitions go to one task, each batch of a partition to the next one in turn
     routed = routed.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int")).drop("task")
-    return routed.mapInArrow(_answerer(ask), result_schema(manifest, kinds[id_name], ask.columns))
+    return routed.mapInArrow(answerer(ask), result_schema(manifest, kinds[id_name], ask.columns))
 
 
 def _measures(ask: Ask, space: Space) -> list[Column]:
@@ -273,7 +273,9 @@ def _with(schema: Any, more: str) -> Any:
     return T.StructType(list(schema.fields if schema is not None else []) + extra)
 
 
-def _router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordBatch]]:
+def router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that adds to queries which task answers them: neighbouring partitions, batches in turn."""
+
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for turn, batch in enumerate(batches):
             places = places_of(batch)
@@ -287,7 +289,9 @@ def _router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordB
     return route
 
 
-def _answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
+def answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that answers the queries of a task."""
+
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in slices(batches):
             yield answer_batch(opened(ask.store, ask.snapshot, ask.verify), ask, batch)

@@ -153,7 +153,7 @@ def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) 
     sums = cells.groupBy("cell", "together").agg(F.sum("weight").alias("weight"))
     sums = sums.mapInArrow(partial(_by_day, manifest, asks), schema)
     if asks.k is not None or asks.radius is not None:
-        sums = sums.mapInArrow(partial(_urgent, MOST_SETS + 1), schema)
+        sums = sums.mapInArrow(partial(urgent_sets, MOST_SETS + 1), schema)
     return sums.toArrow()
 
 
@@ -184,14 +184,14 @@ def _tally(
         slots = weekday.astype(np.int64) * (DAY // asks.slot_seconds) + slot
         cell = slots[request] * partitions + read.partition
         if asks.costs is not None:
-            yield _rows(np.array([TOUCHED]), pa.nulls(1, pa.binary()), np.array([weight[request].sum()]))
+            yield summed_rows(np.array([TOUCHED]), pa.nulls(1, pa.binary()), np.array([weight[request].sum()]))
         hourly = day_counts.hour_cells(day[request], slot[request], read.partition, asks.slot_seconds, partitions)
         for cells in (cell, hourly):
             found, sums = summed(cells, read.counted[request])
-            yield _rows(found, pa.nulls(len(found), pa.binary()), sums)
+            yield summed_rows(found, pa.nulls(len(found), pa.binary()), sums)
         _, sets = sets_of(read, weight, np.zeros(len(weight), np.int64))
         together = sets.column("together").combine_chunks()
-        yield _rows(np.full(len(sets), -1), together, sets.column("weight").to_numpy())
+        yield summed_rows(np.full(len(sets), -1), together, sets.column("weight").to_numpy())
 
 
 def _by_day(manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,11 +200,12 @@ def _by_day(manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBat
         yield day_counts.spread(batch, asks.slot_seconds, len(manifest["partitions"]), asks.by_weekday)
 
 
-def _rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArray[np.int64]) -> pa.RecordBatch:
+def summed_rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArray[np.int64]) -> pa.RecordBatch:
+    """Return sums as tasks pass them on: of cells, where ``together`` is null, and of sets of partitions."""
     return pa.record_batch([pa.array(cell), together, pa.array(weight)], names=["cell", "together", "weight"])
 
 
-def _urgent(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def urgent_sets(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return rows of cells as they are, and of the sets ``most`` of the highest priority (``ceps.reads.bounded``)."""
     kept: pa.RecordBatch | None = None
     for batch in batches:

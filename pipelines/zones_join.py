@@ -140,7 +140,7 @@ def within_join(
     _, ids, _, _, *carried = result_schema(manifest, kinds[by], columns).fields
     fields = [T.StructField(ZONE, kinds[by]), ids]
     fields += [T.StructField(name, field.dataType) for name, field in zip(names, carried, strict=True)]
-    return routed.mapInArrow(_answerer(ask), T.StructType(fields))
+    return routed.mapInArrow(answerer(ask), T.StructType(fields))
 
 
 def _zones_of(batch: pa.RecordBatch, space: Space) -> tuple[Zones, NDArray[np.float64]]:
@@ -175,13 +175,15 @@ def _router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordB
     return route
 
 
-def _answerer(ask: ZoneAsk) -> Callable[..., Iterator[pa.RecordBatch]]:
+def answerer(ask: ZoneAsk, rows: int = ROWS) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that answers the zones of a task, in batches of so many rows at the most."""
+
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = opened(ask.store, ask.snapshot, ask.verify)
         for batch in batches:
             (zones, _), names = _zones_of(batch, index.space), batch.column(ZONE)
             held = np.zeros(len(zones), np.bool_)
-            found = index.within_batches(zones, batch_size=ROWS, columns=ask.columns, where=ask.where, edges=ask.edges)
+            found = index.within_batches(zones, batch_size=rows, columns=ask.columns, where=ask.where, edges=ask.edges)
             for hits in found:
                 held[hits.query] = True
                 ids = pa.array(hits.id, pa.large_string() if index.string_ids else pa.int64())
@@ -192,8 +194,8 @@ def _answerer(ask: ZoneAsk) -> Callable[..., Iterator[pa.RecordBatch]]:
                 none = index.within(zones.between(0, 0), columns=ask.columns)
                 kinds = [pa.large_string() if index.string_ids else pa.int64()]
                 kinds += [column.type for column in none.columns.values()]
-                rows = pa.array(np.flatnonzero(~held))
-                nulls = [pa.nulls(len(rows), kind) for kind in kinds]
-                yield pa.record_batch([names.take(rows), *nulls], names=list(ask.names))
+                alone = pa.array(np.flatnonzero(~held))
+                nulls = [pa.nulls(len(alone), kind) for kind in kinds]
+                yield pa.record_batch([names.take(alone), *nulls], names=list(ask.names))
 
     return answer

@@ -1,36 +1,52 @@
-"""A Spark session for all tests of a process that need one, how two processes share tests, what ``--fast`` omits."""
+"""Two tiers of tests, one Spark session for all that need one, who runs what; see CONTRIBUTING.md."""
 
 from __future__ import annotations
 
 import os
+import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-HERE = Path(__file__).parent
-WITHOUT_KERNELS = ("ceps", "bench", "datasets")
-"""Folders of tests that need few kernels of the index or none."""
+from tests.command import Command
+from tests.costs import Costs, kept_seconds
+from tests.examples import ALL
 
+HERE = Path(__file__).parent
 MANY_CASES = 4
-"""Cases of one test from which on a quick run takes every fourth."""
+"""Cases of one test from which on a fast run takes every fourth."""
+FAST_SECONDS = 0.4
+"""A fast run leaves out what has last taken longer, by the clock or of a processor, for each case."""
 
 os.environ["DTOSS_QUIET"] = "compiling"  # tests compare stderr, and may be the first to compile
-os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark")
+os.environ["SPARK_CONF_DIR"] = str(HERE / "spark")
 # made examples are the same in each run, and no time decides: how long one takes depends on what else the machine does
 settings.register_profile("sure", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sure")
 
 
 def pytest_addoption(parser):
-    """``--fast`` is what `make test-fast` runs: a look after each edit, not what decides whether a change is good."""
-    parser.addoption("--fast", action="store_true", help="no Spark, none marked slow, fewer examples and cases")
+    """The tier that is run, and where it is written what tests cost."""
+    parser.addoption("--deep", action="store_true", help="all tests, the deep tier too, with all made examples")
+    parser.addoption("--fast", action="store_true", help="no Spark, nothing slow, fewer examples and cases")
+    parser.addoption("--costs-to", help="write seconds of each test to this file: own, with processes, by the clock")
+    parser.addoption("--durations-to", help="write seconds of each function to this file, as .ci/durations.json has it")
+
+
+def pytest_configure(config):
+    """Say which tier this is to modules that are collected, and measure what each test costs."""
+    ALL[0] = config.getoption("--deep")
+    config.pluginmanager.register(Costs(config), "costs")
 
 
 def pytest_report_header(config):
-    """Say what a quick run leaves out, where its result is read."""
+    """Say which tier is run, where its result is read."""
     if config.getoption("--fast"):
-        return "fast: no Spark, nothing slow, a tenth of made examples, a quarter of many cases; `make test` runs all"
+        return "fast: no Spark, nothing slow, a tenth of made examples, a quarter of many cases; `make test` decides"
+    if config.getoption("--deep"):
+        return "deep: all tests"
     return None
 
 
@@ -57,6 +73,12 @@ def spark():
     session.stop()
 
 
+@pytest.fixture
+def command(capfd, monkeypatch):
+    """Runs ``dtoss`` commands in this process; see :mod:`tests.command`."""
+    return Command(capfd, monkeypatch)
+
+
 def with_fewer_examples(test, share):
     """Let hypothesis make that share of a test's examples, three at least; a test without any stays as it is."""
     if getattr(test, "is_hypothesis_test", False):
@@ -64,38 +86,73 @@ def with_fewer_examples(test, share):
         test._hypothesis_internal_use_settings = settings(usual, max_examples=max(3, int(usual.max_examples * share)))
 
 
-def leave_out_what_is_slow(config, items):
-    """Take from ``items`` those that start Spark or are marked slow, and three of four cases of a test with many."""
-    slow = {item for item in items if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("slow")}
-    cases = {}
+def slow_in(config):
+    """Return whether a test is left out of a fast run: it starts Spark, or took long when it was last measured."""
+    kept = kept_seconds()
+
+    def slow(item):
+        module, _, function = item.nodeid.partition("::")
+        cases, cpu, wall, _ = kept.get(module, {}).get(function.partition("[")[0], (1, 0.0, 0.0, False))
+        return "spark" in item.fixturenames or max(cpu, wall) / cases > FAST_SECONDS
+
+    return slow
+
+
+def leave_out(config, items, left_out):
+    """Take tests from those that are run."""
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def check_reasons(items):
+    """Raise where a test is in the deep tier and nothing says why."""
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for alike in cases.values():
-        if len(alike) >= MANY_CASES:
-            slow |= set(alike) - set(alike[::4])
-    config.hook.pytest_deselected(items=[item for item in items if item in slow])
-    items[:] = [item for item in items if item not in slow]
-    for test in {getattr(item, "obj", None) for item in items}:
-        with_fewer_examples(test, 0.1)
+        for mark in item.iter_markers("deep"):
+            if len(mark.args) != 1 or not isinstance(mark.args[0], str) or len(mark.args[0].split()) < 3:
+                raise pytest.UsageError(
+                    f"{item.nodeid}: deep has no reason; @pytest.mark.deep('why it is not in make test')"
+                )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Put the tests in order for ``-n 2 --dist loadfile``, where a process that is free takes the next module.
-
-    Modules with Spark come first: they take longest, and whoever has none of them left goes on with the others.
-    """
+    """Leave out what is of another tier, and put modules in order: with Spark first, then the dearest."""
+    check_reasons(items)
+    if not config.getoption("--deep"):
+        leave_out(config, items, {item for item in items if item.get_closest_marker("deep")})
     if config.getoption("--fast"):
-        leave_out_what_is_slow(config, items)
-    if not config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
-        return
-    sparks = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+        cases, slow = {}, slow_in(config)
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        too_many = [
+            item for alike in cases.values() if len(alike) >= MANY_CASES for item in set(alike) - set(alike[::4])
+        ]
+        leave_out(config, items, {item for item in items if slow(item)} | set(too_many))
+        for test in {getattr(item, "obj", None) for item in items}:
+            with_fewer_examples(test, 0.1)
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        walls = {module: sum(row[2] for row in rows.values()) for module, rows in kept_seconds().items()}
+        module_of = {item: item.nodeid.partition("::")[0] for item in items}
+        items.sort(key=lambda item: (not needs_spark(module_of[item]), -walls.get(module_of[item], 0.0)))
 
-    def turn(item):
-        folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
-        return item.path not in sparks, folder not in WITHOUT_KERNELS
 
-    items.sort(key=turn)
+@cache
+def needs_spark(module):
+    """Return whether a test or fixture of a module takes the session."""
+    return re.search(r"def \w+\((?:[^)]*, )?spark[,)]", (HERE.parent / module).read_text()) is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A free process takes the next module; all modules with Spark are one, so that one session is started."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            module = nodeid.partition("::")[0]
+            return "spark" if needs_spark(module) else module
+
+    return OneSpark(config, log)
 
 
 def pytest_terminal_summary(terminalreporter):

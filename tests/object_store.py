@@ -47,7 +47,7 @@ def object_store() -> Iterator[ObjectStore]:
     before = {name: os.environ.get(name) for name in KEYS}
     os.environ.update(KEYS)
     try:
-        ends = time.monotonic() + 60.0
+        ends = time.monotonic() + 120.0
         while True:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).close()
@@ -65,4 +65,4 @@ def object_store() -> Iterator[ObjectStore]:
             if value is not None:
                 os.environ[name] = value
         process.terminate()
-        process.wait(30)
+        process.wait(60)

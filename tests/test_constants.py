@@ -6,6 +6,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+from tests.sources import many_trees, trees
+
 PACKAGE = Path(__file__).parents[1] / "dtoss"
 
 
@@ -21,9 +23,10 @@ def constants(tree):
 def test_a_constant_is_defined_in_one_module():
     """Others import it; two that mean different things have different names."""
     homes = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for name in constants(ast.parse(path.read_text())):
-            homes[name].append(str(path.relative_to(PACKAGE)))
+    with many_trees():
+        for path, tree in trees(PACKAGE).items():
+            for name in constants(tree):
+                homes[name].append(str(path.relative_to(PACKAGE)))
     assert len(homes) > 100
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import many_trees, trees
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("dtoss", "ceps", "pipelines", "datasets")
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "References", "Examples")
@@ -18,6 +20,14 @@ ENTRIES = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 """Sections of entries: a line each, and what is to be said of it below, indented."""
 MOST_WORDS = 4
 """Of a type; more of them are a sentence that stands on the wrong line."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees():
+    """Those of the whole project are held at a time."""
+    with many_trees():
+        yield
+
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -116,10 +126,8 @@ def check(node: Definition) -> None:
 def test_docstrings_are_read_and_true(package):
     """Sections have their names and lines, entries their text, and each parameter its entry, in order."""
     wrong = []
-    paths = sorted((ROOT / package).rglob("*.py"))
-    assert paths
-    for path in paths:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert trees(ROOT / package)
+    for path, tree in trees(ROOT / package).items():
         for name, node in public(tree, str(path.relative_to(ROOT))):
             try:
                 check(node)
@@ -215,10 +223,10 @@ def known() -> dict[str, set[str]]:
     """Every module of the project by its name, with the names in it."""
     found = {}
     for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
+        for path, tree in trees(ROOT / package).items():
             parts = path.relative_to(ROOT).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found[name] = set(names_in(ast.parse(path.read_text(encoding="utf-8")).body))
+            found[name] = set(names_in(tree.body))
         for folder in (ROOT / package).rglob("*/"):
             found.setdefault(".".join(folder.relative_to(ROOT).parts), set())  # one without an __init__
     return found
@@ -242,11 +250,12 @@ def held(name: str, module: str, modules: dict[str, set[str]]) -> bool:
     return name in modules[module] or (first in modules[module] and any(name in names for names in modules.values()))
 
 
-def referred(path: Path) -> Iterator[tuple[str, str]]:
+def referred(path: Path, tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield what docstrings and comments of a file refer to, with the class that they stand in."""
-    source = path.read_text(encoding="utf-8")
-    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    source, classes = path.read_text(encoding="utf-8"), None
     for match in re.finditer(r":(?:func|class|mod|meth|attr|data|exc):`~?([^`]+)`", source):
+        if classes is None:
+            classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         line = source.count("\n", 0, match.start()) + 1
         inside = [node.name for node in classes if node.lineno <= line <= (node.end_lineno or 0)]
         yield match[1], inside[-1] if inside else ""
@@ -256,10 +265,10 @@ def test_names_in_docstrings_lead_somewhere():
     """A module, function, class or method that a docstring refers to is there, under that name."""
     modules, wrong, seen = known(), [], 0
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+        for path, tree in trees(ROOT / package).items():
             parts = path.relative_to(ROOT).with_suffix("").parts
             module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            for target, owner in referred(path):
+            for target, owner in referred(path, tree):
                 seen += 1
                 if not leads_somewhere(target, modules, module, owner):
                     wrong.append(f"{path.relative_to(ROOT)}: {target}")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests.conftest import check_reasons
+from tests.sources import many_trees, trees
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -76,15 +83,12 @@ def test_what_is_cited_is_this_version():
     assert f"\nmax_line_length = {PROJECT['tool']['ruff']['line-length']}\n" in (ROOT / ".editorconfig").read_text()
 
 
-def test_a_fast_run_makes_fewer_examples_and_starts_no_spark(tmp_path):
-    """Each test of a folder is run, left out, or has fewer examples or cases; the run says what it leaves out."""
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "test_some.py").write_text(
-        """
+SOME = """
 import pytest
 from hypothesis import given, settings, strategies as st
+from tests.examples import examples
 
-made = {"many": 0, "usual": 0, "few": 0}
+made = {"many": 0, "usual": 0, "few": 0, "dear": 0}
 
 @settings(max_examples=200, deadline=None)
 @given(st.floats())
@@ -100,30 +104,103 @@ def test_usual(x):
 def test_few(x):
     made["few"] += 1
 
-@pytest.mark.slow
-def test_slow():
-    raise AssertionError
+@settings(max_examples=examples(80))
+@given(st.floats())
+def test_dear(x):
+    made["dear"] += 1
+
+def test_that_took_long():
+    pass
 
 def test_spark(spark):
-    raise AssertionError
+    pass
 
 @pytest.mark.parametrize("case", range(9))
 def test_cases(case):
-    assert case in (0, 4, 8)
+    pass
 
 @pytest.mark.parametrize("case", range(3))
 def test_fewer_cases(case):
     pass
 
+@pytest.mark.deep("more of the same kind")
+def test_wide():
+    pass
+
+@pytest.mark.parametrize("case", [0, pytest.param(1, marks=pytest.mark.deep("more of the same kind"))])
+def test_two(case):
+    pass
+
 def test_all():
-    assert made == {"many": 20, "usual": 10, "few": 3}
+    print(made)
 """
-    )
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
-    run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--fast", str(tmp_path)]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert "10 passed, 8 deselected" in done.stdout, done.stdout
-    assert "`make test` runs all" in done.stdout
+
+
+@pytest.fixture
+def tier(tmp_path):
+    """Run a folder of tests with some options; return what became of each, and what was printed."""
+    conftest = "import tests.costs\ntests.costs.FILE = tests.costs.Path(__file__).with_name('durations.json')\n"
+    took = {"test_some.py": {"test_that_took_long": [1, 0.1, 7.0, False], "": [9, 0.3, 0.3, False]}}
+    (tmp_path / "durations.json").write_text(json.dumps(took))
+    wanted = "from tests.conftest import *\n\n@pytest.fixture\ndef spark():\n    return None\n"
+    (tmp_path / "conftest.py").write_text(conftest + wanted)
+    (tmp_path / "test_some.py").write_text(SOME)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    deep\naddopts = --strict-markers\n")
+
+    def run(*options):
+        plugins = ["-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin", "-p", "xdist"]
+        run = [sys.executable, "-m", "pytest", "-vs", *plugins, *options, "."]
+        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return re.findall(r"::test_([\w\[\]]+) ", done.stdout), done.stdout
+
+    return run
+
+
+CASES = [f"cases[{case}]" for case in range(9)]
+ALWAYS = ["many", "usual", "few", "dear", *CASES[::4], *(f"fewer_cases[{case}]" for case in range(3)), "two[0]", "all"]
+
+
+def test_a_fast_run_makes_fewer_examples_and_starts_no_spark(tier):
+    """Each test of a folder is run, left out, or has fewer examples or cases; the run says what it leaves out."""
+    ran, said = tier("--fast")
+    assert sorted(ran) == sorted(ALWAYS)
+    assert "{'many': 20, 'usual': 10, 'few': 3, 'dear': 3}" in said
+    assert f"{len(ALWAYS)} passed, 10 deselected" in said
+    assert "no Spark, nothing slow" in said
+    assert "`make test` decides" in said
+
+
+def test_the_deep_tier_is_all_tests_with_all_examples(tier):
+    """What is marked is left out by the usual run, cases as well, and dear tests make a quarter of their examples."""
+    usual = [*ALWAYS, *(case for case in CASES if case not in ALWAYS), "that_took_long", "spark"]
+    ran, said = tier()
+    assert sorted(ran) == sorted(usual)
+    assert "2 deselected" in said
+    assert "{'many': 200, 'usual': 100, 'few': 5, 'dear': 20}" in said
+    ran, said = tier("--deep")
+    assert sorted(ran) == sorted([*usual, "wide", "two[1]"])
+    assert "deselected" not in said
+    assert "{'many': 200, 'usual': 100, 'few': 5, 'dear': 80}" in said
+
+
+@pytest.mark.parametrize(
+    ("mark", "wrong"),
+    [
+        (pytest.mark.deep("more seeds of the same kind"), False),
+        (pytest.mark.deep, True),
+        (pytest.mark.deep(), True),
+        (pytest.mark.deep("slow"), True),
+        (pytest.mark.deep(3), True),
+        (pytest.mark.deep("more seeds of", "the same kind"), True),
+    ],
+)
+def test_a_test_of_the_deep_tier_says_why(mark, wrong):
+    """In three words at least."""
+    item = SimpleNamespace(nodeid="test_x.py::test_y", iter_markers=lambda name: [mark.mark] if name == "deep" else [])
+    with pytest.raises(pytest.UsageError, match="test_y: deep has no reason") if wrong else nullcontext():
+        check_reasons([item])
 
 
 KERNELS = ("kernel", "step", "intrinsic")
@@ -147,9 +224,10 @@ def untyped(tree):
 
 def test_all_functions_but_kernels_have_types():
     """Also in modules with kernels, where mypy does not ask for them; what writes LLVM's instructions has none."""
-    for package in ("dtoss", "ceps", "pipelines", "datasets"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if path.parent.name != "compiled":
-                assert untyped(ast.parse(path.read_text())) == [], path.relative_to(ROOT)
+    with many_trees():
+        for package in ("dtoss", "ceps", "pipelines", "datasets"):
+            for path, tree in trees(ROOT / package).items():
+                if path.parent.name != "compiled":
+                    assert untyped(tree) == [], path.relative_to(ROOT)
     code = "@kernel\ndef a(x): pass\n@once\ndef b(x): pass\nclass C:\n def d(self) -> int: pass\ndef e(x: int): pass"
     assert untyped(ast.parse(code)) == ["e", "b"]

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from unittest import mock
 
 import pyarrow as pa
 
@@ -16,12 +15,13 @@ from pipelines.cycles import making
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.clock import Clock
+from pipelines.cycles.here import Here
 from pipelines.cycles.renewing import compare
 from pipelines.cycles.ruling import rule
 from pipelines.cycles.stands import stands_of
 from pipelines.rows.positions import DELETED, attribute_column
 
-HERE = mock.patch.multiple(making, BUILT_HERE=1 << 60, COPIES_HERE=1 << 60)
+ALL = Here(1 << 60, 1 << 60, 1 << 60, 1 << 60)
 """All that Spark would do is done in this process."""
 
 
@@ -60,8 +60,7 @@ def floor(store: str, updates: pa.Table) -> Counter[str]:
             with stages.stage("compare"):
                 found = compare(plan, range(len(stands.entries)))
                 ruling = rule(arrivals, found, stands.tombstones, clock, False)
-            with HERE:
-                making.renewed(None, plan, ruling, found, False, stands, stages)  # type: ignore[arg-type]
+            making.renewed(None, plan, ruling, found, False, stands, stages, ALL)  # type: ignore[arg-type]
         home.clear(None, lock=lock, warn=on_stderr)
     return stages.seconds
 

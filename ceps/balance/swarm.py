@@ -1,8 +1,8 @@
 """SWARM (Daghistani, Aref, Ghafoor, Mahmood): rectangles of cells that machines give each other, round by round.
 
 As written, the cost of a rectangle is N Q R / R(S): its faded points, its queries, what came to it in the last round.
-That is not additive: the same load in four equal parts costs a sixteenth each. ``cost="work"`` is what rows have really
-cost, which adds up.
+R counts points and queries there, and rows alone here. The cost is not additive: the same load in four equal parts
+costs a sixteenth each. ``cost="work"`` is what rows have really cost, which adds up.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ class Swarm:
     def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
         """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
 
-        Throughput is the rows of the round over the work of the busiest machine. Queries are counted among those that
-        are asked now, since the paper's statistics never lose one. Cost O(subscriptions + cells), and O(log cells) for
-        each rectangle that is split.
+        Throughput is the rows of the round over the work of the busiest machine, where the paper has R(S). Queries are
+        counted among those that are asked now, since the paper's statistics never lose one. Cost O(subscriptions +
+        cells), and O(log cells) for each rectangle that is split.
         """
         if layout is None or not stands(layout, loads, self.workers) or "rects" not in memory:
             held = halved(loads.shape, self.workers)

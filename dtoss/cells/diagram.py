@@ -90,17 +90,19 @@ def symmetric(
     doubt: NDArray[np.uint8] | None = None,
     room: NDArray[np.int32] | None = None,
     over: Callable[..., Any] = map,
+    piece: int = PIECE,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the graph with each edge that one end lists listed by both; added ones stand last. Cost O(edges).
 
     Only edges with an end in ``doubt`` are looked at; all when None. Where ``room`` is given, ``neighbours`` are its
-    beginning, and edges are added in place if there is room for them. ``over`` may be the map of a pool of threads.
+    beginning, and edges are added in place if there is room for them. ``over`` may be the map of a pool of threads,
+    each of which looks at a ``piece`` of the sites at a time.
     """
     n = len(first) - 1
     doubt = np.ones(n, np.uint8) if doubt is None else doubt
 
     def one_sided(begin: int) -> NDArray[np.int32]:
-        end = min(begin + PIECE, n)
+        end = min(begin + piece, n)
         edges = np.empty((64, 2), np.int32)
         count = _one_sided(first, neighbours, doubt, begin, end, edges)
         if count > len(edges):
@@ -108,7 +110,7 @@ def symmetric(
             _one_sided(first, neighbours, doubt, begin, end, edges)
         return edges[:count]
 
-    missing = np.concatenate([np.empty((0, 2), np.int32), *over(one_sided, range(0, n, PIECE))])
+    missing = np.concatenate([np.empty((0, 2), np.int32), *over(one_sided, range(0, n, piece))])
     if len(missing) == 0:
         return first, neighbours
     source, target = missing[np.lexsort(missing.T)].T

@@ -30,6 +30,8 @@ def voronoi(
     wanted: NDArray[np.bool_] | None = None,
     threads: int = 1,
     engine: str = "kernel",
+    piece: int = PIECE,
+    room: int = ROOM,
 ) -> Diagram:
     """Return the Voronoi diagram of distinct sites in curve order.
 
@@ -45,6 +47,10 @@ def voronoi(
         The work is split among so many threads; the result is the same for any number.
     engine
         "kernel", or "scipy" for ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``.
+    piece
+        Sites whose cells are cut one after another; what is known of earlier ones is used within a piece.
+    room
+        Neighbours of a site that there is room for at first.
 
     Raises
     ------
@@ -79,22 +85,22 @@ def voronoi(
     search = search_of(sites)
     flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
     made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
-    begins = range(0, n, PIECE)
-    room = np.empty(ROOM * n + 4096, np.int32)
+    begins = range(0, n, piece)
+    shared = np.empty(room * n + 4096, np.int32)
 
     def cut_piece(begin: int) -> NDArray[np.int32]:
-        end = min(begin + PIECE, n)
-        own = room[ROOM * begin : ROOM * end if end < n else len(room)]
+        end = min(begin + piece, n)
+        own = shared[room * begin : room * end if end < n else len(shared)]
         return _cut_piece(sites, search, bounds, flags, begin, end, made, own)
 
     with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
         over = map if pool is None else pool.map
         lists = list(over(cut_piece, begins))
-        first, neighbours = _offsets(made.degree), _joined(lists, room)
+        first, neighbours = _offsets(made.degree), _joined(lists, shared, room * piece)
         if dimension == 3 and made.rim.any():
             first, neighbours = _with_rim_cells(sites, search, first, neighbours, made)
         if wanted is None:
-            first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over)
+            first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over, piece)
     return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
 
 
@@ -179,12 +185,12 @@ def _close_up(room, starts, counts):
             place += 1
 
 
-def _joined(lists: list[NDArray[np.int32]], room: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the lists of all pieces one after another: in the room they share, if they do."""
+def _joined(lists: list[NDArray[np.int32]], room: NDArray[np.int32], apart: int) -> NDArray[np.int32]:
+    """Return the lists of all pieces one after another: in the room they share, so far apart, if they do."""
     if any(some.base is not room for some in lists):
         return np.concatenate(lists)
     counts = np.array([len(some) for some in lists], np.int64)
-    _close_up(room, ROOM * PIECE * np.arange(len(lists)), counts)
+    _close_up(room, apart * np.arange(len(lists)), counts)
     return room[: counts.sum()]
 
 

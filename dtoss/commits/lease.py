@@ -178,11 +178,12 @@ class Writer:
     def _keep(self) -> None:
         while not self._ended.wait(RENEWED_SECONDS):
             try:
-                self._renew()
+                self.renew()
             except OSError:
                 continue
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Move the end of the lease on, if it is still this process's."""
         if (store := _swapped(self.folder)) is None:
             now = _read(self.folder, LEASE)
             if now is not None and now.token == self.holder.token:
@@ -234,7 +235,7 @@ def take(folder: Folder, name: str, warn: Callable[[str], None], make_room: Call
         other = Holder.read(data)
         if not _nobodys(folder, LEASE, other):
             raise StoreError(_refusal(name, other))
-        if _take_over(folder, name, other, me):
+        if take_over(folder, name, other, me):
             return _held(folder, name, me)
     raise StoreError(f"the lease {LEASE} of {name} changes hands without end: try again")
 
@@ -315,7 +316,7 @@ def _create(folder: Folder, me: Holder, make_room: Callable[[], object]) -> bool
     return True
 
 
-def _take_over(folder: Folder, name: str, old: Holder | None, me: Holder) -> bool:
+def take_over(folder: Folder, name: str, old: Holder | None, me: Holder) -> bool:
     """Put this process in the place of a holder that is gone; return False if another one was faster."""
     passed: list[str] = []
     token = _token(old)

@@ -102,11 +102,11 @@ def _outward(result: Any) -> Any:
 
 def _inner(function: Any) -> Callable[..., Any]:
     """Return the function that other kernels call: the same code, with other names."""
-    names = _seen(function.__globals__)
+    names = seen_by(function.__globals__)
     return FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
 
 
-def _seen(module: dict[str, Any]) -> dict[str, Any]:
+def seen_by(module: dict[str, Any]) -> dict[str, Any]:
     """Return what the kernels of a module see as its names."""
     with _LOCK:
         _, names, count = _NAMES.get(id(module), (module, {}, -1))

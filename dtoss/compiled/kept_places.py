@@ -65,7 +65,7 @@ def is_anywhere(kernel: str) -> bool:
 
 
 @contextmanager
-def turn(place: Path | None, kernel: str) -> Iterator[None]:
+def turn(place: Path | None, kernel: str, longest: float = LONGEST_WAIT_SECONDS) -> Iterator[None]:
     """Let one process at a time compile a kernel that is kept in a place; the others wait, and find it there."""
     try:
         import fcntl
@@ -75,7 +75,7 @@ def turn(place: Path | None, kernel: str) -> Iterator[None]:
     if file is None:
         yield
         return
-    byte, end = zlib.crc32(kernel.encode()), time.monotonic() + LONGEST_WAIT_SECONDS
+    byte, end = zlib.crc32(kernel.encode()), time.monotonic() + longest
     taken = False
     while not taken and time.monotonic() < end:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,16 +30,19 @@ from dtoss.queries.raw_hits import RawHits
 if TYPE_CHECKING:
     from dtoss.conditions.parse import Condition
 
-FEW = 0.05
-"""Share of matches below which they get an index of their own at once."""
-MANY = 0.5
-"""Share of matches above which a mask does as well."""
 KEPT_CONDITIONS = 16
 """Conditions kept for one index."""
 KEPT_BYTES = 512_000_000
 """What masks and indexes of kept conditions may take together; the latest one is kept in any case."""
 BYTES_PER_OBJECT = 150
 """Of an index of matches, about."""
+
+
+class Shares(NamedTuple):
+    """Shares of matches: below ``few`` they get an index of their own at once, above ``many`` a mask does as well."""
+
+    few: float = 0.05
+    many: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Own:
 
 class Filter:
     """A condition on the objects of one snapshot; thread-safe."""
+
+    shares = Shares()
 
     def __init__(self, condition: Condition, opened: OpenSnapshot, space: Space) -> None:
         self.condition = condition
@@ -141,7 +146,7 @@ class Filter:
     @property
     def few(self) -> bool:
         """Whether so few objects match that an index of them pays at once."""
-        return self.count / max(self._whole.objects, 1) < FEW
+        return self.count / max(self._whole.objects, 1) < self.shares.few
 
     def pays(self) -> bool:
         """Return whether an index of the matches is missing that the queries asked so far would pay for."""
@@ -149,7 +154,7 @@ class Filter:
             return False
         share = self.count / max(self._whole.objects, 1)
         # a search through a mask passes 1 / share objects for each match
-        return self.few or (share < MANY and self._asked > 2 * share * self.count)
+        return self.few or (share < self.shares.many and self._asked > 2 * share * self.count)
 
     def build(self) -> None:
         """Make an index of the matches, unless it is there or another thread makes it."""

@@ -41,8 +41,9 @@ def choose_pivots(
     partitions
         Wanted; there are fewer where the sample has fewer distinct vectors, and one at least.
     method
-        "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P objects each, the one
-        with the largest sum of pairwise distances. (The dissertation counts S = ``candidates * P`` candidate objects.).
+        "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P distinct sites each,
+        the one with the largest sum of pairwise distances. (The dissertation draws objects, and counts S =
+        ``candidates * P`` of them.).
     seed
         Of the random choices.
     candidates

@@ -12,7 +12,7 @@ from dtoss.queries.open_partitions import needed
 from dtoss.queries.open_snapshot import SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
 from dtoss.queries.raw_hits import RawHits, Written, put_together
 from dtoss.queries.threads import in_pieces
-from dtoss.queries.workspace import WRITTEN, workspace
+from dtoss.queries.workspace import workspace
 
 MORE = 4
 """Times the room that a query with more hits than there is room for is given."""
@@ -69,7 +69,7 @@ def _range_piece(
     chord = chords_of(opened, radius)
     count = np.zeros(m, np.int64)
     written: list[Written] = []
-    room = 0 if counting else WRITTEN
+    room = 0 if counting else workspace.sizes.written
     out = workspace.columns(room, places, not opened.string_ids, whole)
     at = 0
     while True:

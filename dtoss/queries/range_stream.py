@@ -19,6 +19,7 @@ def pieces_of(
     most: int,
     count: Callable[[slice], NDArray[np.int64]],
     search: Callable[[slice], RawHits],
+    counted: int = COUNTED,
 ) -> Iterator[tuple[int, RawHits]]:
     """Yield the first query and the hits of each piece, in order: at most ``most`` hits, and never none.
 
@@ -32,6 +33,8 @@ def pieces_of(
         Returns how many hits some consecutive queries have.
     search
         Returns these hits.
+    counted
+        Queries whose hits are counted at a time.
 
     Notes
     -----
@@ -46,8 +49,8 @@ def pieces_of(
     >>> [(first, hits.count.tolist()) for first, hits in pieces_of(4, 3, sizes.__getitem__, found)]
     [(0, [2, 0, 1]), (3, [3]), (3, [3]), (3, [1])]
     """
-    for begin in range(0, queries, COUNTED):
-        counts = count(slice(begin, min(begin + COUNTED, queries)))
+    for begin in range(0, queries, counted):
+        counts = count(slice(begin, min(begin + counted, queries)))
         ends = np.cumsum(counts)
         first = 0
         while first < len(counts):

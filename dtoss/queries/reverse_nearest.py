@@ -20,16 +20,16 @@ FIRST_CUT, LAST_CUT = 24, 96
 """Nearest objects by which the cell of a place is cut at first, and at last."""
 
 
-def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
+def reverse_nearest(view: CellView, places: NDArray[np.float64], last_cut: int = LAST_CUT) -> Hits:
     """Return the objects nearer to each place (m, 2) than to any other object.
 
     They are among the Voronoi neighbours of the place in the diagram that has it as a site. Its cell is cut by its
-    nearest sites. Where its 96 nearest do not bound the cell (objects on a line, a place far outside), objects are
-    looked for by blocks instead: cost O(blocks) then.
+    nearest sites. Where its ``last_cut`` nearest do not bound the cell (objects on a line, a place far outside),
+    objects are looked for by blocks instead: cost O(blocks) then.
     """
     queries = view.space.vectors(places)
     m = len(queries)
-    near = _neighbours_of_new(view, queries)
+    near = _neighbours_of_new(view, queries, last_cut)
     query = np.repeat(np.arange(m), [len(rows) for rows in near]).astype(np.int64)
     handle = np.concatenate(near) if m else np.zeros((0, 2), np.int64)
     if len(query) == 0:
@@ -47,7 +47,7 @@ def reverse_nearest(view: CellView, places: NDArray[np.float64]) -> Hits:
     return Hits(query[order], own_ids[order], to_query[order], {})
 
 
-def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+def _neighbours_of_new(view: CellView, queries: NDArray[np.float64], last_cut: int) -> list[NDArray[np.int64]]:
     """Return for each new site (partition, object) of one object on each site that it may be nearest to."""
     out: list[NDArray[np.int64]] = [np.zeros((0, 2), np.int64)] * len(queries)
     box = view.bounds
@@ -55,7 +55,7 @@ def _neighbours_of_new(view: CellView, queries: NDArray[np.float64]) -> list[NDA
         # the middle between a place and an object it is nearest to lies on their common edge: hold them all
         box = np.concatenate([np.minimum(box[:2], queries.min(axis=0)), np.maximum(box[2:], queries.max(axis=0))])
     left, k = np.arange(len(queries)), FIRST_CUT
-    while len(left) and k <= LAST_CUT:
+    while len(left) and k <= last_cut:
         found = answer(view.opened, queries[left], np.full(len(left), np.inf), k)
         ends = np.cumsum(found.count)
         vectors = _site_vectors(view, found.part, found.item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,20 @@ from dtoss.queries.kernels import one_arguments as one
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.ring_sort import RINGS
 
-FIRST_ROOM = 512
-"""Hits of a query that a workspace has room for at first."""
+
+class Sizes(NamedTuple):
+    """Hits that a thread has memory for.
+
+    ``first`` of a query at first, ``kept`` from batch to batch: 40 MB a thread, and 24 more once one place had so many.
+    ``written`` are those that kernels of ranges write at a time, unless one query has more: 24 MB a thread, where all
+    is asked for.
+    """
+
+    first: int = 512
+    kept: int = 1 << 20
+    written: int = 1 << 20
 
 
-KEPT_ROOM = 1 << 20
-"""And those that it keeps room for from batch to batch: 40 MB a thread, and 24 more once one place had so many."""
-
-
-WRITTEN = 1 << 20
-"""Hits that kernels of ranges write at a time, unless one query has more: 24 MB a thread, where all is asked for."""
 ADDRESSES = (
     (one.PLACES_AT, "places"),
     (one.VISITS_AT, "visits"),
@@ -49,6 +53,8 @@ class Workspace(threading.local):
     ``row`` is the address of its row for kernels of one place, which always names the arrays that there are.
     """
 
+    sizes = Sizes()
+
     def __init__(self) -> None:
         self._row = np.zeros(one.COLUMNS_OF_ROW, np.int64)
         self.row = address(self._row, "a thread's row")
@@ -59,7 +65,7 @@ class Workspace(threading.local):
         self.gaps = np.empty(0)
         self.counters = np.empty(RINGS + 1, np.int64)
         self._columns = _no_columns()
-        self._make_room(FIRST_ROOM)
+        self._make_room(self.sizes.first)
 
     def fit(self, table: AddressTable) -> None:
         """Make room for visits to all blocks of any partition."""
@@ -99,8 +105,8 @@ class Workspace(threading.local):
 
     def trim(self) -> None:
         """Let go of what a query with very many hits needed: threads live on."""
-        if len(self.distance) > KEPT_ROOM:
-            self._make_room(FIRST_ROOM)
+        if len(self.distance) > self.sizes.kept:
+            self._make_room(self.sizes.first)
 
     def grow(self) -> None:
         """Double what a query may list and hit."""

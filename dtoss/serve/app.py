@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
+from functools import cache
 from typing import Any
 
 import orjson
@@ -68,6 +69,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     @get("/openapi.json", opt={"responses": JSON_TEXT})
     async def openapi() -> ASGIResponse:
         """Return what can be asked, as OpenAPI 3.1."""
+        text = openapi_json()
         return Ready(text, [(b"content-type", JSON_TYPE), (b"content-length", b"%d" % len(text))])
 
     app = Litestar(
@@ -109,7 +111,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         state=State({"coordinates": dict(zip("xy", _coordinates(state), strict=True))}),
         request_max_body_size=None,
     )
-    text = orjson.dumps(openapi_text(app))
+    openapi_json = cache(lambda: orjson.dumps(openapi_text(app)))
     whole = app if state.circle is None else AnsweredTogether(state, app)  # type: ignore[arg-type]
     return Front(state, whole, ids), desk  # type: ignore[arg-type]
 

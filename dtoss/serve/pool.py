@@ -101,7 +101,7 @@ class Pool:
         self._metrics = metrics
         self._failed = failed
         self._lock = Lock()
-        self._inside = 0
+        self.inside = 0
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool", initializer=yield_processor)
 
     async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
@@ -162,7 +162,7 @@ class Pool:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self) -> None:
-        if self._inside >= self._most:
+        if self.inside >= self._most:
             raise Problem(
                 503,
                 f"{self._queue} requests wait for a thread already: ask again in a second",
@@ -192,7 +192,7 @@ class Pool:
             return work(stop)
 
         with self._lock:
-            self._inside += 1
+            self.inside += 1
         try:
             future = self._executor.submit(begun)
         except RuntimeError:
@@ -204,11 +204,11 @@ class Pool:
 
     def _left(self) -> None:
         with self._lock:
-            self._inside -= 1
+            self.inside -= 1
         self._tell()
 
     def _tell(self) -> None:
-        self._metrics.waiting(max(self._inside - self._threads, 0))
+        self._metrics.waiting(max(self.inside - self._threads, 0))
 
     def _ended(self, future: Future[None]) -> None:
         error = None if future.cancelled() else future.exception()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtoss.serve.paces import PACES, Paces
 from dtoss.serve.pool import Pool
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
@@ -49,6 +50,8 @@ class WorkerState:
         What the page shows besides the snapshot.
     circle
         The other servers of the plan; None where this one holds all.
+    paces
+        How often it looks for something new.
     """
 
     number: int
@@ -61,11 +64,16 @@ class WorkerState:
     log: Log
     showing: Showing
     circle: Circle | None = None
+    paces: Paces = PACES
 
     @cached_property
     def windows(self) -> Opened:
         """The windows of the store, open at their newest commits."""
-        return Opened(self.settings.store, lambda why: self.log.event("windows not read", detail=why), self.pool.submit)
+
+        def failed(why: str) -> None:
+            self.log.event("windows not read", detail=why)
+
+        return Opened(self.settings.store, failed, self.pool.submit, self.paces)
 
     @cached_property
     def home(self) -> Home | None:
@@ -91,7 +99,7 @@ class WorkerState:
         if self.home is None:
             return None
         most = self.settings.limits.event_streams
-        return Tail(self.home, self.pool, most, self._not_read)
+        return Tail(self.home, self.pool, most, self._not_read, self.paces.tail)
 
     def _not_read(self, why: str) -> None:
         self.metrics.watch_failed()

@@ -190,7 +190,7 @@ class Store:
             )
         return name
 
-    def of_current(self, read: Callable[[str], T]) -> T:
+    def of_current(self, read: Callable[[str], T], tries: int = _OPENINGS) -> T:
         """Return what ``read`` makes of the current snapshot's name; once more where the pointer moved meanwhile.
 
         Raises
@@ -198,7 +198,7 @@ class Store:
         StoreError
             As :meth:`current` and ``read``, or if the snapshot is replaced faster than it can be read.
         """
-        for _ in range(_OPENINGS):
+        for _ in range(tries):
             name = self.current()
             try:
                 return read(name)

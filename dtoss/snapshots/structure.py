@@ -224,14 +224,14 @@ def check_border(table: BorderTable, points: int, fixed: int, dimension: int, pa
         "areas": not (np.isfinite(table.area) & (table.area >= 0.0)).all(),
         "points": not (np.abs(sites) <= FURTHEST).all()
         or (dimension == 3 and (np.abs(size - 1.0) > UNIT).any())
-        or not _ascend(sites),
+        or not ascend(sites),
     }
     for what, found in wrong.items():
         if found:
             raise _damaged(name, f"{what} out of range or out of order")
 
 
-def _ascend(sites: NDArray[np.float64]) -> bool:
+def ascend(sites: NDArray[np.float64]) -> bool:
     """Return whether vectors are in the order of their first numbers, then of their second ones, and so on."""
     one, next_one = sites[:-1], sites[1:]
     ascends = one[:, -1] <= next_one[:, -1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,6 @@ from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
 
 NEAR_ZOOM, NEAREST_ZOOM = 14, 16
 """Zooms from which more cells are drawn: there are no smaller tiles than those of the latter."""
-FEW_CELLS, MOST_CELLS, MOST_NEAREST = 3_000, 10_000, 30_000
-"""Objects round a tile up to which cells are drawn: at any zoom, and from either of those on."""
 _WIDE = 0.25
 """Sides of the map up to which the corners of a tile are its furthest places from its middle."""
 _NARROWLY = 1e-9
@@ -34,6 +33,23 @@ _ROUNDS = 64
 """Rounds of neighbours at the most; each goes on where cells of the one before reach."""
 _COARSE = 0.25
 """Units of a tile that a cell's edge may be off, as long as that is not finer than regions are drawn."""
+
+
+class CellLimits(NamedTuple):
+    """Objects round a tile up to which cells are drawn: at any zoom, and from either of those on."""
+
+    far: int = 3_000
+    near: int = 10_000
+    nearest: int = 30_000
+
+    def at(self, z: int) -> int:
+        """Return the limit of a zoom."""
+        if z >= NEAREST_ZOOM:
+            return self.nearest
+        return self.near if z >= NEAR_ZOOM else self.far
+
+
+CELL_LIMITS = CellLimits()
 
 
 @dataclass(frozen=True)
@@ -53,10 +69,12 @@ class CellSource:
         Whose cells.
     frame
         What the map is.
+    limits
+        Where there are too many cells to be seen.
     """
 
-    def __init__(self, index: Index, frame: Frame) -> None:
-        self.index, self.frame = index, frame
+    def __init__(self, index: Index, frame: Frame, limits: CellLimits = CELL_LIMITS) -> None:
+        self.index, self.frame, self._limits = index, frame, limits
         self._view = index._view
         self._edges: dict[int, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = {}
         self._lock = Lock()
@@ -67,7 +85,7 @@ class CellSource:
         The properties of a cell are ``id``, the lowest of its site as text, and ``objects`` on it.
         """
         tile = tile_box(z, x, y)
-        found = self.in_view(tile, _most(z))
+        found = self.in_view(tile, self._limits.at(z))
         if found is None:
             return b""
         sites, made = found
@@ -90,7 +108,7 @@ class CellSource:
         As :func:`.uncertified.uncertified_tile`, small ones as they are.
         """
         tile = tile_box(z, x, y)
-        found = self.in_view(tile, _most(z))
+        found = self.in_view(tile, self._limits.at(z))
         if found is None:
             return b""
         sites, made = found
@@ -126,7 +144,7 @@ class CellSource:
             if not fresh:
                 break
             known.update(names[i] for i in fresh)
-            if len(known) > 2 * most + FEW_CELLS:
+            if len(known) > 2 * most + self._limits.far:
                 return None
             own = self._located(waiting[fresh])
             made, others = self._cells(own)
@@ -227,13 +245,6 @@ class CellSource:
             with self._lock:
                 self._edges[partition.number] = known
         return known
-
-
-def _most(z: int) -> int:
-    """Return up to how many objects round a tile cells are drawn."""
-    if z >= NEAREST_ZOOM:
-        return MOST_NEAREST
-    return MOST_CELLS if z >= NEAR_ZOOM else FEW_CELLS
 
 
 def closed_rings(made: CellPolygons) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:

@@ -42,8 +42,10 @@ class Uncertified:
     complete: bool
 
 
-def uncertified_on_map(frame: Frame, border: BorderTable | None, bounds: NDArray[np.float64] | None) -> Uncertified:
-    """Return the cells that the border table holds, the largest :data:`MOST_UNCERTIFIED` of them.
+def uncertified_on_map(
+    frame: Frame, border: BorderTable | None, bounds: NDArray[np.float64] | None, most: int = MOST_UNCERTIFIED
+) -> Uncertified:
+    """Return the cells that the border table holds, the largest of them where there are many.
 
     Cost O(their neighbours).
 
@@ -55,15 +57,17 @@ def uncertified_on_map(frame: Frame, border: BorderTable | None, bounds: NDArray
         Of the snapshot.
     bounds
         Of a plane: xmin, ymin, xmax, ymax.
+    most
+        No more cells are returned.
     """
     dimension = 2 if bounds is not None else 3
     if border is None:
         none = np.zeros(1, np.int64)
         return Uncertified(rings_on_map(frame, np.zeros((0, dimension)), none, none), none[:0], True)
     sites = np.flatnonzero(border.open)
-    complete = len(sites) <= MOST_UNCERTIFIED
+    complete = len(sites) <= most
     if not complete:
-        sites = np.sort(sites[np.argsort(-border.area[sites], kind="stable")[:MOST_UNCERTIFIED]])
+        sites = np.sort(sites[np.argsort(-border.area[sites], kind="stable")[:most]])
     count = np.diff(border.first)[sites].astype(np.int64)
     near = border.neighbours[runs(border.first[sites].astype(np.int64), count)]
     first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)

@@ -21,9 +21,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-from dtoss.commits.chain import Chain
+from dtoss.commits.chain import COMMITS_OF_A_LOG, Chain
 from dtoss.commits.folder import Folder
+from dtoss.commits.folding import KEPT
 from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.errors import InputError
 from dtoss.names import near_name
@@ -42,9 +44,63 @@ _NAMED = 5
 """Watches that a message names."""
 
 
+class Limits(NamedTuple):
+    """Sizes of files and when they are made anew: what a watch costs depends on them, and nothing that it tells.
+
+    Parameters
+    ----------
+    base_every
+        Changes after which one names a base, the whole table in one file.
+    least_pending
+        Rows of changes after a base from which on they may be as many as the base has, and no more.
+    spared_seconds
+        A base that is no longer named stays for so long.
+    asked_group_rows
+        Subscriptions in a row group: of a file those groups are read that may hold an id.
+    small_bytes
+        Files of subscriptions up to this size are read whole, and their tables are kept.
+    kept_tables_bytes
+        Of such tables, at the most.
+    merged_at_once
+        Rows of a file of subscriptions that are merged at a time.
+    least_delta
+        Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own.
+    event_group_rows
+        Events in a row group, and that are made at a time.
+    folded_group_rows
+        Rows of a group of a file of folded events: a cursor skips groups.
+    folded_bytes
+        A file of folded events is closed once it is so long.
+    least_since
+        Counts of events since a fold up to which they are a table of their own, or an eighth of those before.
+    kept_commits
+        The newest commits stay files of their own.
+    commits_of_a_log
+        Older ones are lines of a log of so many.
+    """
+
+    base_every: int = 64
+    least_pending: int = 10_000
+    spared_seconds: float = 3600.0
+    asked_group_rows: int = 1 << 13
+    small_bytes: int = 1 << 18
+    kept_tables_bytes: int = 16 << 20
+    merged_at_once: int = 1_000
+    least_delta: int = 10_000
+    event_group_rows: int = 1 << 18
+    folded_group_rows: int = 1 << 17
+    folded_bytes: int = 128 << 20
+    least_since: int = 10_000
+    kept_commits: int = KEPT
+    commits_of_a_log: int = COMMITS_OF_A_LOG
+
+
+_USUAL = Limits()
+
+
 @dataclass(frozen=True)
 class Home:
-    """Where a watch is; small, and pickled as its two texts.
+    """Where a watch is; small, and pickled as what it is made of.
 
     Parameters
     ----------
@@ -52,6 +108,8 @@ class Home:
         Path or URI of the store.
     name
         Of the watch.
+    limits
+        Of its files.
 
     Raises
     ------
@@ -61,12 +119,13 @@ class Home:
 
     store: str
     name: str = DEFAULT_NAME
+    limits: Limits = _USUAL
 
     def __post_init__(self) -> None:
         check_name("watch", self.name)
 
-    def __reduce__(self) -> tuple[type[Home], tuple[str, str]]:
-        return Home, (self.store, self.name)
+    def __reduce__(self) -> tuple[type[Home], tuple[str, str, Limits]]:
+        return Home, (self.store, self.name, self.limits)
 
     @property
     def path(self) -> str:
@@ -91,12 +150,12 @@ class Home:
     @property
     def batches(self) -> Chain:
         """The chain of batches."""
-        return Chain(self.folder, kept=True)
+        return Chain(self.folder, self.limits.commits_of_a_log, kept=True)
 
     @property
     def changes(self) -> Chain:
         """The chain of changes of subscriptions."""
-        return Chain(self.asked, kept=True)
+        return Chain(self.asked, self.limits.commits_of_a_log, kept=True)
 
 
 def watches_of(store: str) -> list[str]:

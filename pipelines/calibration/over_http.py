@@ -159,7 +159,7 @@ def measure_server(
         costs = _costs(server, senders, requests, drawn[:FEW], k, float(np.clip(seconds / 100, *SPANS)))
     return OverHttp(
         held, costs, k, limit, len(server), server.snapshot, server.version, server.url, connections, processes,
-        _is_here(address.host), source,
+        is_here(address.host), source,
     )  # fmt: skip
 
 
@@ -271,7 +271,8 @@ def _radii(server: dtoss.RemoteIndex, few: NDArray[np.float64]) -> list[float]:
     return sorted({float(f"{radius:.3g}") for radius in np.geomspace(first, max(last, 2 * first), RADII)})
 
 
-def _is_here(host: str) -> bool:
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -75,7 +75,8 @@ class Seen:
 
 
 @cache
-def _context() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
+    """Return what connections are encrypted with: whom this machine trusts when it is first asked."""
     return ssl.create_default_context()
 
 
@@ -118,7 +119,7 @@ class Link:
         sock: Any = socket.create_connection((self.where.host, self.where.port), CONNECT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.where.tls:
-            sock = _context().wrap_socket(sock, server_hostname=self.where.host)
+            sock = trust().wrap_socket(sock, server_hostname=self.where.host)
         sock.setblocking(False)
         self.sock, self.number, self.left, self.tail = sock, -1, 0, b""
 

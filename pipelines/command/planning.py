@@ -110,7 +110,7 @@ def patterns(
     asks = Asks(
         weight=weight,
         k=_number_or_column(k, int),
-        radius=_length_or_column(radius, store, snapshot),
+        radius=length_or_column(radius, store, snapshot),
         slot_seconds=60 * slot_minutes,
         time_zone=time_zone,
         by_weekday=by_weekday,
@@ -512,7 +512,8 @@ def _number_or_column(text: str | None, kind: type[int] | type[float]) -> Any:
         return text
 
 
-def _length_or_column(text: str | None, store: str, snapshot: str | None) -> float | str | None:
+def length_or_column(text: str | None, store: str, snapshot: str | None) -> float | str | None:
+    """Return the number of a length in the unit of a store, or the name of a column; None where there is no text."""
     if text is None:
         return None
     try:

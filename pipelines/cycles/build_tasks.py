@@ -21,7 +21,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.manifest import write_borders, write_partition
 from dtoss.snapshots.store import Store
-from pipelines.rows.parcels import KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
+from pipelines.rows.parcels import BYTES_PACKED, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
 from pipelines.rows.positions import attribute_name
 
 
@@ -39,7 +39,13 @@ class BuildPlan:
 
 
 def sender(
-    plan: BuildPlan, carried: list[str], tasks: int, *, keep_latest: bool = False, check: bool = False
+    plan: BuildPlan,
+    carried: list[str],
+    tasks: int,
+    *,
+    keep_latest: bool = False,
+    check: bool = False,
+    packed: int = BYTES_PACKED,
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that sends each object to its partition and its copies to those that must know it.
 
@@ -56,6 +62,8 @@ def sender(
     check
         The ids' keys are sent too, each to one task of the build, which sees whether one repeats: whole numbers are
         their own keys, strings have theirs in the column ``key``.
+    packed
+        About how many bytes are sent at a time.
     """
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +81,7 @@ def sender(
             names = ["id", "x", "y", *(["t"] if "t" in rows.schema.names else []), *carried]
             columns = [*(rows.column(name) for name in names), pa.array(sent.home)]
             known = pa.record_batch(columns, names=[*names, "home"])
-            for some in slices(len(row), known.nbytes / max(len(rows), 1)):
+            for some in slices(len(row), known.nbytes / max(len(rows), 1), packed):
                 yield pack_rows(known, row[some], partition[some], tasks)
             if check:
                 key = rows.column("key" if "key" in rows.schema.names else "id")

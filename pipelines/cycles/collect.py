@@ -27,9 +27,6 @@ from pipelines.spark.settled import settled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BYTES_HERE = 64 << 20
-"""Of updates, as far as Spark can estimate them, that come to this process: shuffling so few costs more."""
-
 
 @dataclass(frozen=True)
 class Target:
@@ -64,8 +61,12 @@ def timely(positions: Positions, clock: Clock) -> Positions:
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
 
 
-def collect(positions: Positions, target: Target, carried: list[str], clock: Clock) -> tuple[Arrivals, Profile]:
+def collect(
+    positions: Positions, target: Target, carried: list[str], clock: Clock, few: int
+) -> tuple[Arrivals, Profile]:
     """Return the latest row of each id among the good updates, sent, and what was seen of all rows. An action.
+
+    Rows come to this process where they take ``few`` bytes at most.
 
     Rows with a wrong clock are found by those who send, not by Spark: now is another one in each cycle, and Spark would
     compile each anew.
@@ -75,8 +76,8 @@ def collect(positions: Positions, target: Target, carried: list[str], clock: Clo
     frame = positions.frame
     marked = frame if DELETED in frame.columns else frame.withColumn(DELETED, F.lit(False))
     rows = marked.select("id", "t", DELETED, "x", "y", *map(exactly, carried), REASON)
-    here = brought(rows, BYTES_HERE)
-    sent = _in_tasks(rows, target, carried, clock) if here is None else [_sent(here, target, carried, clock)]
+    here = brought(rows, few)
+    sent = _in_tasks(rows, target, carried, clock) if here is None else [judge_and_send(here, target, carried, clock)]
     arrivals = Arrivals.gathered(target.place, [one for one, _ in sent if one is not None])
     return arrivals, profile_of_tallies([tally for _, tally in sent], clock.scale)
 
@@ -84,7 +85,8 @@ def collect(positions: Positions, target: Target, carried: list[str], clock: Clo
 Sent: TypeAlias = tuple[tuple[Parcels, pa.Table] | None, Tally]
 
 
-def _sent(rows: pa.Table, target: Target, carried: list[str], clock: Clock) -> Sent:
+def judge_and_send(rows: pa.Table, target: Target, carried: list[str], clock: Clock) -> Sent:
+    """Return the latest row of each id among the good ones of a task, sent, and the tally of all."""
     good, tally = tallied(rows, clock.scale, clock.ahead_after)
     return send(target.place, good.to_batches(), carried, target.regions, target.reach, target.space), tally
 
@@ -97,7 +99,7 @@ def _in_tasks(rows: DataFrame, target: Target, carried: list[str], clock: Clock)
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept = list(batches)
         if kept:
-            made = pickle.dumps(_sent(pa.Table.from_batches(kept), target, carried, clock), protocol=5)
+            made = pickle.dumps(judge_and_send(pa.Table.from_batches(kept), target, carried, clock), protocol=5)
             yield pa.record_batch([pa.array([made], pa.large_binary())], names=["made"])
 
     shuffled = rows.repartitionById(tasks, by_hash(F.col("id"), tasks))

@@ -18,6 +18,7 @@ from dtoss.snapshots.manifest import write_borders
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, share_of_border
 from pipelines.cycles.clock import Clock
+from pipelines.cycles.here import USUAL, Here
 from pipelines.cycles.partitions import choose_regions, make_partitions
 from pipelines.cycles.renewing import CyclePlan, Wanted, renew, stays
 from pipelines.cycles.ruling import Ruling
@@ -30,11 +31,6 @@ from pipelines.spark.progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-BUILT_HERE = 100_000
-"""Objects of partitions that this process builds itself, where files are local: a job of Spark's costs more."""
-COPIES_HERE = 1_000_000
-"""Replicas up to which this process makes the border table itself, where files are local."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,7 @@ def renewed(
     always: bool,
     stands: Stands,
     stages: Stages,
+    own: Here = USUAL,
 ) -> Made:
     """Return the files of a snapshot with the pivots of the last one: partitions that nothing concerns are linked."""
     build, place = plan.build, plan.arrivals.place
@@ -77,7 +74,7 @@ def renewed(
         weights.append(float(objects + 1000 if looked else 1000))
     dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
     with stages.stage("build"):
-        here = build.store.local and sum(weights) - 1000 * len(weights) <= BUILT_HERE
+        here = build.store.local and sum(weights) - 1000 * len(weights) <= own.built
         made = spread(session, partial(renew, plan, dropped), wanted, weights, here=here)
         made.sort(key=lambda entry: entry["number"])
     linked = [entry for entry in made if entry.get("linked")]
@@ -89,7 +86,7 @@ def renewed(
             for share in shares:
                 build.store.remove(build.snapshot, share)
         else:
-            here = build.store.local and sum(entry["replicas"] for entry in entries) <= COPIES_HERE
+            here = build.store.local and sum(entry["replicas"] for entry in entries) <= own.copies
             borders = spread(session, partial(_borders, build), [shares], [1.0], here=here)[0]
     whole = [entries[entry["number"]] if entry.get("linked") else entry for entry in made]
     return Made(whole, borders, build.regions, build.reach, len(linked))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ import pyarrow as pa
 from dtoss.answer_rows import RESULT, answer_batch, as_rows, make_ask, opened, places_of, usable
 from dtoss.geometry.space import Space, same_crs
 from dtoss.index import Index
+from dtoss.locks import processors
 from dtoss.mapped_index import Verify
 from dtoss.partition import numbers as arrow_of
 from pipelines.files.places import QUERY, Places, read_places
@@ -80,6 +80,7 @@ def join_file(
     snapshot: str | None = None,
     verify: Verify = "touch",
     threads: int | None = None,
+    at_a_time: int = AT_A_TIME,
 ) -> Joined:
     """Write the k nearest objects, or all within a radius, of each place in a file; return how many rows there are.
 
@@ -116,6 +117,8 @@ def join_file(
         Which checksums are compared, as in :func:`dtoss.open`.
     threads
         Batches that are answered at a time; the machine's processors when None.
+    at_a_time
+        Places of a batch at the most.
 
     Raises
     ------
@@ -143,7 +146,7 @@ def join_file(
         lambda batch: answer_batch(index, ask, batch),
         out,
         threads=threads,
-        rows=lambda batch: _rows_at_a_time(index, ask.k, ask.radius, ask.where, batch),
+        rows=lambda batch: rows_at_a_time(index, ask.k, ask.radius, ask.where, batch, at_a_time),
     )
 
 
@@ -213,7 +216,7 @@ def join_with_server(
         return as_rows(batch.column("query_id"), rows[hits.query], told, names, how)
 
     def size(batch: pa.RecordBatch) -> int:
-        return _rows_at_a_time(index, k, radius, where, batch)
+        return rows_at_a_time(index, k, radius, where, batch)
 
     return write_answers(places, index.space, answer, out, threads=threads, rows=size)
 
@@ -264,7 +267,7 @@ def write_answers(
     InputError
         If places cannot be read, or the result cannot be written.
     """
-    count = _processors() if threads is None else threads
+    count = processors() if threads is None else threads
     seen = np.zeros(3, np.int64)
     found = 0
 
@@ -276,15 +279,11 @@ def write_answers(
 
     none = [pa.nulls(0, kind) for kind in (places.id_type, pa.float64(), pa.float64())]
     empty = answer(pa.record_batch(none, names=list(QUERY)))
-    with written(out, empty.schema) as write, closing(_in_order(answer, pieces(), count)) as answers:
+    with written(out, empty.schema) as write, closing(in_order(answer, pieces(), count)) as answers:
         for batch in answers:
             write(batch)
             found += len(batch)
     return Joined(found, *seen.tolist())
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _unanswerable(space: Space, batch: pa.RecordBatch) -> tuple[int, int, int]:
@@ -294,7 +293,7 @@ def _unanswerable(space: Space, batch: pa.RecordBatch) -> tuple[int, int, int]:
     return len(places), int(missing.sum()), int((~missing & ~usable(space, places)).sum())
 
 
-def _in_order(answer: Answer, batches: Iterator[pa.RecordBatch], threads: int) -> Generator[pa.RecordBatch]:
+def in_order(answer: Answer, batches: Iterator[pa.RecordBatch], threads: int) -> Generator[pa.RecordBatch]:
     """Yield answers in the order of their batches, of which a bounded number is read ahead."""
     pool = ThreadPoolExecutor(threads)
     try:
@@ -309,10 +308,15 @@ def _in_order(answer: Answer, batches: Iterator[pa.RecordBatch], threads: int) -
         pool.shutdown(cancel_futures=True)
 
 
-def _rows_at_a_time(
-    index: Index | RemoteIndex, k: int | None, radius: float | None, where: str | None, batch: pa.RecordBatch
+def rows_at_a_time(
+    index: Index | RemoteIndex,
+    k: int | None,
+    radius: float | None,
+    where: str | None,
+    batch: pa.RecordBatch,
+    most: int = AT_A_TIME,
 ) -> int:
-    """Return how many places of a batch have about as many hits as a thread may hold."""
+    """Return how many places of a batch have about as many hits as a thread may hold, and no more than ``most``."""
     if radius is None:
         each = float(k or 1)
     else:
@@ -320,4 +324,4 @@ def _rows_at_a_time(
         some = some[usable(index.space, some)]
         counts = index.count(some, radius, where=where) if len(some) else np.zeros(1)
         each = float(counts.mean())
-    return int(min(max(HITS / max(each, 1.0), 1.0), AT_A_TIME))
+    return int(min(max(HITS / max(each, 1.0), 1.0), most))

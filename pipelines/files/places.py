@@ -47,7 +47,9 @@ class Places:
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
 
-def read_places(path: str, *, id: str = "id", x: str | None = None, y: str | None = None) -> Places:
+def read_places(
+    path: str, *, id: str = "id", x: str | None = None, y: str | None = None, kept_bytes: int = KEPT_BYTES
+) -> Places:
     """Return the places in a file, in a folder at any depth, or in what a glob matches.
 
     Parameters
@@ -59,6 +61,8 @@ def read_places(path: str, *, id: str = "id", x: str | None = None, y: str | Non
     x, y
         The columns of the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or
         the points of a GeoParquet file.
+    kept_bytes
+        Of text that is kept from the first look at it, so that no more than that is held.
 
     Raises
     ------
@@ -73,7 +77,8 @@ def read_places(path: str, *, id: str = "id", x: str | None = None, y: str | Non
     filesystem = filesystem_of(path)[0]
     if inputs.kind == "parquet":
         return _parquet(inputs, filesystem, columns)
-    return _json(inputs, filesystem, columns) if inputs.kind == "json" else _delimited(inputs, filesystem, columns)
+    read = _json if inputs.kind == "json" else _delimited
+    return read(inputs, filesystem, columns, kept_bytes)
 
 
 def _names(inputs: Inputs, columns: Columns, found: Sequence[str]) -> tuple[str, str, str]:
@@ -92,19 +97,19 @@ def _batch(ids: pa.Array, x: pa.Array, y: pa.Array) -> pa.RecordBatch:
     return pa.record_batch([ids, x, y], names=list(QUERY))
 
 
-def _kept(batches: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], bool]:
+def _kept(batches: Iterator[pa.RecordBatch], most: int) -> tuple[list[pa.RecordBatch], bool]:
     """Return the first batches of a stream, up to so many bytes, and whether these are all."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
-        if size > KEPT_BYTES:
+        if size > most:
             return held, False
     return held, True
 
 
-def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> Places:
+def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int) -> Places:
     from pipelines.files.delimited_text import UnevenRows, text_of
     from pipelines.files.text_values import ids_of, numbers, type_of_ids
 
@@ -113,7 +118,7 @@ def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> P
     wanted = list(dict.fromkeys((id_name, x, y)))
     while True:
         try:
-            kept, whole = _kept(text.batches(wanted))
+            kept, whole = _kept(text.batches(wanted), most)
             kind = type_of_ids(batch.column(id_name) for batch in (kept if whole else text.batches([id_name])))
             break
         except UnevenRows:
@@ -128,7 +133,7 @@ def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> P
     return Places(kind, None, batches)
 
 
-def _json(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> Places:
+def _json(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int) -> Places:
     from pipelines.files.json_lines import JsonLines
 
     lines = JsonLines(inputs.files, filesystem)
@@ -143,14 +148,14 @@ def _json(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> Places
             for batch in lines.quick(schema):
                 seen.update(n for n in batch.schema.names if batch.column(n).null_count < len(batch))
                 size += batch.nbytes
-                kept = [*kept, batch] if size <= KEPT_BYTES else []
+                kept = [*kept, batch] if size <= most else []
         except pa.ArrowInvalid:
             continue
         except (OSError, EOFError) as error:
             raise InputError(f"{', '.join(inputs.paths)} cannot be read as json: {error}") from None
         x, y = columns.coordinates([*seen])
         if {columns.id, x, y} <= seen:
-            return _quick_json(lines, schema, (columns.id or "", x, y), kept if size <= KEPT_BYTES else None)
+            return _quick_json(lines, schema, (columns.id or "", x, y), kept if size <= most else None)
         break
     return _slow_json(lines, inputs, columns)
 

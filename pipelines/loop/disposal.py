@@ -143,7 +143,7 @@ def dispose(
             elif isinstance(where.filesystem, fs.LocalFileSystem):
                 _move_local(Path(file), Path(disposal.target) / inside)
             else:
-                _move_remote(where.filesystem, file, f"{filesystem_of(disposal.target)[1].rstrip('/')}/{inside}")
+                move_remote(where.filesystem, file, f"{filesystem_of(disposal.target)[1].rstrip('/')}/{inside}")
         except FileNotFoundError:
             continue
         except (OSError, pa.ArrowException, InputError) as error:
@@ -210,7 +210,7 @@ def _sync(path: Path) -> None:
         os.close(number)
 
 
-def _move_remote(filesystem: fs.FileSystem, source: str, target: str) -> None:
+def move_remote(filesystem: fs.FileSystem, source: str, target: str) -> None:
     """Copy an object past those of its name, and delete it."""
     for name in map(str, _names(Path(target))):
         found = filesystem.get_file_info(name)

@@ -74,7 +74,13 @@ def make_way(path: str) -> None:
 
 
 def start(
-    frame: DataFrame, batches: Batches, lease: Writer, checkpoint: str | None, every: float | None, beat: float
+    frame: DataFrame,
+    batches: Batches,
+    lease: Writer,
+    checkpoint: str | None,
+    every: float | None,
+    beat: float,
+    clock: Callable[[], float] = time.monotonic,
 ) -> StreamingQuery:
     """Start a query, and hold a lease until it has ended.
 
@@ -92,8 +98,10 @@ def start(
         Seconds from batch to batch; None reads what there is now, and ends.
     beat
         Seconds from the end of the last batch, or from the last beat, to the next beat.
+    clock
+        Says how late it is, and never goes back.
     """
-    busy = _Busy(time.monotonic())
+    busy = _Busy(clock, clock())
 
     def batch(rows: DataFrame, number: int) -> None:
         query = rows.sparkSession.sparkContext.getLocalProperty(QUERY)
@@ -122,8 +130,9 @@ def start(
 
 @dataclass
 class _Busy:
-    """Since when a query has had no rows and no beat, by the clock that never goes back; never while it has a batch."""
+    """Since when a query has had no rows and no beat, by a clock that never goes back; never while it has a batch."""
 
+    clock: Callable[[], float]
     since: float
 
     @contextmanager
@@ -133,15 +142,15 @@ class _Busy:
         try:
             yield
         finally:
-            self.since = time.monotonic()
+            self.since = self.clock()
 
 
 def _until_it_ends(query: StreamingQuery, batches: Batches, lease: Writer, beat: float, busy: _Busy) -> None:
     """Beat until the query has ended, and its last batch with it; then let go of the lease."""
     try:
         while not query.awaitTermination(1):
-            if time.monotonic() - busy.since >= beat:
-                busy.since = time.monotonic()
+            if busy.clock() - busy.since >= beat:
+                busy.since = busy.clock()
                 try:
                     batches.beat()
                 except Exception as error:  # whatever it is, the query goes on, and holds the lease

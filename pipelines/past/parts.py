@@ -76,10 +76,10 @@ def _edges(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     return keys[:: max(len(keys) // EDGES, 1)]
 
 
-def router(schema: Schema, parts: Parts, tasks: int) -> Callable[..., Iterator[pa.RecordBatch]]:
+def router(schema: Schema, parts: Parts, tasks: int, at_a_time: int = TURN) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that gives each query the number of its task, in a column more.
 
-    Queries of one part go to one task, :data:`TURN` at a time, the next ones to the next task.
+    Queries of one part go to one task, so many at a time, the next ones to the next task.
     """
 
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +90,7 @@ def router(schema: Schema, parts: Parts, tasks: int) -> Callable[..., Iterator[p
             order = np.argsort(part, kind="stable")
             begins = np.searchsorted(part[order], part[order])
             along = np.empty(len(part), np.int64)
-            along[order] = (np.arange(len(part)) - begins) // TURN
+            along[order] = (np.arange(len(part)) - begins) // at_a_time
             task = (part * tasks // many + along + turn) % tasks
             yield pa.record_batch(
                 [*batch.columns, pa.array(task.astype(np.int32))], names=[*batch.schema.names, "task"]

@@ -181,6 +181,8 @@ class Home:
         Path or URI of the store.
     name
         Theirs.
+    idle_seconds
+        After which a file that no commit lists is nobody's.
 
     Raises
     ------
@@ -190,6 +192,7 @@ class Home:
 
     store: str
     name: str
+    idle_seconds: float = LEASE_SECONDS
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -269,7 +272,7 @@ class Home:
             old = set() if before is None else {file.name for file in before.listed[room]}
             new = {file.name for file in after.listed[room]}
             for name in self.folder.files(room):
-                if name not in new and (name in old or self.folder.idle(room, name) > LEASE_SECONDS):
+                if name not in new and (name in old or self.folder.idle(room, name) > self.idle_seconds):
                     self.folder.remove(room, name)
         self._forget(after)
 

@@ -40,20 +40,22 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(kept)
 
 
-def slices(rows: int, bytes_each: float) -> Iterator[slice]:
-    """Yield consecutive slices of rows of about :data:`BYTES_PACKED` at the most; an empty one where there are none.
+def slices(rows: int, bytes_each: float, most: int = BYTES_PACKED) -> Iterator[slice]:
+    """Yield consecutive slices of rows of about ``most`` bytes; an empty one where there are none.
 
     Examples
     --------
-    >>> list(slices(5, BYTES_PACKED / 2.5))
+    >>> list(slices(5, 4.0, most=10))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    step = max(int(BYTES_PACKED / max(bytes_each, 1.0)), 1)
+    step = max(int(most / max(bytes_each, 1.0)), 1)
     for begin in range(0, max(rows, 1), step):
         yield slice(begin, min(begin + step, rows))
 
 
-def pack_rows(rows: pa.RecordBatch, row: NDArray[np.int64], partition: NDArray[np.int32], tasks: int) -> pa.RecordBatch:
+def pack_rows(
+    rows: pa.RecordBatch, row: NDArray[np.int64], partition: NDArray[np.int32], tasks: int, most: int = MOST_BYTES
+) -> pa.RecordBatch:
     """Return one parcel for each partition that rows go to: an Arrow stream of those rows, in their order.
 
     Parameters
@@ -66,6 +68,13 @@ def pack_rows(rows: pa.RecordBatch, row: NDArray[np.int64], partition: NDArray[n
         int32 (m,). Where, not negative.
     tasks
         Parcels of partition p go to task ``p % tasks``.
+    most
+        Bytes that can be counted.
+
+    Raises
+    ------
+    InputError
+        If they take more.
 
     Notes
     -----
@@ -82,7 +91,7 @@ def pack_rows(rows: pa.RecordBatch, row: NDArray[np.int64], partition: NDArray[n
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_batch(rows.slice(ends[i], ends[i + 1] - ends[i]))
         cuts.append(sink.tell())
-    return _batch(numbers % tasks, numbers, np.array(cuts), sink.getvalue())
+    return _batch(numbers % tasks, numbers, np.array(cuts), sink.getvalue(), most)
 
 
 def rows_of(parcels: Iterable[pa.Buffer]) -> pa.Table:
@@ -115,11 +124,17 @@ def keys_repeat(parcels: Iterable[pa.Buffer]) -> bool:
     return bool((keys[1:] == keys[:-1]).any())
 
 
-def _batch(task: NDArray[np.int32], partition: NDArray[np.int32], ends: NDArray[np.int64], data: pa.Buffer) -> pa.Array:
+def _batch(
+    task: NDArray[np.int32],
+    partition: NDArray[np.int32],
+    ends: NDArray[np.int64],
+    data: pa.Buffer,
+    most: int = MOST_BYTES,
+) -> pa.Array:
     """Return parcels that lie one behind the other in one buffer as a batch, without a copy."""
-    if ends[-1] > MOST_BYTES:
+    if ends[-1] > most:
         raise InputError(
-            f"rows sent together take {ends[-1]:,} bytes, {MOST_BYTES:,} at most: carry fewer or smaller attributes"
+            f"rows sent together take {ends[-1]:,} bytes, {most:,} at most: carry fewer or smaller attributes"
         )
     offsets = pa.py_buffer(ends.astype(np.int32))
     parcels = pa.Array.from_buffers(pa.binary(), len(task), [None, offsets, data])

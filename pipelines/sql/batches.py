@@ -28,7 +28,13 @@ SMALL = 4_096
 
 
 def batches_of(
-    scan: Scan, numbers: Sequence[int], schema: pa.Schema, filters: Sequence[Filter]
+    scan: Scan,
+    numbers: Sequence[int],
+    schema: pa.Schema,
+    filters: Sequence[Filter],
+    *,
+    most_bytes: int = BYTES,
+    small: int = SMALL,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the objects that partitions own, those that are asked for and satisfy all filters.
 
@@ -42,6 +48,10 @@ def batches_of(
         The columns, with the types that are wanted.
     filters
         Those that were :func:`pipelines.sql.filters.taken`.
+    most_bytes
+        Of a batch, about.
+    small
+        Rows of a batch below which it is put together with the next one.
 
     Raises
     ------
@@ -53,10 +63,10 @@ def batches_of(
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for number in numbers:
-        for batch in _pieces(scan, _partition(scan, number), schema, filters):
+        for batch in _pieces(scan, _partition(scan, number), schema, filters, most_bytes):
             waiting.append(batch)
             rows += batch.num_rows
-            if rows >= SMALL:
+            if rows >= small:
                 yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
                 waiting, rows = [], 0
     if rows:
@@ -75,12 +85,14 @@ def _local(store: str) -> bool:
     return Store(store).local
 
 
-def _pieces(scan: Scan, partition: Partition, schema: pa.Schema, filters: Sequence[Filter]) -> Iterator[pa.RecordBatch]:
+def _pieces(
+    scan: Scan, partition: Partition, schema: pa.Schema, filters: Sequence[Filter], most_bytes: int
+) -> Iterator[pa.RecordBatch]:
     """Yield the owned objects of a partition that are wanted, some at a time."""
     owned = partition.owned_objects
     space = space_of_manifest(manifest_of(scan.store, scan.snapshot))
     each = sum(_bytes(partition, name) for name in schema.names)
-    step = min(ROWS, max(int(BYTES * owned / each), 1)) if each else ROWS
+    step = min(ROWS, max(int(most_bytes * owned / each), 1)) if each else ROWS
     for begin in range(0, owned, step):
         rows = slice(begin, min(begin + step, owned))
         wanted = asked_for(scan.where, scan.box, partition, space, rows)

@@ -49,6 +49,8 @@ class Told:
         Spark's type of the ids of queries: bigint or string.
     verify
         Which checksums are compared, as in :func:`dtoss.open`.
+    at_a_time
+        Queries that are answered at a time.
     """
 
     store: str
@@ -56,6 +58,7 @@ class Told:
     columns: tuple[str, ...] = ()
     query_id: str = "bigint"
     verify: Verify = "touch"
+    at_a_time: int = SLICE
 
 
 def nearest(told: Told, queries: pa.RecordBatch, k: Any, max_distance: Any, **others: Any) -> Iterator[pa.RecordBatch]:
@@ -167,8 +170,8 @@ def _answered(ask: Ask, told: Told, queries: pa.RecordBatch) -> Iterator[pa.Reco
         ask = replace(ask, per_row="per_row")
     batch = pa.record_batch(list(columns.values()), names=list(columns))
     index = opened(ask.store, ask.snapshot, ask.verify)
-    for begin in range(0, batch.num_rows, SLICE):
-        yield answer_batch(index, ask, batch.slice(begin, SLICE))
+    for begin in range(0, batch.num_rows, told.at_a_time):
+        yield answer_batch(index, ask, batch.slice(begin, told.at_a_time))
 
 
 @lru_cache(maxsize=64)

@@ -82,10 +82,11 @@ def check_strategy(spread: Spread) -> None:
     ValueError
         If there is none, or it lacks something; the message says what.
     """
-    _strategy(spread)
+    strategy_as_said(spread)
 
 
-def _strategy(spread: Spread) -> Strategy:
+def strategy_as_said(spread: Spread) -> Strategy:
+    """Return the strategy that decides about layouts."""
     from ceps.balance.strategies import strategy_of
 
     return strategy_of(spread.strategy, spread.workers, spread.memory_bytes)
@@ -115,7 +116,7 @@ class Spreading:
     _samples: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._strategy = _strategy(self.spread)
+        self._strategy = strategy_as_said(self.spread)
 
     def routed(self, plan: Plan, beat: bool = False) -> Plan:
         """Return the plan of a batch with its layout; files that are not there yet are written.

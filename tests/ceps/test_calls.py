@@ -160,8 +160,12 @@ def test_servers_keep_their_share_of_headroom():
     assert full <= 1 - 0.5 * (1 - (evened.peaks / evened.capacity / 0.9).max()) + 1e-9
 
 
-@pytest.mark.parametrize("offer", ["hourly", "mixed"])
-@pytest.mark.parametrize("slots", [24, 8])
+LONGER = pytest.mark.deep("eight slots with both, and twenty-four by the hour, are in make test")
+
+
+@pytest.mark.parametrize(
+    ("slots", "offer"), [(8, "hourly"), (8, "mixed"), (24, "hourly"), pytest.param(24, "mixed", marks=LONGER)]
+)
 def test_servers_that_change_by_the_hour_stay_within_each_hour(offer, slots):
     """Never dearer and fewer calls than without reads, and no slot is above what is rented in its hours."""
     patterns = waves(160, 9_300.0, slots=slots, noise=0.2)

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import ceps
 
 HELPER = "from ceps.kernels.compiled import kernel\n\n\n@kernel\ndef inner(x):\n    return x + {}\n"
@@ -27,7 +25,6 @@ def call(folder: Path) -> tuple[int, int]:
     return int(value), int(hits)
 
 
-@pytest.mark.slow
 def test_a_changed_helper_in_another_file_is_seen(tmp_path):
     """The caller's own file does not change, and yet it is compiled anew; unchanged sources are not."""
     package = tmp_path / "ceps" / "kernels"
@@ -43,7 +40,6 @@ def test_a_changed_helper_in_another_file_is_seen(tmp_path):
     assert call(tmp_path) == (210, 0)
 
 
-@pytest.mark.slow
 def test_an_index_beyond_an_array_is_an_error_in_checked_mode(tmp_path):
     """And what was compiled without the comparison is not used for it, nor the other way round."""
     package = tmp_path / "ceps" / "kernels"

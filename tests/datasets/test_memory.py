@@ -1,4 +1,4 @@
-"""Memory does not grow with the rows: the peaks of processes that write few rows and many."""
+"""Memory does not grow with the rows: the peaks of a process that writes few rows, then many."""
 
 import subprocess
 import sys
@@ -12,41 +12,56 @@ GENERATE = """
 from tests.datasets.scenes import GENERATORS
 from datasets.tables.batches import write_parquet
 from itertools import chain
-batches = GENERATORS[sys.argv[1]](int(sys.argv[2]))
-first = next(batches)
-rows = write_parquet(chain([first], batches), first.schema, sys.argv[3])
+
+def write(name, rows, out):
+    batches = GENERATORS[name](rows)
+    first = next(batches)
+    return write_parquet(chain([first], batches), first.schema, out)
 """
 READ = """
 from pathlib import Path
 from datasets.cabspotting import SCHEMA, cabspotting
 from datasets.tables.rows import save
-rows = save(cabspotting([sys.argv[1]]), SCHEMA, Path(sys.argv[3]), "cabspotting").kept
+
+def write(folder, rows, out):
+    return save(cabspotting([f"{folder}/{rows}.txt"]), SCHEMA, Path(out), "cabspotting").kept
+"""
+PEAKS = """
+for rows in map(int, sys.argv[3:]):
+    assert write(sys.argv[1], rows, sys.argv[2]) == rows
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024)
 """
 
 
-def peak_of(code, what, rows, out):
-    """Return the peak memory, in bytes, of a process that writes so many rows."""
-    code = f"import resource, sys\n{code}\nprint(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    command = [sys.executable, "-c", code, str(what), str(rows), str(out)]
+def peaks_of(code, what, out, *rows):
+    """Return the peak memory, in bytes, of a process after it has written so many rows each time."""
+    command = [sys.executable, "-c", f"import resource, sys\n{code}{PEAKS}", str(what), str(out), *map(str, rows)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-    written, kilobytes = done.stdout.split()
-    assert int(written) == rows
-    return int(kilobytes) * 1_024
+    return [int(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plane", "hotspots", "updates"])
+OTHER = pytest.mark.deep("another generator; that each yields small batches is in test_generators")
+
+
+NAMES = ["plane", *(pytest.param(name, marks=OTHER) for name in ("hotspots", "updates"))]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_generating_three_million_rows_needs_no_more_than_half_a_million(name, tmp_path):
-    few = peak_of(GENERATE, name, 500_000, tmp_path / "few")
-    many = peak_of(GENERATE, name, 3_000_000, tmp_path / "many")
+    few, many = peaks_of(GENERATE, name, tmp_path / "out", 500_000, 3_000_000)
     assert many < few + 40e6  # the further rows alone are 60 MB or more
 
 
-@pytest.mark.slow
-def test_reading_four_million_lines_needs_no_more_than_one_million(tmp_path):
+@pytest.mark.parametrize(
+    ("few", "many", "room"),
+    [
+        (500_000, 2_000_000, 30e6),
+        pytest.param(1_000_000, 4_000_000, 60e6, marks=pytest.mark.deep("twice as many lines as in make test")),
+    ],
+)
+def test_reading_many_lines_needs_no_more_than_few(tmp_path, few, many, room):
     line = b"37.75153 -122.39447 0 1211033530\n"
-    (tmp_path / "few.txt").write_bytes(line * 1_000_000)
-    (tmp_path / "many.txt").write_bytes(line * 4_000_000)
-    few = peak_of(READ, tmp_path / "few.txt", 1_000_000, tmp_path / "few")
-    many = peak_of(READ, tmp_path / "many.txt", 4_000_000, tmp_path / "many")
-    assert many < few + 60e6  # the further rows alone are 130 MB
+    for lines in (few, many):
+        (tmp_path / f"{lines}.txt").write_bytes(line * lines)
+    before, after = peaks_of(READ, tmp_path, tmp_path / "out", few, many)
+    assert after < before + room  # the further rows alone are twice as much

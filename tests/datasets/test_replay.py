@@ -129,12 +129,12 @@ def test_times_of_all_kinds_and_rows_without_one(tmp_path):
         (("--speed", "0.0001"), "would span 0.0002 s"),
     ],
 )
-def test_what_cannot_be_is_one_line(tmp_path, options, says):
+def test_what_cannot_be_is_one_line(tmp_path, dataset, options, says):
     pq.write_table(rows_of(3), tmp_path / "a.parquet")
-    done = started(tmp_path, *options).communicate(timeout=60)[1]
-    assert done.startswith("error: ")
-    assert says in done
-    assert done.count("\n") == 1
+    said = dataset("replay", *replay_of(tmp_path), *options, code=2)
+    assert said.startswith("error: ")
+    assert says in said
+    assert said.count("\n") == 1
 
 
 def test_files_that_cannot_be_read_or_do_not_go_together(tmp_path):
@@ -150,23 +150,27 @@ def test_files_that_cannot_be_read_or_do_not_go_together(tmp_path):
         read_tables([tmp_path / "a.csv", tmp_path / "b.csv"])
 
 
+def replay_of(folder):
+    """The words of a replay of a file in a folder."""
+    return [str(folder / "a.parquet"), "--to", str(folder / "to"), "--speed", "3600"]
+
+
 def started(folder, *options):
-    command = [sys.executable, "-W", "error", "-m", "datasets.replay", str(folder / "a.parquet")]
-    command += ["--to", str(folder / "to"), "--speed", "3600", *options]
+    command = [sys.executable, "-W", "error", "-m", "datasets.replay", *replay_of(folder), *options]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_whole_files_only(tmp_path, number):
+def test_an_interruption_leaves_whole_files_only(tmp_path, dataset, number):
     pq.write_table(rows_of(), tmp_path / "a.parquet")
     process = started(tmp_path, "--every", "50ms")
     try:
-        for _ in range(1200):
-            if list((tmp_path / "to").glob("*.parquet")):
-                break
-            time.sleep(0.05)
+        ends = time.monotonic() + 120
+        while not list((tmp_path / "to").glob("*.parquet")):
+            assert time.monotonic() < ends
+            time.sleep(0.02)
         os.kill(process.pid, number)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=120)[1]
     finally:
         process.kill()
     assert process.returncode == 128 + number
@@ -174,5 +178,5 @@ def test_an_interruption_leaves_whole_files_only(tmp_path, number):
     there = list((tmp_path / "to").iterdir())
     assert there
     assert 0 < sum(pq.read_table(path).num_rows for path in there) < 400
-    again = started(tmp_path).communicate(timeout=60)[1]
+    again = dataset("replay", *replay_of(tmp_path), code=2)
     assert again == f"error: --to {tmp_path}/to holds files of an earlier replay: remove them, or name another folder\n"

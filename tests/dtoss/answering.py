@@ -46,12 +46,12 @@ class Asked:
 
     def __init__(self, there):
         self.targets, self.before = [], None
-        self._connections = there._server.connections
-        self._ask, self._connections.ask = self._connections.ask, self.ask
+        self.connections = there._server.connections
+        self.real, self.connections.ask = self.connections.ask, self.ask
 
     def ask(self, method, target, *others):
         """Ask as before."""
         self.targets.append(target)
         if self.before is not None:
             self.before(target)
-        return self._ask(method, target, *others)
+        return self.real(method, target, *others)

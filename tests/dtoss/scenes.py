@@ -1,9 +1,14 @@
 """Sites, stores and answers that tests of several rooms share."""
 
-import numpy as np
+from contextlib import contextmanager
 
+import numpy as np
+import pytest
+
+from dtoss.engine import Engine
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.queries.workspace import Workspace
 
 
 def along(sites):
@@ -37,6 +42,17 @@ def taxis(rng, n):
 
 
 PARTITIONS = [1, 2, 7, 64]
+OTHERS = pytest.mark.deep("other numbers of partitions; some shapes are in all of them in make test")
+
+
+def in_partitions(shapes, *all_of_them):
+    """(shape, partitions) for a test: each shape in 7, the named ones in all; the other pairs are of the deep tier."""
+    assert {*all_of_them} <= {*shapes}
+    return [
+        pytest.param(shape, partitions, marks=() if partitions == 7 or shape in all_of_them else OTHERS)
+        for shape in shapes
+        for partitions in PARTITIONS
+    ]
 
 
 def spread_ids(rng, n, strings):
@@ -62,3 +78,26 @@ def lowest_ids(index, ids, positions):
     for i, v in zip(ids, index.space.vectors(np.asarray(positions)).tolist(), strict=True):
         best[tuple(v)] = min(i, best.get(tuple(v), i))
     return sorted(best.values())
+
+
+def bounds_of(index):
+    """The bounds of an index as what it is made of."""
+    return None if index.bounds is None else np.array(index.bounds)
+
+
+def engine_of(index):
+    """What answers questions to an index, made anew."""
+    return Engine(
+        index.space, index.partitioning, index.reach, index.parts, bounds_of(index), index.string_ids, index.border
+    )
+
+
+@contextmanager
+def room_for(**hits):
+    """Let threads have memory for fewer hits meanwhile."""
+    before = Workspace.sizes
+    Workspace.sizes = before._replace(**hits)
+    try:
+        yield
+    finally:
+        Workspace.sizes = before

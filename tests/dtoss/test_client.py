@@ -24,6 +24,7 @@ from dtoss.serve.limits import Limits
 from tests.dtoss.answering import Asked, answering
 from tests.dtoss.certificates import certificate
 from tests.dtoss.strategies import lonlat_queries, planar_queries
+from tests.examples import examples
 
 N = 700
 KINDS = [(plane, strings) for plane in (False, True) for strings in (False, True)]
@@ -73,7 +74,7 @@ def asked(index, positions, seed, count):
 CARRIED = st.sampled_from([(), ("speed",), ("mood", "name", "speed")])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), count=st.integers(0, 40), k=st.integers(1, 90),
     limit=st.sampled_from([None, 0.0, 0.01, 3e4, np.inf]), columns=CARRIED,
@@ -90,7 +91,7 @@ def test_the_nearest_are_the_same(town, seed, count, k, limit, columns, where, h
         same(index.knn(places[0], k, max_distance=limit), there.knn(places[0], k, max_distance=limit))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), count=st.integers(0, 30), columns=CARRIED,
     where=st.sampled_from(CONDITIONS), having=st.sampled_from(CONDITIONS),
@@ -113,7 +114,7 @@ def test_all_within_radii_are_the_same(town, seed, count, columns, where, having
     assert [row for hits in ours for row in hits] == [row for hits in theirs for row in hits]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 5), columns=CARRIED, where=st.sampled_from(CONDITIONS))
 def test_shapes_hold_the_same(town, seed, count, columns, where):
     """Boxes, some over the antimeridian on the sphere; rings, GeoJSON with holes, heights and properties."""
@@ -422,7 +423,7 @@ def wrong_server(answers, tls=None):
                 except OSError:
                     continue
             with link:
-                link.settimeout(20)
+                link.settimeout(60)
                 for one in answer:
                     came.append(link.recv(65536))
                     if one is None:
@@ -455,7 +456,7 @@ def test_a_connection_closed_while_idle_is_opened_again_and_only_then():
     url, came, thread = wrong_server([[answer(FACTS)], [HIT]])
     there = dtoss.connect(url)
     assert list(there.knn([1.0, 2.0])) == [(0, 7, 0.5)]
-    thread.join(20)
+    thread.join(60)
     assert len(came) == 2
     begun = answer(b'{"snapshot"', length=1000)
     url, came, thread = wrong_server([[answer(FACTS), begun], [HIT]])

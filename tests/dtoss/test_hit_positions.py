@@ -16,6 +16,7 @@ import dtoss
 from dtoss.hits import Hits
 from tests.dtoss.answering import answering
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 
 def index_of(positions, *, strings=False, partitions=1, **options):
@@ -44,7 +45,7 @@ def asked_in_all_ways(index, places, names):
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 @pytest.mark.parametrize("strings", [False, True])
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(positions=lonlat())
 def test_positions_on_the_sphere_are_those_that_were_given(partitions, strings, positions):
     """Whatever was asked; by columns, and by the ids of hits."""

@@ -24,6 +24,7 @@ from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.queries.workspace import workspace
 from dtoss.snapshots.partition_file import decode, encode
 from tests import oracles, worlds
+from tests.dtoss.scenes import room_for
 from tests.dtoss.snapshots.damaged_stores import stored
 
 pytestmark = pytest.mark.checked
@@ -86,19 +87,18 @@ def test_the_nearest(small, k):
 
 
 @pytest.mark.parametrize("k", [1, 8])
-def test_one_place_by_itself(small, k, monkeypatch):
+def test_one_place_by_itself(small, k):
     """With too little room at first, within a distance, on and beyond the edge of what is legal."""
-    monkeypatch.setattr("dtoss.queries.workspace.FIRST_ROOM", 4)
-    monkeypatch.setattr("dtoss.queries.workspace.KEPT_ROOM", 3)
-    workspace.trim()
-    for place in small.asked[::3]:
-        for reach in (np.inf, 0.0, small.reach, 1e9):
-            expected = oracles.knn(small.index.space, small.ids, small.positions, place[None], k, reach)
-            assert rows(small.index.knn(place, k, max_distance=reach)) == expected
-            if k == 1:
-                within = oracles.within(small.index.space, small.ids, small.positions, place[None], reach)
-                assert rows(small.index.range(place, reach)) == within
-                assert small.index.count(place, reach).tolist() == [len(within)]
+    with room_for(first=4, kept=3):
+        workspace.trim()
+        for place in small.asked[::3]:
+            for reach in (np.inf, 0.0, small.reach, 1e9):
+                expected = oracles.knn(small.index.space, small.ids, small.positions, place[None], k, reach)
+                assert rows(small.index.knn(place, k, max_distance=reach)) == expected
+                if k == 1:
+                    within = oracles.within(small.index.space, small.ids, small.positions, place[None], reach)
+                    assert rows(small.index.range(place, reach)) == within
+                    assert small.index.count(place, reach).tolist() == [len(within)]
     for ask in (small.index.knn, small.index.range):
         with pytest.raises(ValueError, match="legal"):
             ask([1e91, 0.0], k)

@@ -1,25 +1,124 @@
-"""What tests of the jobs share: a rebuild in one line, brute force for larger inputs, and a store's bytes."""
+"""What tests of the jobs share: stores made by Spark and without it, brute force for larger inputs, a store's bytes."""
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import json
+import shutil
+import tempfile
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dtoss
+from dtoss.building.border import border_of
+from dtoss.building.construct import Built
 from dtoss.geometry.distance import distance
+from dtoss.geometry.space import space_of
+from dtoss.history.latest import latest
+from dtoss.names import free_names, renamed
+from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
+from dtoss.snapshots.manifest_fields import MOMENTS
 from dtoss.snapshots.store import Store
+from pipelines.cycles.partitions import Wishes
+from pipelines.cycles.policy import Shape
 from pipelines.rebuild import rebuild
+from pipelines.rows.described import source_of
+from pipelines.rows.positions import Columns
 from tests.data import real_set
+
+MADE = {}
+"""Where the stores are that this process has made, by their rows and options."""
 
 
 def rebuilt(spark, table, store, **options):
     """The index of a store after a rebuild from an Arrow table."""
     rebuild(spark.createDataFrame(table), str(store), **options)
     return dtoss.open(str(store))
+
+
+def made(table, to=None, **options):
+    """The path of a store of good rows, built without Spark: its files are those of a rebuild with these options.
+
+    ``jobs/test_in_process.py`` holds the two equal. A store of the same rows and options is made once; it is only read,
+    and who writes names where a copy of it goes (``to``).
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    key = hashlib.sha256(sink.getvalue()).hexdigest(), repr(sorted(options.items()))
+    if key not in MADE:
+        MADE[key] = str(_folder() / str(len(MADE)))
+        _make(table, MADE[key], **options)
+    return MADE[key] if to is None else shutil.copytree(MADE[key], str(to))
+
+
+@cache
+def _folder():
+    folder = Path(tempfile.mkdtemp(prefix="dtoss-stores-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _make(
+    table, to, *, id="id", x=None, y=None, time=None, columns="all", crs=None, metric=None, partitions=None,
+    pivots="balanced", reach=None, bounds=None, seed=0,
+):  # fmt: skip
+    asked = Columns(id=id, x=x, y=y, time=time, attributes=columns)
+    names = table.column_names
+    x, y = asked.coordinates(names)
+    time = time or ("t" if "t" in names else None)
+    if columns == "all":
+        columns = [name for name in names if name not in (id, x, y) and name[0] != "_"]
+    elif isinstance(columns, str):
+        columns = [] if columns == "none" else [name.strip() for name in columns.split(",")]
+    attributes = {f"a:{name}": table[name] for name in columns}
+    when = {"t": table[time]} if time else {}
+    rows = pa.table({"id": table[id], "x": table[x], "y": table[y], **when, **attributes})
+    low, high = (f(positions_of(rows), axis=0) if len(rows) else np.full(2, np.nan) for f in (np.min, np.max))
+    rows = latest(rows, ["x", "y", *attributes]) if time else rows
+    space = space_of(crs, metric)
+    rows = rows.take(pa.array(np.lexsort(space.vectors(positions_of(rows)).T[::-1]), pa.int64()))  # as pivots want them
+    index = dtoss.build(
+        rows["id"].combine_chunks(), positions_of(rows), crs=space.crs, metric=metric, partitions=partitions,
+        pivots=pivots, reach=reach, bounds=bounds, seed=seed, columns={name: rows[f"a:{name}"] for name in columns},
+    )  # fmt: skip
+    row_of = {one: row for row, one in enumerate(rows["id"].to_pylist())}
+    store, free = Store(str(to)), free_names(columns)
+    snapshot, entries = store.begin(), []
+    for partition in index.parts.all():
+        ids = partition.ids.to_pylist() if isinstance(partition.ids, pa.Array) else partition.ids.tolist()
+        known = pa.array([row_of[one] for one in ids], pa.int64())
+        partition = replace(partition, times=rows["t"].take(known).combine_chunks() if time else None)
+        entries.append(write_partition(store, snapshot, Built(partition, border_of(partition), 0.0)))
+    kinds = {free[name]: _kind(table.schema.field(name).type) for name in columns}
+    kind = _kind(table.schema.field(time).type) if time else None
+    wishes = Wishes(partitions=partitions, pivots=pivots, reach=reach, seed=seed, bounds=bounds)
+    borders, box = write_borders(store, snapshot, index.border), index._bounds
+    manifest = make_manifest(
+        snapshot, "2024-01-01T00:00:00+00:00", index.space, index.partitioning, index.reach, box, entries, borders,
+        id_type="string" if index.string_ids else "int64", columns=kinds,
+        time={"column": time, "type": kind, "unit": None if kind in MOMENTS else "s"} if time else None,
+        source=source_of(SimpleNamespace(source=replace(asked, time=time))), policy=Shape.of(entries).facts(box),
+        parameters={**wishes.facts(), "max_bad": 0.1, "on_duplicate": "error", "timed": time is not None},
+        counts={"read": len(table), "kept": len(rows), "duplicates": len(table) - len(rows), "quarantined": {}},
+        timings={},
+    )  # fmt: skip
+    extent = {"box": [*low.tolist(), *high.tolist()] if len(rows) else None, "times": None}
+    store.finish(snapshot, manifest | {"quarantine": [], "renamed": renamed(columns), "input": extent})
+
+
+def _kind(arrow):
+    """Spark's name of a type."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(arrow).simpleString()
 
 
 def rows(hits):
@@ -29,7 +128,7 @@ def rows(hits):
 def positions_of(table):
     """(n, 2) of whichever coordinates a table has."""
     x, y = ("lon", "lat") if "lon" in table.column_names else ("x", "y")
-    return np.stack([table[x].to_numpy(), table[y].to_numpy()], axis=1)
+    return np.stack([table[x].to_numpy(), table[y].to_numpy()], axis=1).astype(float)
 
 
 def brute(space, ids, positions, queries, ks, radii):

@@ -271,8 +271,8 @@ def cut_by_words(ground: Ground, piece: Piece) -> list[Piece]:
 def dealt(ground: Ground, rect: Rect, count: int) -> list[Piece]:
     """Return the words of a rectangle in as many pieces, the most said first, each to the least; the first is the rest.
 
-    It is what the paper compares with: words by their frequency alone; by how often they are asked for where nothing
-    is known of rows.
+    It is one of three ways to deal words that the paper compares with: by their frequency alone; by how often they are
+    asked for where nothing is known of rows. Those by a metric and by a hypergraph are not here.
     """
     _, word, rows = ground.spoken(rect)
     wanted = ground.asked_for(ground.touching(rect))

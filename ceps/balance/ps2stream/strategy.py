@@ -1,4 +1,7 @@
-"""PS2Stream (Chen et al., ICDE 2017): a kdt-tree to begin with, and cells that move while loads are too uneven."""
+"""PS2Stream (Chen et al., ICDE 2017): a kdt-tree to begin with, and cells that move while loads are too uneven.
+
+That is its local adjustment (V-A). The global one (V-B), a new tree beside the old one, is not here.
+"""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ def _merges(
         price, look = prices.to_rewrite(size), looks.get((a, b), Look(NEVER_LOOKED, 1.0))
         if not _worth_a_look(np.asarray(most, np.float64), weights[rows], questions.number[rows], price, look):
             continue
-        if not _still_a_tree(leaves, found, (a, b)):
+        if not still_a_tree(leaves, found, (a, b)):
             continue
         made = _merged(leaves, served, questions, weights, load, prices, (a, b), float(most @ weights[rows]))
         found.append(((a, b), made))
@@ -327,7 +327,7 @@ def _merges(
     return found
 
 
-def _still_a_tree(
+def still_a_tree(
     leaves: Sequence[Leaf], found: list[tuple[tuple[int, ...], Rewriting | Look]], pair: tuple[int, int]
 ) -> bool:
     """Return whether cells are those of some tree once a pair is merged beside those that are merged already.

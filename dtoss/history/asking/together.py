@@ -55,7 +55,7 @@ class Wanted:
         return self if self.own is None else replace(self, own=self.own.take(pa.array(rows)))
 
 
-def near(scan: Scan, places: Places, wanted: Wanted) -> Iterator[Found]:
+def near(scan: Scan, places: Places, wanted: Wanted, most_held: int = MOST_HELD) -> Iterator[Found]:
     """Yield the rows that answer places, some places at a time, each place once and whole, in order.
 
     Parameters
@@ -66,6 +66,8 @@ def near(scan: Scan, places: Places, wanted: Wanted) -> Iterator[Found]:
         With their radii and intervals, best neighbours together.
     wanted
         What of the rows.
+    most_held
+        Rows that are held at a time.
 
     Raises
     ------
@@ -77,12 +79,12 @@ def near(scan: Scan, places: Places, wanted: Wanted) -> Iterator[Found]:
     Notes
     -----
     The answers are the same whatever order is read of a period, and whatever radius is guessed for the nearest. What is
-    held at a time is at most :data:`MOST_HELD` rows and a few blocks, or the answer of one place where that is more.
+    held at a time is at most so many rows and a few blocks, or the answer of one place where that is more.
     """
     waiting = [np.arange(len(places))]
     while waiting:
         some = waiting.pop()
-        search = _Search(scan, wanted.take(some))
+        search = _Search(scan, wanted.take(some), most_held)
         found = search.nearest(places.take(some)) if wanted.k else search.within(places.take(some))
         if found is None:
             half = len(some) // 2
@@ -125,6 +127,7 @@ class _Bounds:
 class _Search:
     scan: Scan
     wanted: Wanted
+    most_held: int
 
     def within(self, places: Places) -> Found | None:
         """Return all rows within the radii; None where they are too many for several places."""
@@ -133,7 +136,7 @@ class _Search:
         for rows, piece in self._pieces(places):
             held.append(self._near(rows, piece, places, np.arange(len(places))))
             count += len(held[-1])
-            if count > MOST_HELD and len(places) > 1:
+            if count > self.most_held and len(places) > 1:
                 return None
         return in_order(self._joined(held))
 

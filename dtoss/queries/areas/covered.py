@@ -146,12 +146,12 @@ def _is_ring(shape: Any) -> bool:
         return False
 
 
-def shape_of(polygon: Any) -> Shape:
+def shape_of(polygon: Any, worth_tables: int = WORTH_TABLES) -> Shape:
     """Return the shape of a polygon (:class:`dtoss.geometry.polygons.Polygon`)."""
     areas = cache(lambda: areas_of([polygon]))
 
     def holds(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.bool_]:
-        if len(vectors) * len(polygon.corners) < WORTH_TABLES:
+        if len(vectors) * len(polygon.corners) < worth_tables:
             return inside(vectors, polygon)
         told = np.empty(len(vectors), np.uint8)
         held_kernel(operand(vectors), *areas(), told)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dtoss.serve.problems import Problem
 
 PIECE_BYTES = 1 << 15
-"""Of JSON that is read at a time."""
 _SPACE = b" \t\r\n"
 _ROW = re.compile(r" - at `\$\[(\d+)\]")
 """Where a message says in which list of a piece something is wrong."""
@@ -32,7 +31,13 @@ class Members(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def lists_in(
-    body: bytes | bytearray, name: str, width: int, most: int, check: Callable[[], None], radius: bool = False
+    body: bytes | bytearray,
+    name: str,
+    width: int,
+    most: int,
+    check: Callable[[], None],
+    radius: bool = False,
+    piece_bytes: int = PIECE_BYTES,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return the lists of numbers of a body, (n, width), and its radii (n,), if there are any and they may be.
 
@@ -50,6 +55,8 @@ def lists_in(
         Is called now and then.
     radius
         Whether there may be radii: one, or a list of as many.
+    piece_bytes
+        Of JSON that is read at a time.
 
     Raises
     ------
@@ -68,7 +75,7 @@ def lists_in(
         raise _wrong(f"{name} are missing; send {_example(name, width, radius)}")
     if bytes(members.radius) and not radius:
         raise _wrong(f"it has a radius, which is not asked for; send {_example(name, width, radius)}")
-    found = _rows(values, name, width, check)
+    found = _rows(values, name, width, check, piece_bytes)
     if len(found) > most:
         raise too_many(len(found), most)
     if bytes(members.radius).count(b",") > most:
@@ -88,7 +95,7 @@ def too_many(number: int, most: int) -> Problem:
     )
 
 
-def _rows(values: bytes, name: str, width: int, check: Callable[[], None]) -> NDArray[np.float64]:
+def _rows(values: bytes, name: str, width: int, check: Callable[[], None], piece_bytes: int) -> NDArray[np.float64]:
     """Return the lists in a list, of valid JSON: it is cut behind a ``]``, where it can only be cut between two."""
     inner = values.strip(_SPACE)
     if inner[:1] != b"[":
@@ -99,7 +106,7 @@ def _rows(values: bytes, name: str, width: int, check: Callable[[], None]) -> ND
     at = rows = 0
     while at < len(inner):
         check()
-        end = inner.find(b"]", at + PIECE_BYTES) + 1 or len(inner)
+        end = inner.find(b"]", at + piece_bytes) + 1 or len(inner)
         try:
             found = decoder.decode(b"[" + inner[at:end] + b"]")
         except (msgspec.DecodeError, RecursionError) as error:

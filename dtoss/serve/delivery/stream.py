@@ -9,10 +9,9 @@ from typing import Any
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import DtossError
-from dtoss.serve.delivery import tail
 from dtoss.serve.delivery.parts import Wanted
 from dtoss.serve.delivery.reading import Reading
-from dtoss.serve.delivery.tail import TAIL_SECONDS, Listener
+from dtoss.serve.delivery.tail import Listener
 from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker
@@ -22,8 +21,6 @@ from dtoss.watch.told.cursor import Cursor
 
 AGAIN_MS = 2_000
 """After which clients are told to connect again."""
-SLOW_SECONDS = 0.5
-"""For which a reader may let a piece wait before files that are open for it are let go."""
 
 
 class EventStream(ASGIResponse):
@@ -129,7 +126,7 @@ class EventStream(ASGIResponse):
             self._state.log.event("events not read", detail=str(error))
             raise _Over("the events cannot be read: the server's log says why") from None
         except OSError:
-            await asyncio.sleep(TAIL_SECONDS)  # a disk may have been away: it is tried again
+            await asyncio.sleep(self._tail.seconds)  # a disk may have been away: it is tried again
             found = (memoryview(b""), 0)
         self._at = reading.at
         if reading.done:
@@ -144,7 +141,7 @@ class EventStream(ASGIResponse):
             readers.discard(self)
             return
         readers.add(self)
-        if len(readers) > tail.MOST_READERS:
+        if len(readers) > self._tail.most_readers:
             reading.let_go()
 
     async def _piece(self, data: bytes | memoryview, count: int) -> None:
@@ -165,7 +162,7 @@ class EventStream(ASGIResponse):
         message = {"type": "http.response.body", "body": bytes(data), "more_body": True}
         sending = asyncio.ensure_future(self._send(message))
         try:
-            done, _ = await asyncio.wait((sending,), timeout=SLOW_SECONDS)
+            done, _ = await asyncio.wait((sending,), timeout=self._state.paces.slow)
             if not done and self._reading is not None:
                 self._reading.let_go()
             await asyncio.wait((sending,), timeout=self._state.settings.limits.idle_seconds)
@@ -175,7 +172,7 @@ class EventStream(ASGIResponse):
         finally:
             sending.cancel()
         self._state.metrics.sent_events(count)
-        self._due = loop.time() + server_sent.QUIET_SECONDS
+        self._due = loop.time() + self._state.paces.quiet
 
     def _quiet(self) -> bytes:
         """Return what is said where there is nothing to tell."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from dtoss.errors import DtossError
 from dtoss.serve.delivery.parts import Part, nothing, parts_of
+from dtoss.serve.paces import PACES
 from dtoss.serve.pool import ClientGone, Pool, Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.streaming.open_streams import OpenStreams
@@ -18,12 +19,9 @@ from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import told_events
 
-TAIL_SECONDS = 1.0
-"""Between two looks for a commit, while there are streams."""
 SHARED_BYTES = 8 << 20
 """Of the newest events that are held for all streams: who is farther behind reads files."""
 MOST_READERS = 32
-"""Streams that may each hold a group of rows of a file, some megabytes, from one piece to the next."""
 
 
 class Listener:
@@ -49,10 +47,23 @@ class Tail:
         Streams that may be open.
     failed
         Is told why a look failed, each reason once.
+    seconds
+        Between two looks for a commit, while there are streams.
+    most_readers
+        Streams that may each hold a group of rows of a file, some megabytes, from one piece to the next.
     """
 
-    def __init__(self, home: Home, pool: Pool, most: int, failed: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        pool: Pool,
+        most: int,
+        failed: Callable[[str], Any],
+        seconds: float = PACES.tail,
+        most_readers: int = MOST_READERS,
+    ) -> None:
         self.home = home
+        self.seconds, self.most_readers = seconds, most_readers
         self.head: Cursor | None = None
         self.readers: set[object] = set()
         self._pool = pool
@@ -103,7 +114,7 @@ class Tail:
         """Look each second, and wake up the streams where there is something new."""
         loop = asyncio.get_running_loop()
         while self._listeners.heard:
-            due = loop.time() + TAIL_SECONDS
+            due = loop.time() + self.seconds
             if await self._look():
                 await self._listeners.wake()
             await asyncio.sleep(max(due - loop.time(), 0.0))

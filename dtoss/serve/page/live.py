@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
+from dtoss.serve.paces import PACES
 from dtoss.serve.streaming.open_streams import OpenStreams
 
-SECOND = 1.0
 QUICK = 0.2
 """Seconds between two looks at what is told at once."""
 
@@ -63,6 +63,8 @@ class Live:
     quick
         Is called in a thread several times a second while there are streams. Where it returns that something is new,
         kinds that are told beside are looked at and told at once.
+    second
+        How long a second is.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Live:
         before: Callable[[], None] = lambda: None,
         failed: Callable[[Exception], None] = lambda error: None,
         quick: Callable[[], bool] | None = None,
+        second: float = PACES.live,
     ) -> None:
         # what is told each second would leave no second for kinds behind it
         self._kinds = [_Told(kind) for kind in sorted(kinds, key=lambda kind: (kind.beside, kind.always))]
@@ -81,7 +84,8 @@ class Live:
         self._reading: asyncio.Future[None] | None = None
         self._quick = quick
         self._quick_look: asyncio.Task[None] | None = None
-        self._looked = -SECOND
+        self._second = second
+        self._looked = -second
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -100,7 +104,7 @@ class Live:
             503 if there are too many, or the worker ends.
         """
         stream = self._streams.add(lambda: Stream(self._kinds))
-        if asyncio.get_running_loop().time() - self._looked >= SECOND:
+        if asyncio.get_running_loop().time() - self._looked >= self._second:
             self._look()
         self._streams.pumped(self._run)
         return stream
@@ -116,14 +120,14 @@ class Live:
     async def _run(self) -> None:
         """Look each second, and wake up the streams; between seconds where something new is told at once."""
         loop = asyncio.get_running_loop()
-        due = max(self._looked + SECOND, loop.time())
+        due = max(self._looked + self._second, loop.time())
         while self._streams.heard:
             while self._quick is not None and self._streams.heard and due - loop.time() > QUICK:
                 if self._quick_look is None or self._quick_look.done():
                     self._quick_look = loop.create_task(self._hurry(self._quick))
                 await asyncio.sleep(QUICK)
             await asyncio.sleep(due - loop.time())
-            due = max(due + SECOND, loop.time())
+            due = max(due + self._second, loop.time())
             self._look()
             await self._streams.wake()
 

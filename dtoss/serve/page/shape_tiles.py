@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.locks import once
 from dtoss.partitioning.regions import Regions
-from dtoss.tiles.cells import FEW_CELLS, NEAR_ZOOM, CellSource
+from dtoss.tiles.cells import CELL_LIMITS, NEAR_ZOOM, CellSource
 from dtoss.tiles.frame import Frame
 from dtoss.tiles.regions import DrawnRegions, region_tile, regions_on_map
-from dtoss.tiles.uncertified import Uncertified, uncertified_on_map, uncertified_tile
+from dtoss.tiles.uncertified import MOST_UNCERTIFIED, Uncertified, uncertified_on_map, uncertified_tile
 
 DRAWN_EARLY = 512
 """Regions up to which drawing them all takes a second: twice as many take three times as long."""
@@ -30,10 +30,12 @@ class ShapeTiles:
         An open one.
     frame
         What the map is.
+    most_uncertified
+        So many uncertified cells are drawn from afar at the most, the largest ones.
     """
 
-    def __init__(self, index: Index, frame: Frame) -> None:
-        self._index, self._frame = index, frame
+    def __init__(self, index: Index, frame: Frame, most_uncertified: int = MOST_UNCERTIFIED) -> None:
+        self._index, self._frame, self._most_uncertified = index, frame, most_uncertified
         self._bounds = None if index.bounds is None else np.array(index.bounds)
 
     def make_early(self) -> None:
@@ -51,7 +53,7 @@ class ShapeTiles:
     @once
     def uncertified_drawn(self) -> Uncertified:
         """The uncertified cells on the map. Made when first asked for: cost O(their neighbours)."""
-        return uncertified_on_map(self._frame, self._index.border, self._bounds)
+        return uncertified_on_map(self._frame, self._index.border, self._bounds, self._most_uncertified)
 
     @once
     def cell_source(self) -> CellSource:
@@ -65,11 +67,11 @@ class ShapeTiles:
         Where all are few that is the first one. A plane's square is as large as its bounds, so its objects say from
         where on they are few in a tile; on the sphere they are in towns.
         """
-        if len(self._index) <= FEW_CELLS:
+        if len(self._index) <= CELL_LIMITS.far:
             return 0
         if self._frame.plane is None:
             return NEAR_ZOOM
-        return min(NEAR_ZOOM, 1 + ceil(log(len(self._index) / FEW_CELLS, 4.0)))
+        return min(NEAR_ZOOM, 1 + ceil(log(len(self._index) / CELL_LIMITS.far, 4.0)))
 
     def regions(self, z: int, x: int, y: int) -> bytes:
         """Return the tile of regions."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtoss.geometry.space import NO_CRS, Space
+from dtoss.serve.paces import PACES, Paces
 from dtoss.serve.page.fences import FenceSource
 from dtoss.serve.page.files import PageFiles
 from dtoss.serve.page.happening import Happening
@@ -37,10 +38,18 @@ class Showing:
         That may be open.
     tell
         Takes what has happened, for the log.
+    paces
+        Of streams.
     """
 
     def __init__(
-        self, serving: Serving, files: PageFiles, counts: HomeCounts, streams: int, tell: Callable[..., None]
+        self,
+        serving: Serving,
+        files: PageFiles,
+        counts: HomeCounts,
+        streams: int,
+        tell: Callable[..., None],
+        paces: Paces = PACES,
     ) -> None:
         self.files = files
         self._news: WindowNews | None = None
@@ -59,7 +68,12 @@ class Showing:
             Kind("windows", self._windows, at_once=True, beside=True),
         )
         self.live = Live(
-            kinds, streams, self.look, lambda error: tell("live failed", error=repr(error)), self._look_at_windows
+            kinds,
+            streams,
+            self.look,
+            lambda error: tell("live failed", error=repr(error)),
+            self._look_at_windows,
+            paces.live,
         )
 
     def tell_windows(self, opened: Opened) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,22 @@ if TYPE_CHECKING:
     from dtoss.conditions.filters import Filter
 
 T = TypeVar("T")
-WHOLE_BELOW = 20_000
-"""A tile that holds fewer objects shows all of them, with their ids."""
 WHOLE_FROM = 12
-"""The zoom from which on it does; before, a sample of them looks alike, in a tenth of the bytes."""
-WHOLE_AFAR = 2_000
-"""The same as :data:`WHOLE_BELOW` before that zoom."""
+"""The zoom from which on a tile shows many objects; before, a sample of them looks alike, in a tenth of the bytes."""
 DEEPEST_TILE = 16
 """The zoom of the smallest tiles; maps enlarge them beyond."""
 KEPT_CHOICES = 8
 """Attributes and conditions that are kept for the objects of the sample, a byte for each object."""
+
+
+class Whole(NamedTuple):
+    """A tile that holds fewer objects shows all of them, with their ids: ``below``, and ``afar`` before that zoom."""
+
+    below: int = 20_000
+    afar: int = 2_000
+
+
+DRAWN_WHOLE = Whole()
 
 
 class Tiles:
@@ -43,11 +49,13 @@ class Tiles:
         An open one.
     most
         Objects of the sample, about.
+    whole
+        Tiles of how few objects show all of them.
     """
 
-    def __init__(self, index: Index, most: int = SAMPLED) -> None:
+    def __init__(self, index: Index, most: int = SAMPLED, whole: Whole = DRAWN_WHOLE) -> None:
         self._index = index
-        self._most = most
+        self._most, self._shown_whole = most, whole
         self._sample: Sample | None = None
         self._sampling = Lock()
         self._making = Lock()
@@ -113,7 +121,7 @@ class Tiles:
             If there is no such attribute.
         """
         classes, of_sample = (None, None) if by is None else self._classified(by)
-        if where is not None and self.sample.one_of > 1 and where.count < WHOLE_BELOW:
+        if where is not None and self.sample.one_of > 1 and where.count < self._shown_whole.below:
             matches = self._once(("all", where.condition.text), lambda: self._matching(where))
             rows = rows_of(matches, z, x, y)
             all_there = Held(matches.part[rows], matches.item[rows])
@@ -143,12 +151,12 @@ class Tiles:
 
     def _few(self, z: int, x: int, y: int) -> Held | None:
         """Return all objects of a tile and some round it, if they are few; else None."""
-        sample = self.sample
+        sample, whole = self.sample, self._shown_whole
         rows = rows_of(sample, z, x, y)
         count = rows.stop - rows.start
         if sample.one_of == 1:
-            return Held(sample.part[rows], sample.item[rows]) if count < WHOLE_BELOW else None
-        few = WHOLE_BELOW if z >= WHOLE_FROM else min(WHOLE_AFAR, WHOLE_BELOW)
+            return Held(sample.part[rows], sample.item[rows]) if count < whole.below else None
+        few = whole.below if z >= WHOLE_FROM else min(whole.afar, whole.below)
         # the sample says how many there are, give or take some of a hundred
         return None if count * sample.one_of >= 2 * few else objects_in(self._index, self.frame, z, x, y, few)
 

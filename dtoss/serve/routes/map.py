@@ -110,7 +110,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     @get("/live", opt={"responses": LIVE_EVENTS})
     async def live(request: Asker) -> ASGIResponse:
         """Return events as they come: which snapshot is served, the plan, what is asked, what happens in the watch."""
-        return _Events(request, showing.live, settings.limits.idle_seconds)
+        return _Events(request, showing.live, settings.limits.idle_seconds, state.paces.quiet)
 
     return [facts, load, live, *fences.handlers(state)]
 
@@ -166,13 +166,16 @@ class _Events(ASGIResponse):
         Of the worker.
     patience
         Seconds for which a client may read nothing.
+    quiet
+        Seconds after which a stream that has nothing to tell says so.
     """
 
-    def __init__(self, request: Asker, live: Live, patience: float) -> None:
+    def __init__(self, request: Asker, live: Live, patience: float, quiet: float) -> None:
         self.status_code = 200
         self._request = request
         self._live = live
         self._patience = patience
+        self._quiet = quiet
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Send it.
@@ -192,7 +195,7 @@ class _Events(ASGIResponse):
                     if event:
                         async with asyncio.timeout(self._patience):
                             await send({"type": "http.response.body", "body": event, "more_body": True})
-                    woken = await server_sent.was_woken(stream.woken, server_sent.QUIET_SECONDS)
+                    woken = await server_sent.was_woken(stream.woken, self._quiet)
                     event = stream.following() if woken else server_sent.NOTHING_NEW
                 if not gone.done():
                     await send({"type": "http.response.body", "body": b""})

@@ -24,8 +24,6 @@ from dtoss.serve.serving import Served, Serving
 from dtoss.serve.state import WorkerState
 
 MVT_TYPE = b"application/vnd.mapbox-vector-tile"
-SNAPSHOT_SECONDS = 3.0
-"""For which a snapshot is waited for that another worker serves already, newer or rolled back to."""
 TURN_SECONDS = 0.05
 ZIP_LEVEL = 4
 """Of compression: a third of a millisecond a tile."""
@@ -67,7 +65,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
             )
         make = layer_of(layer)
-        served = await open_by_now(serving, snapshot)
+        served = await open_by_now(serving, snapshot, state.paces.elsewhere)
         zipped = takes_gzip(request.headers.get("accept-encoding", ""))
 
         def work(stop: Stop) -> bytes:
@@ -82,15 +80,15 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     return [tile]
 
 
-async def open_by_now(serving: Serving, name: str) -> Served:
+async def open_by_now(serving: Serving, name: str, seconds: float) -> Served:
     """Return an open snapshot; others are waited for, as another worker may serve them already.
 
     Raises
     ------
     Problem
-        410 if it is not open within :data:`SNAPSHOT_SECONDS`.
+        410 if it is not open within so many seconds.
     """
-    until = time.monotonic() + SNAPSHOT_SECONDS
+    until = time.monotonic() + seconds
     while not is_open(serving, name) and time.monotonic() < until:
         await asyncio.sleep(TURN_SECONDS)
     return serving.named(name)

@@ -11,10 +11,8 @@ from typing import Any
 from dtoss.serve.front import LASTS
 from dtoss.serve.pool import Client, client_gone
 
-QUIET_SECONDS = 15.0
-"""After which a stream that has nothing to tell says so: what stands in between would close it."""
 NOTHING_NEW = b": nothing new\n\n"
-"""What it says then."""
+"""What a stream says that has had nothing to tell for a while."""
 _HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 
 

@@ -24,8 +24,6 @@ from dtoss.serve.swapping.preparing import Head, Took, head_of, prepare
 from dtoss.serve.together.following import PlanFollower
 from dtoss.snapshots.store import Store
 
-LOOK_SECONDS = 1.0
-"""Between two looks at the store."""
 AGAIN_SECONDS = 60.0
 """After which a commit that was refused is tried again: a disk may have been away."""
 BREATH_SECONDS = 0.0001
@@ -239,11 +237,11 @@ class Watcher:
     def _run(self) -> None:
         yield_processor()
         # one worker after another: what the first has verified the others need not
-        self._stop.wait(LOOK_SECONDS * self._state.number / max(self._state.settings.workers, 1))
+        self._stop.wait(self._state.paces.look * self._state.number / max(self._state.settings.workers, 1))
         while not self._stop.is_set():
             with suppress(Exception):  # a full disk may keep the log from being written
                 self.look()
-            self._stop.wait(LOOK_SECONDS)
+            self._stop.wait(self._state.paces.look)
 
 
 def _held_by(served: Served) -> tuple[int, ...] | None:

@@ -7,21 +7,36 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dtoss.geometry.space import Space
 from dtoss.serve.telling.access_files import FAILURES, AccessFiles, Waiting
 from dtoss.serve.telling.home_counts import Homes
 from dtoss.serve.telling.sampling import Sample, Values
 
-MINUTE = 60.0
-"""Seconds of a file; files begin at whole minutes of the clock."""
-MOST_ROWS = 1_000_000
-"""Of a file, where all requests are kept."""
-MOST_WAITING = 2_000_000
-"""Rows that are kept while nothing can be written; beyond, the oldest files are lost, and their requests counted."""
 SECONDS_TO_WRITE = 2.0
 """How long :meth:`Accesses.close` waits for the last file."""
+
+
+class Amounts(NamedTuple):
+    """How much goes into files.
+
+    Parameters
+    ----------
+    minute
+        Seconds of a file; files begin at whole minutes of the clock.
+    rows
+        Of a file, where all requests are kept.
+    waiting
+        Rows that are kept while nothing can be written; beyond, the oldest files are lost, and their requests counted.
+    """
+
+    minute: float = 60.0
+    rows: int = 1_000_000
+    waiting: int = 2_000_000
+
+
+AMOUNTS = Amounts()
 
 
 class Told(Protocol):
@@ -66,6 +81,8 @@ class Accesses:
         Counts all requests by the partitions that hold their places.
     seed
         Of the random choices; the system's when None.
+    amounts
+        Of files.
 
     Raises
     ------
@@ -86,11 +103,13 @@ class Accesses:
         log: Lines | None = None,
         homes: Homes | None = None,
         seed: int | None = None,
+        amounts: Amounts = AMOUNTS,
     ) -> None:
         if sample is not None and sample < 1:
             raise ValueError(f"the sample of accesses is {sample}: at least 1 is wanted, or none of the log at all")
         self._names = ("lon", "lat") if space.geographic else ("x", "y")
-        self._size = sample or MOST_ROWS
+        self._amounts = amounts
+        self._size = sample or amounts.rows
         self._all = sample is None
         self._digits = digits
         self._seed = seed
@@ -160,8 +179,9 @@ class Accesses:
     # -- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self, files: AccessFiles) -> None:
+        minute = self._amounts.minute
         while True:
-            woken = self._woken.wait(MINUTE - time.time() % MINUTE)
+            woken = self._woken.wait(minute - time.time() % minute)
             self._woken.clear()
             ending = self._ending
             if ending or not woken:
@@ -198,7 +218,7 @@ class Accesses:
 
     def _failed(self, error: Exception) -> None:
         lost = 0
-        while sum(one.kept.table.num_rows for one in self._waiting) > MOST_WAITING:
+        while sum(one.kept.table.num_rows for one in self._waiting) > self._amounts.waiting:
             lost += self._waiting.pop(0).kept.requests
         files = len(self._waiting)
         if self._metrics is not None:

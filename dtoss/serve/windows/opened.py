@@ -9,15 +9,12 @@ from contextlib import suppress
 from threading import Lock
 
 from dtoss.errors import InputError, StoreError
+from dtoss.serve.paces import PACES, Paces
 from dtoss.serve.problems import Problem
 from dtoss.windows.stored.asked import Windows, open_windows
 from dtoss.windows.stored.home import windows_of
 from dtoss.windows.stored.sets import current_home
 
-LOOKED_EVERY = 0.5
-"""Seconds for which a commit that was found is the newest one, without another look."""
-MOST_BEHIND = 2.0
-"""Seconds for which the commit before answers, while what is asked of it is made of a newer one."""
 MOST_OPEN = 64
 """Windows of a store that are open at once."""
 MOST_BYTES = 32_000_000
@@ -38,12 +35,19 @@ class Opened:
         Is told why files cannot be read.
     later
         Has work done that nobody waits for.
+    paces
+        Of looks at what is open.
     """
 
     def __init__(
-        self, store: str, failed: Callable[[str], None], later: Callable[[Callable[[], None]], None] | None = None
+        self,
+        store: str,
+        failed: Callable[[str], None],
+        later: Callable[[Callable[[], None]], None] | None = None,
+        paces: Paces = PACES,
     ) -> None:
         self.store = store
+        self._paces = paces
         self._failed = failed
         self._later = later
         self._lock = Lock()
@@ -65,10 +69,10 @@ class Opened:
             held = tag + snapshot.encode()
             body = self._kept.get(held)
             since = time.monotonic() - looked
-            if body is None or windows is None or _version(windows) != commit or since > 2 * LOOKED_EVERY:
+            if body is None or windows is None or _version(windows) != commit or since > 2 * self._paces.windows:
                 return None
             self._kept.move_to_end(held)
-            look = since >= LOOKED_EVERY and self._later is not None and name not in self._looking
+            look = since >= self._paces.windows and self._later is not None and name not in self._looking
             if look:
                 self._looking.add(name)
         if look:
@@ -123,7 +127,7 @@ class Opened:
         with self._lock:
             looked, found = self._open.get(name, (0.0, None))
         now = time.monotonic()
-        if found is not None and not fresh and now - looked < LOOKED_EVERY:
+        if found is not None and not fresh and now - looked < self._paces.windows:
             return found
         try:
             newest = open_windows(self.store, name) if found is None else found.newest()
@@ -156,7 +160,7 @@ class Opened:
             if begun is None:
                 self._preparing[name] = now
         if begun is not None:
-            return newest if now - begun > MOST_BEHIND else found
+            return newest if now - begun > self._paces.behind else found
         if wait or self._later is None:
             self._prepare(name, newest)
             return newest

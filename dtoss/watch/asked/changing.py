@@ -33,18 +33,12 @@ from dtoss.watch.asked.live import (
 from dtoss.watch.home import CHANGES, Home
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
-BASE_EVERY = 64
-"""Changes after which one names a base, the whole table in one file."""
-LEAST_PENDING = 10_000
-"""Rows of changes after a base from which on they may be as many as the base has, and no more."""
 CHANGE_TRIES = 20
 """How often a change is made again, where others were faster."""
 BASE_NAME = "base-"
 """How names of files of bases begin."""
-SPARED_SECONDS = 3600.0
-"""A base that is no longer named stays for so long."""
-ASKED_GROUP_ROWS, ASKED_GROUP_BYTES = 1 << 13, 4 << 20
-"""Of a row group, at the most and about: of a file those are read that may hold an id."""
+ASKED_GROUP_BYTES = 4 << 20
+"""Of a row group, about."""
 _COMPARED = [name for name in SUBSCRIPTION_SCHEMA.names if name not in ("id", "version")]
 
 
@@ -196,7 +190,7 @@ def _base(home: Home, head: Commit | None) -> tuple[Base, int]:
         return Base(0, None), 0
     base, pending = base_of(head, home.changes.path(head.number)), int(head.document.get("pending", 0))
     rows = 0 if base.entry is None else int(base.entry["rows"])
-    if head.number - base.number < BASE_EVERY and pending <= max(LEAST_PENDING, rows):
+    if head.number - base.number < home.limits.base_every and pending <= max(home.limits.least_pending, rows):
         return base, pending
     table = table_at(home, head.number)
     made = Base(head.number, _written(home, table, BASE_NAME) if len(table) else None)
@@ -209,7 +203,7 @@ def _clear_bases(home: Home, needed: list[str]) -> None:
     with suppress(OSError):
         for name in home.asked.files(CHANGES):
             old = name.startswith(BASE_NAME) and name not in needed and not is_passing(name)
-            if old and home.asked.idle(CHANGES, name) > SPARED_SECONDS:
+            if old and home.asked.idle(CHANGES, name) > home.limits.spared_seconds:
                 home.asked.remove(CHANGES, name)
 
 
@@ -228,7 +222,7 @@ def _written(home: Home, table: pa.Table, prefix: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    rows = max(min(ASKED_GROUP_ROWS, ASKED_GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
+    rows = max(min(home.limits.asked_group_rows, ASKED_GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
     pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
     sha256 = hashlib.sha256(data).hexdigest()

@@ -35,12 +35,6 @@ from dtoss.watch.asked.live import (
 from dtoss.watch.home import CHANGES, Home
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
-MERGED_AT_ONCE = 1_000
-"""Rows of a file that are merged at a time."""
-SMALL_BYTES = 1 << 18
-"""Files up to this size are read whole, and their tables are kept."""
-KEPT_TABLES_BYTES = 16 << 20
-"""Of such tables, at the most."""
 _NO_BASE = Base(0, None)
 
 
@@ -166,9 +160,9 @@ class Pages:
         -----
         Of each file a group of rows is read at a time; of small ones nothing that was read before.
         """
-        files = [self._opened(run) for run in stand.runs]
+        files, most = [self._opened(run) for run in stand.runs], self.home.limits.merged_at_once
         while True:
-            pieces = [file.behind(after) for file in files]
+            pieces = [file.behind(after, most) for file in files]
             upto = min((_id(piece, -1) for piece, more in pieces if more), default=None)
             some = [piece if upto is None else piece.slice(0, _place(piece, upto)) for piece, _ in pieces]
             found = _merged(some[::-1])
@@ -216,7 +210,7 @@ class Pages:
             with _readable(path):
                 return _as_change(file.read_row_group(group, use_threads=False), run)
 
-        if run.file.bytes > SMALL_BYTES:
+        if run.file.bytes > self.home.limits.small_bytes:
             return _Sorted(lasts, read)
         parts = [read(group) for group in range(len(lasts))]
         whole = pa.concat_tables([CHANGE_SCHEMA.empty_table(), *parts]).combine_chunks()
@@ -228,7 +222,7 @@ class Pages:
             if key not in self._tables:
                 self._tables[key] = table
                 self._bytes += table.nbytes
-            while self._bytes > KEPT_TABLES_BYTES:
+            while self._bytes > self.home.limits.kept_tables_bytes:
                 self._bytes -= self._tables.popitem(last=False)[1].nbytes
 
 
@@ -248,17 +242,15 @@ class _Sorted:
         self._read = read
         self._group: tuple[int, pa.Table] | None = None
 
-    def behind(self, after: str | None) -> tuple[pa.Table, bool]:
-        """Return some rows behind an id, and whether there are more; none only where there are none."""
+    def behind(self, after: str | None, most: int) -> tuple[pa.Table, bool]:
+        """Return some rows behind an id, so many at most, and whether there are more; none only if there are none."""
         for group, last in enumerate(self._lasts):
             if after is not None and last is not None and last <= after:
                 continue
             table = self._rows(group)
             first = 0 if after is None else _place(table, after)
             if first < len(table):
-                return table.slice(first, MERGED_AT_ONCE), first + MERGED_AT_ONCE < len(table) or group + 1 < len(
-                    self._lasts
-                )
+                return table.slice(first, most), first + most < len(table) or group + 1 < len(self._lasts)
         return CHANGE_SCHEMA.empty_table(), False
 
     def of(self, id: str) -> pa.Table:

@@ -24,8 +24,6 @@ from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
 from dtoss.watch.subscription import AROUND, SUBSCRIPTION_SCHEMA
 
-LEAST_DELTA = 10_000
-"""Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own."""
 _SHARE = 8
 Centres = Callable[[Sequence[str]], NDArray[np.float64]]
 """Returns the positions (n, 2) of objects by their ids as text, NaN where there is none."""
@@ -87,7 +85,7 @@ def prepare(
         files = replace(previous, number=number, centred=centred)
         delta = changes_between(home, previous.number, number)
         table, gone = _since(home, previous, delta)
-        rebuilt = delta.replaced or _outgrown(table, gone, previous.base, patience)
+        rebuilt = delta.replaced or _outgrown(home, table, gone, previous.base, patience)
     if rebuilt:
         whole = table_at(home, number)
         around = pc.equal(whole.column("kind"), AROUND)
@@ -109,13 +107,13 @@ def outgrown(home: Home, files: Files) -> bool:
     if files.base is None or files.delta is None:
         return False
     small = open_index_of(home, files.delta["name"])
-    return _outgrown(small.table, small.arrays.get(GONE, np.zeros(0, np.int32)), files.base, 1)
+    return _outgrown(home, small.table, small.arrays.get(GONE, np.zeros(0, np.int32)), files.base, 1)
 
 
-def _outgrown(table: pa.Table, gone: NDArray[np.int32], base: Mapping[str, Any], times: int) -> bool:
+def _outgrown(home: Home, table: pa.Table, gone: NDArray[np.int32], base: Mapping[str, Any], times: int) -> bool:
     # those around objects are in no large index
     came = pc.sum(pc.not_equal(table.column("kind"), AROUND)).as_py() or 0
-    return bool(came + len(gone) > times * max(LEAST_DELTA, base["rows"] // _SHARE))
+    return bool(came + len(gone) > times * max(home.limits.least_delta, base["rows"] // _SHARE))
 
 
 def _asks_around(home: Home, files: Files) -> bool:

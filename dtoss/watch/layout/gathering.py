@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.watch.layout.answering import SEQ
-from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS
+from dtoss.watch.stream.event_table import EVENT_KINDS
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import Done, events_of_task, told_of
 
@@ -49,8 +49,9 @@ def gathered(plan: Plan, done: Done, told: Sequence[pa.Table], seconds: float = 
         counts |= {name: int((kind == EVENT_KINDS.index(name)).sum()) for name in counts}
         order = np.lexsort((_order_of_ids(whole.column("subscription")), kind, np.asarray(whole.column(SEQ))))
         whole = whole.drop_columns([SEQ])
-        for begin in range(0, len(order), GROUP_ROWS):
-            some = whole.take(pa.array(order[begin : begin + GROUP_ROWS]))
+        room = plan.home.limits.event_group_rows
+        for begin in range(0, len(order), room):
+            some = whole.take(pa.array(order[begin : begin + room]))
             out.add({name: some.column(name) for name in some.column_names})
     return told_of(plan, done, file, counts, seconds)
 

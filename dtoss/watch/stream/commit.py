@@ -167,7 +167,7 @@ def _resets(plan: Plan) -> dict[str, Any] | None:
     if len(whole) == 0:
         return None
     whole = whole.sort_by([("id", "ascending"), ("version", "ascending")]).combine_chunks()
-    file = EventFile(event_schema(plan.settings, plan.options.carry))
+    file = EventFile(event_schema(plan.settings, plan.options.carry), plan.home.limits.event_group_rows)
     out = EventWriter(file.schema, plan.number, 0, file.keep)
     rows = np.arange(len(whole))
     out.add(

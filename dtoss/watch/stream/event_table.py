@@ -22,7 +22,6 @@ EVENT_KINDS = ("leave", "enter", "inside", "reset")
 LEAVES, ENTERS, INSIDES, RESETS = range(4)
 ORDINAL_BITS = 32
 """An event's number is that of its file in the batch, shifted by so many bits, and its row there."""
-GROUP_ROWS = 1 << 18
 _MARKED = 16
 """Numbers up to so many times as high as there are of them are marked in an array, and not sorted."""
 _RISING = ("batch", "number", "version", "object", "t")
@@ -117,11 +116,14 @@ class EventFile:
     ----------
     schema
         Of :func:`event_schema`.
+    group_rows
+        At most so many are a group of rows.
     rows
         Written so far.
     """
 
     schema: pa.Schema
+    group_rows: int
     rows: int = 0
     _sink: Any = field(default_factory=pa.BufferOutputStream, init=False)
     _writer: Any = field(default=None, init=False)
@@ -137,7 +139,7 @@ class EventFile:
                 write_page_checksum=True,
                 **_as_written(self.schema),
             )
-        self._writer.write_table(events, row_group_size=GROUP_ROWS)
+        self._writer.write_table(events, row_group_size=self.group_rows)
         self.rows += len(events)
 
     def close(self, folder: Folder) -> dict[str, Any] | None:

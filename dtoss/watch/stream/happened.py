@@ -15,7 +15,7 @@ from dtoss.watch.built.standing import Standing
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.matching.several import StandingMatcher
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.event_table import EVENT_KINDS, GROUP_ROWS, INSIDES, carried_as, coded, kinds_of
+from dtoss.watch.stream.event_table import EVENT_KINDS, INSIDES, carried_as, coded, kinds_of
 from dtoss.watch.stream.follow_kernel import by_turn, follow
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ranks_of
@@ -77,12 +77,12 @@ def write_messages(plan: Plan, rows: Rows, out: Out, choice: Choice = all_told) 
     """
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
-    total = 0
+    total, room = 0, plan.home.limits.event_group_rows
     for piece in map(choice, matcher.pieces(rows, INSIDE)):
         placed = _Placed.of(standing, piece)
         kinds = np.full(len(piece), INSIDES, np.uint8)
-        for at in range(0, len(piece), GROUP_ROWS):
-            part = slice(at, at + GROUP_ROWS)
+        for at in range(0, len(piece), room):
+            part = slice(at, at + room)
             some = _Events(placed.row[part], placed.subs[part], kinds[part], placed.far[part])
             _write(plan, standing, rows, some, None, out)
         total += len(piece)
@@ -165,7 +165,7 @@ def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told
     tells = np.full(len(tracks.rows), INSIDE | ENTER | LEAVE, np.uint8) if tracks.tells is None else tracks.tells
     totals = np.zeros(len(EVENT_KINDS), np.int64)
     events, versions = standing.events, standing.versions
-    waiting, count = _Events.room(GROUP_ROWS), 0
+    waiting, count = _Events.room(plan.home.limits.event_group_rows), 0
     held = held_turns = np.zeros(0, np.int32)
 
     def flush() -> None:

@@ -21,9 +21,9 @@ TALLY = pa.schema([("subscription", pa.string()), ("kind", pa.string()), ("event
 """Of a table of counts, by subscription and kind."""
 MOST_WATCHES_COUNTED = 16
 """Watches whose counts a process keeps, to count only what has come since."""
-LEAST_SINCE, SHARE_SINCE = 10_000, 8
-"""Rows of what has come since up to which it is a table of its own, or that share of the older one: a new batch costs
-what it has told, and not as much as there are subscriptions."""
+SHARE_SINCE = 8
+"""What has come since is a table of its own up to that share of the older one: a new batch costs what it has told, and
+not as much as there are subscriptions."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def tallies_of(home: Home) -> Tallies | None:
             if len(parts) > 64:
                 parts = [added(parts)]
     since = added([TALLY.empty_table(), *parts])
-    if len(since) > max(LEAST_SINCE, len(older) // SHARE_SINCE):
+    if len(since) > max(home.limits.least_since, len(older) // SHARE_SINCE):
         older, since = added([older, since]), TALLY.empty_table()
     found = Tallies(number, view.head.commit.sha256, older, since)
     with _lock:

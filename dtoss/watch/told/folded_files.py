@@ -13,10 +13,6 @@ from dtoss.watch.told.contents import FoldedFile
 from dtoss.watch.told.counts import added, counted
 from dtoss.watch.told.cursor import Cursor
 
-FOLDED_BYTES = 128 << 20
-"""A file of folded events is closed once it is so long."""
-FOLDED_GROUP_ROWS = 1 << 17
-"""Rows of a group of a folded file: a cursor skips groups."""
 _TALLIES = 64
 
 
@@ -84,9 +80,9 @@ class FoldedWriter:
         self._waiting.append(table)
         self._waiting_rows += table.num_rows
         self._rows += table.num_rows
-        if self._waiting_rows >= FOLDED_GROUP_ROWS:
+        if self._waiting_rows >= self._home.limits.folded_group_rows:
             self._flush()
-            if self._sink is not None and self._sink.tell() >= FOLDED_BYTES:
+            if self._sink is not None and self._sink.tell() >= self._home.limits.folded_bytes:
                 self.close()
 
     def _flush(self) -> None:
@@ -97,7 +93,7 @@ class FoldedWriter:
             self._sink = pa.BufferOutputStream()
             self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd", write_page_checksum=True)
         table = pa.concat_tables(self._waiting).unify_dictionaries().combine_chunks()
-        self._writer.write_table(table, FOLDED_GROUP_ROWS)
+        self._writer.write_table(table, self._home.limits.folded_group_rows)
         # the schema of the file that is open stands for the next tables too
         self._waiting = [table.slice(0, 0)]
         self._waiting_rows = 0

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from dtoss.commits.chain import Chain, silent
-from dtoss.commits.folding import KEPT, clear_passing, fold
+from dtoss.commits.folding import clear_passing, fold
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.contents import Contents, commit_contents, contents_of
 from dtoss.watch.told.counts import added, encoded_tally, read_tally
@@ -75,13 +75,13 @@ def fold_watch(home: Home, now_us: int, warn: Callable[[str], None] = silent) ->
     Notes
     -----
     Cost: each event is read and written once in all. Memory: a file of
-    :data:`~dtoss.watch.told.folded_files.FOLDED_BYTES`, and a group of rows.
+    :attr:`~dtoss.watch.home.Limits.folded_bytes`, and a group of rows.
     """
     done = fold_events(home, now_us)
     commits = 0
     for chain in (home.batches, home.changes):
         clear_passing(chain)
-        commits += fold_chain(chain, now_us, warn)
+        commits += fold_chain(chain, home.limits.kept_commits, now_us, warn)
     return replace(done, commits=commits)
 
 
@@ -175,13 +175,15 @@ def _ended(home: Home, first: int, last: int, now_us: int) -> Iterator[tuple[Doc
         yield document, wall_us
 
 
-def fold_chain(chain: Chain, now_us: int, warn: Callable[[str], None] = silent) -> int:
+def fold_chain(chain: Chain, keep: int, now_us: int, warn: Callable[[str], None] = silent) -> int:
     """Fold old commits of a chain, and return how many files went.
 
     Parameters
     ----------
     chain
         Of a watch, or of its changes.
+    keep
+        So many of the last commits stay files of their own.
     now_us
         What the time is, in microseconds since 1970.
     warn
@@ -193,4 +195,4 @@ def fold_chain(chain: Chain, now_us: int, warn: Callable[[str], None] = silent) 
         As :func:`dtoss.commits.folding.fold`.
     """
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=now_us)
-    return fold(chain, KEPT, KEPT_COMMITS_SECONDS, warn, moment)
+    return fold(chain, keep, KEPT_COMMITS_SECONDS, warn, moment)

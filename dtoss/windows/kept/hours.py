@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,10 +25,34 @@ from dtoss.windows.stored.document import Document, Part, documents
 from dtoss.windows.stored.home import HOURS, Home
 
 PAST_HOUR_US = 3_600_000_000
-MOST_HOURS, MOST_RESULTS = 24, 500_000
-"""Hours that are merged at once, and rows of results after which no other hour is begun: a batch waits for it."""
 NO_TIME = -(1 << 62)
 """A time before all others."""
+
+
+class Steps(NamedTuple):
+    """How much is merged at once: a batch waits for it.
+
+    Parameters
+    ----------
+    hour_us
+        Microseconds of an hour, of which one file is made.
+    most_hours
+        That are merged at once.
+    most_results
+        Rows of results after which no other hour is begun.
+    """
+
+    hour_us: int = PAST_HOUR_US
+    most_hours: int = 24
+    most_results: int = 500_000
+
+    def hour_of(self, time: int) -> int:
+        """Return when the hour of a time begins."""
+        return time // self.hour_us * self.hour_us
+
+
+A_DAY = Steps()
+"""A day of real hours, or half a million results."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +188,9 @@ def commit_hours(home: Home, head: Document, hours: Hours) -> Commit:
     return home.batches.append(document, head.commit)
 
 
-def without_old(hours: Hours, before: int) -> Hours:
+def without_old(hours: Hours, before: int, steps: Steps = A_DAY) -> Hours:
     """Return hours without the files all of whose ends are before a time; the same where there is none of these."""
-    kept_from = min(before, hours.until) // PAST_HOUR_US * PAST_HOUR_US
+    kept_from = steps.hour_of(min(before, hours.until))
     stay = tuple(part for part in hours.files if part.of[1] >= kept_from)
     return hours if len(stay) == len(hours.files) else replace(hours, files=stay, kept_from=kept_from)
 

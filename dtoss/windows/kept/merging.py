@@ -14,11 +14,10 @@ from dtoss.errors import StoreError
 from dtoss.windows.asking.recent import Recent
 from dtoss.windows.asking.results import ResultFile
 from dtoss.windows.kept.hours import (
-    MOST_HOURS,
-    MOST_RESULTS,
+    A_DAY,
     NO_TIME,
-    PAST_HOUR_US,
     Hours,
+    Steps,
     commit_hours,
     commits_since,
     hours_of,
@@ -33,7 +32,9 @@ _ROWS = 1 << 15
 """Rows of a piece of a file."""
 
 
-def merge_hours(home: Home, spec: Spec, head: Document, retain: int | None = None) -> Commit | None:
+def merge_hours(
+    home: Home, spec: Spec, head: Document, retain: int | None = None, steps: Steps = A_DAY
+) -> Commit | None:
     """Merge the results of hours that are past, drop what is no longer kept, and commit both; None where nothing is.
 
     Parameters
@@ -46,6 +47,8 @@ def merge_hours(home: Home, spec: Spec, head: Document, retain: int | None = Non
         The newest commit.
     retain
         Microseconds: results of ends so long behind the watermark go, by whole hours; None keeps all.
+    steps
+        How much is merged at once.
 
     Raises
     ------
@@ -64,24 +67,26 @@ def merge_hours(home: Home, spec: Spec, head: Document, retain: int | None = Non
     if head.watermark is None:
         return None
     before = hours_of(home, head)
-    past = (head.watermark - spec.late) // PAST_HOUR_US * PAST_HOUR_US
+    past = steps.hour_of(head.watermark - spec.late)
     rebuilt = [number for number in head.rebuilds(NO_TIME, before.until - 1) if number > before.commit]
     hours = before
     if past > before.until or rebuilt:
-        hours = _merged(home, head, before, past, rebuilt, spec.late)
+        hours = _merged(home, head, before, past, rebuilt, spec.late, steps)
     if retain is not None:
-        hours = without_old(hours, head.watermark - retain)
+        hours = without_old(hours, head.watermark - retain, steps)
     return None if hours == before else commit_hours(home, head, hours)
 
 
-def _merged(home: Home, head: Document, before: Hours, past: int, rebuilt: Sequence[int], late: int) -> Hours:
+def _merged(
+    home: Home, head: Document, before: Hours, past: int, rebuilt: Sequence[int], late: int, steps: Steps
+) -> Hours:
     """Return the hours with more of them: those that a rebuild has changed, and those that are past."""
     scanned: list[Document] = []
     target = past
     for document in documents(home, before.since, head.number):
-        first = _first_end(home, document.files[RESULTS], before.until) if target == past else None
+        first = _first_end(home, document.files[RESULTS], before.until, steps) if target == past else None
         if first is not None:
-            target = min(past, first // PAST_HOUR_US * PAST_HOUR_US + MOST_HOURS * PAST_HOUR_US)
+            target = min(past, steps.hour_of(first) + steps.most_hours * steps.hour_us)
         mark = document.watermark_before
         if mark is not None and mark - late >= target:
             break
@@ -91,18 +96,18 @@ def _merged(home: Home, head: Document, before: Hours, past: int, rebuilt: Seque
     parts = [part for one in scanned for part in one.files[RESULTS]]
     parts += [part for one in extra if one.number not in known for part in one.files[RESULTS]]
     parts += _rebuilt_later(home, head, scanned, target, known | set(rebuilt))
-    begin = _first_end(home, parts, before.until)
-    wanted = [] if begin is None else _hours_in(parts, begin // PAST_HOUR_US * PAST_HOUR_US, target)
-    again = _hours_in([part for one in extra for part in one.files[RESULTS]], NO_TIME, before.until)
+    begin = _first_end(home, parts, before.until, steps)
+    wanted = [] if begin is None else _hours_in(parts, steps.hour_of(begin), target, steps)
+    again = _hours_in([part for one in extra for part in one.files[RESULTS]], NO_TIME, before.until, steps)
     files, rows = list(before.files), 0
     if before.until == NO_TIME and not wanted:
         return before
     for hour in again + wanted:
-        if hour >= before.until and rows > MOST_RESULTS:
+        if hour >= before.until and rows > steps.most_results:
             target = hour
             break
-        mine = [part for part in files if part.of[0] // PAST_HOUR_US * PAST_HOUR_US == hour]
-        merged = _of_hour(home, mine + parts, hour)
+        mine = [part for part in files if steps.hour_of(part.of[0]) == hour]
+        merged = _of_hour(home, mine + parts, hour, hour + steps.hour_us - 1)
         if merged is not None:
             files = [part for part in files if part not in mine] + [merged]
             rows += merged.file.rows
@@ -126,32 +131,31 @@ def _rebuilt_later(
             yield from (part for one in documents(home, number, number) for part in one.files[RESULTS])
 
 
-def _first_end(home: Home, parts: Sequence[Part], since: int) -> int | None:
+def _first_end(home: Home, parts: Sequence[Part], since: int, steps: Steps) -> int | None:
     """Return a time from which on files have ends, of those from another one on; None of none.
 
     It is exact where a file spans days: after a silence there are no steps of a day each.
     """
     found: list[int] = []
     for part in parts:
-        if part.of[1] >= since > part.of[0] and part.of[1] - since > MOST_HOURS * PAST_HOUR_US:
+        if part.of[1] >= since > part.of[0] and part.of[1] - since > steps.most_hours * steps.hour_us:
             found.append(pc.min(_read(home, part.file, since, part.of[1], ["end"])["end"]).as_py())
         elif part.of[1] >= since:
             found.append(max(part.of[0], since))
     return min(found, default=None)
 
 
-def _hours_in(parts: Sequence[Part], since: int, until: int) -> list[int]:
+def _hours_in(parts: Sequence[Part], since: int, until: int, steps: Steps) -> list[int]:
     """Return the hours from one time to another that files may have ends of, rising."""
     found: set[int] = set()
     for part in parts:
         first, last = max(part.of[0], since), min(part.of[1], until - 1)
-        found |= set(range(first // PAST_HOUR_US * PAST_HOUR_US, last + 1, PAST_HOUR_US))
+        found |= set(range(steps.hour_of(first), last + 1, steps.hour_us))
     return sorted(found)
 
 
-def _of_hour(home: Home, parts: Sequence[Part], hour: int) -> Part | None:
-    """Write the last word on each end and key of an hour; None where there is none."""
-    last = hour + PAST_HOUR_US - 1
+def _of_hour(home: Home, parts: Sequence[Part], hour: int, last: int) -> Part | None:
+    """Write the last word on each end and key of an hour, up to its last moment; None where there is none."""
     tables: list[pa.Table] = []
     for part in parts:
         if part.of[0] <= last and part.of[1] >= hour:

@@ -14,7 +14,7 @@ from dtoss.windows.sliding.slots_kernel import bounds
 Numbers = NDArray[np.int64]
 _SPARSE = 8
 """Panes times first labels for each cell, up to which cells are ordered by writing them to their places."""
-_CHUNK = 1 << 12
+CELLS_AT_ONCE = 1 << 12
 """Cells, about, that are put in order at once."""
 _PACKED = 1 << 62
 
@@ -67,9 +67,12 @@ class Cells:
         return self if there.all() else self.take(there)
 
 
-def sorted_cells(pane: Numbers, labels: Numbers, values: Numbers) -> Cells:
-    """Return values of different panes and labels as cells. Cost O(n log n); O(n) where the places are few."""
-    return _in_order(pane, labels, values)
+def sorted_cells(pane: Numbers, labels: Numbers, values: Numbers, at_once: int = CELLS_AT_ONCE) -> Cells:
+    """Return values of different panes and labels as cells, about so many put in order at once.
+
+    Cost O(n log n); O(n) where the places are few.
+    """
+    return _in_order(pane, labels, values, at_once)
 
 
 def added(cells: Cells, more: Cells) -> Cells:
@@ -127,7 +130,7 @@ def _firsts(cells: Cells) -> Numbers:
     return np.flatnonzero(new)
 
 
-def _in_order(pane: Numbers, labels: Numbers, values: Numbers) -> Cells:
+def _in_order(pane: Numbers, labels: Numbers, values: Numbers, at_once: int = CELLS_AT_ONCE) -> Cells:
     """Return cells by pane and labels; those that are equal stay in their order."""
     if len(pane) == 0:
         return Cells(pane, labels, values)
@@ -137,7 +140,7 @@ def _in_order(pane: Numbers, labels: Numbers, values: Numbers) -> Cells:
     if spans[0] * spans[1] <= _SPARSE * len(pane):
         out = np.empty_like(pane), np.empty(labels.shape, np.int64), np.empty(values.shape, np.int64)
         runs = np.concatenate([[0], np.flatnonzero(pane[1:] < pane[:-1]) + 1, [len(pane)]])
-        panes = max(1, _CHUNK * spans[0] // len(pane), (len(runs) - 1) * spans[0] // len(pane))
+        panes = max(1, at_once * spans[0] // len(pane), (len(runs) - 1) * spans[0] // len(pane))
         put_in_places(
             *map(_contiguous, (pane, labels, values)), runs[1:].copy(), runs[:-1].copy(), lows[0], panes, lows[1],
             spans[1], np.zeros(panes * spans[1] + 1, np.int64), *out,

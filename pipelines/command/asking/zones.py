@@ -36,6 +36,7 @@ def print_zones(
     where: str | None,
     edges: str,
     form: Form,
+    hits_at_a_time: int = HITS_AT_A_TIME,
 ) -> None:
     """Print or write the objects of each zone of a file, in its order, or how many these are, none included.
 
@@ -59,7 +60,7 @@ def print_zones(
         if form.limit is not None and form.limit < len(found.zones):
             note(f"the first {form.limit:,} of {len(found.zones):,} zones: --limit {form.limit}")
     else:
-        batches = _hits(index, found, columns, where, edges, form.limit)
+        batches = _hits(index, found, columns, where, edges, form.limit, hits_at_a_time)
     if target is not None:
         rows = _write(batches, found, target, index)
         note(f"{rows:,} rows in {target}")
@@ -74,7 +75,7 @@ def print_zones(
 
 
 def _hits(
-    index: Asked, found: NamedZones, columns: list[str], where: str | None, edges: str, limit: int | None
+    index: Asked, found: NamedZones, columns: list[str], where: str | None, edges: str, limit: int | None, size: int
 ) -> Iterator[dict[str, Any]]:
     """Yield zone, id and columns of the first hits, some zones at a time: one batch at least, perhaps without rows."""
     names = np.array([*_texts(found.names), None], dtype=object)[:-1]
@@ -84,7 +85,7 @@ def _hits(
     if limit is not None:
         total = int(index.count_within(found.zones, where=where, edges=edges).sum())
     empty = index.within(found.zones.between(0, 0), columns=columns)
-    batches = index.within_batches(found.zones, batch_size=HITS_AT_A_TIME, columns=columns, where=where, edges=edges)
+    batches = index.within_batches(found.zones, batch_size=size, columns=columns, where=where, edges=edges)
     for hits in chain([empty], batches):
         kept = hits if left is None else hits[:left]
         taken = {carried[name]: values for name, values in kept.columns.items()}

@@ -72,6 +72,7 @@ def test_a_made_day_needs_no_move_after_a_placement_by_pattern():
 
 
 @pytest.mark.skipif(not real.FILE.exists(), reason="cabspotting_sf.parquet is not in the folder that DTOSS_DATA names")
+@pytest.mark.deep("three million real rows; a made day is in make test")
 def test_taxis_need_no_move_after_a_placement_by_pattern():
     """Three days of 128 regions are the pattern of the fourth: goal E5's bound, which noise alone takes 1.1 of."""
     world = real.taxis(128, unseen=4, last=4)

@@ -1,5 +1,7 @@
 """The figures of the paper again, small: which lines they have, and what does not depend on speed."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -16,12 +18,12 @@ from bench.windows.enorm.figures.throughput import consolidating, fast, fused, o
 from bench.windows.enorm.placing import repartition
 
 
-@pytest.fixture
-def small(monkeypatch):
-    monkeypatch.setattr("bench.windows.enorm.figures.throughput.KEYS", (10, 20))
-    monkeypatch.setattr("bench.windows.enorm.figures.migration.SIZES", (10, 20))
-    monkeypatch.setattr("bench.windows.enorm.figures.migration.SHARES", (0, 100))
-    monkeypatch.setattr("bench.windows.enorm.figures.fusing.SIZES", (8, 12))
+@pytest.fixture(scope="module", autouse=True)
+def light():
+    """What other tests have left is not looked through before each measurement."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def test_windows_of_dtoss_are_those_of_the_operators():
@@ -49,8 +51,8 @@ def test_windows_of_dtoss_are_those_of_the_operators():
     assert told > 40
 
 
-def test_throughput(small):
-    figure = consolidating(2_000, 1)
+def test_throughput():
+    figure = consolidating(2_000, 1, (10, 20))
     assert {name: set(points) for name, points in figure.lines.items()} == {name: {10, 20} for name in figure.lines}
     assert len(figure.lines) == 6
     assert "one component" in one_or_two_components(2_000, 10, 1)
@@ -103,11 +105,11 @@ def test_state_that_moves_pauses_and_what_moves_at_once_does_not():
     assert bytes_moved[INSTANT, 1_000] == bytes_moved[INSTANT, 10] == 0
 
 
-def test_migrations(small):
-    latency, completion = split_and_combine(1)
+def test_migrations():
+    latency, completion = split_and_combine(1, (10, 20))
     assert latency.lines.keys() == completion.lines.keys()
     assert set(completion.lines["combine, smooth"].values()) == {600}
-    assert overhead(600, 10, 1).lines["instant"].keys() == {0, 100}
+    assert overhead(600, 10, 1, (0, 100)).lines["instant"].keys() == {0, 100}
     nodes = apart().components["C1"].nodes
     moved = elsewhere(apart(), share=40).components["C1"].nodes
     assert sum(one != other for one, other in zip(nodes, moved, strict=True)) == 24
@@ -143,8 +145,8 @@ def test_waiting_at_nodes():
     assert all(len(points) == SHOWN * 6 for points in figure.lines.values())
 
 
-def test_fusion_of_random_jobs(small):
-    components, traffic = components_and_traffic(3)
+def test_fusion_of_random_jobs():
+    components, traffic = components_and_traffic(3, (8, 12))
     assert traffic.lines["summed rates (ours)"][12] <= traffic.lines["score = PA"][12]
     assert components.lines.keys() == traffic.lines.keys()
 

@@ -17,6 +17,7 @@ from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleets_between
 from ceps.problem import build_problem
 from tests.ceps import oracles
 from tests.ceps.instances import M3, servers, small_patterns, small_servers, waves
+from tests.examples import examples
 
 
 def numbers(problem):
@@ -119,7 +120,7 @@ def test_configuration_bound_proves_what_the_fleet_bound_cannot():
     assert exact_plan(problem).outcome.cost_per_day == pytest.approx(3 * unit)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(small_patterns(most=6), small_servers(), st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
 def test_another_type_never_raises_bound_nor_optimum(made, types, rate, size, price):
     """More choice is never dearer."""
@@ -131,7 +132,6 @@ def test_another_type_never_raises_bound_nor_optimum(made, types, rate, size, pr
     assert exact_plan(after).outcome.cost_per_day <= exact_plan(before).outcome.cost_per_day * (1 + 1e-9)
 
 
-@pytest.mark.slow
 def test_tiny_coefficients_do_not_fool_the_exact_plan():
     """Loads of very different size: the solver alone returned wrong optima on such (P = 8), brute force does not."""
     rng = np.random.default_rng(3)

@@ -110,6 +110,14 @@ def test_slots_that_are_no_hours(slots):
     assert plan.types_by_hour.shape[1] == (168 if slots == 168 else 24)
 
 
+def test_a_week_of_equal_days_costs_what_one_of_them_costs():
+    """Dollars a day, and not a week's."""
+    day = np.random.default_rng(1).uniform(100, 900, (1, 24))
+    plans = [ceps.schedule(Patterns(loads=np.tile(day, days)), None, M3) for days in (1, 7)]
+    assert plans[1].types_by_hour.shape == (1, 168)
+    assert plans[1].cost_per_day == pytest.approx(plans[0].cost_per_day, rel=1e-9)
+
+
 def test_risk_grows_with_utilisation_noise_and_fewer_days():
     """Fuller servers, rarer events and shorter observation are riskier."""
     patterns = waves(100, 9_000.0, slots=288)

@@ -24,9 +24,16 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        made = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu-compositing"])
         yield made
         made.close()
+
+
+@pytest.fixture(scope="module")
+def tab(browser):
+    """A tab, in which the page is opened again for each test."""
+    with browser.new_context() as context:
+        yield context.new_page()
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +56,25 @@ def page_file(tmp_path_factory):
     )
 
 
-def opened(browser, file, width, height=900, scheme="light"):
+def opened(tab, file, width, height=900, scheme="light"):
     """The page in a window."""
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    page.goto(file.as_uri())
-    return page
+    tab.set_viewport_size({"width": width, "height": height})
+    tab.emulate_media(media="screen", color_scheme=scheme)
+    tab.goto(file.as_uri())
+    return tab
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 800, 1600])
-def test_axe_finds_nothing(browser, page_file, width, scheme):
+SIZES = [(360, "light"), (1600, "dark")]
+OTHERS = [(360, "dark"), (800, "light"), (800, "dark"), (1600, "light")]
+OTHER_SIZES = pytest.mark.deep("the same page in other pairs of a size and colours")
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES + [pytest.param(*size, marks=OTHER_SIZES) for size in OTHERS])
+def test_axe_finds_nothing(tab, page_file, width, scheme):
     """With all folds open; and the same tool finds a picture without words and a faint text where they are put in."""
     from axe_playwright_python.sync_playwright import Axe
 
-    page = opened(browser, page_file, width, scheme=scheme)
+    page = opened(tab, page_file, width, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     found = Axe().run(page).response["violations"]
     assert [(rule["id"], [node["html"][:120] for node in rule["nodes"]]) for rule in found] == []
@@ -70,24 +82,22 @@ def test_axe_finds_nothing(browser, page_file, width, scheme):
     faint = {"light": "#8a8a8a", "dark": "#666666"}[scheme]
     page.evaluate(f"document.querySelector('p.quiet').style.color = '{faint}'")
     assert {"svg-img-alt", "color-contrast"} <= {rule["id"] for rule in Axe().run(page).response["violations"]}
-    page.close()
 
 
 @pytest.mark.parametrize(("width", "height", "screens"), [(1400, 900, 1), (390, 844, 2)])
-def test_saving_risk_and_next_action_are_found_without_scrolling(browser, page_file, width, height, screens):
+def test_saving_risk_and_next_action_are_found_without_scrolling(tab, page_file, width, height, screens):
     """The three sentences lie within the first 900 pixels of a wide window, and the first two screens of a phone."""
-    page = opened(browser, page_file, width, height)
+    page = opened(tab, page_file, width, height)
     for name in SENTENCES:
         box = page.locator(f"#{name}").bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= height * screens, name
-    page.close()
 
 
 @pytest.mark.parametrize("width", [360, 390, 800, 1400, 1600])
-def test_nothing_sticks_out_or_is_tiny(browser, page_file, width):
+def test_nothing_sticks_out_or_is_tiny(tab, page_file, width):
     """The page scrolls down only; words of charts keep their size, lie within the window, and not on each other."""
-    page = opened(browser, page_file, width)
+    page = opened(tab, page_file, width)
     page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     words = page.evaluate(
@@ -106,7 +116,6 @@ def test_nothing_sticks_out_or_is_tiny(browser, page_file, width):
         for other, left2, right2, top2, bottom2, chart2 in words[number + 1 :]:
             apart = right <= left2 or right2 <= left or bottom - 2 <= top2 or bottom2 - 2 <= top
             assert chart != chart2 or apart, (text, other)
-    page.close()
 
 
 def test_the_page_asks_nothing_of_anyone(browser, page_file):
@@ -122,9 +131,9 @@ def test_the_page_asks_nothing_of_anyone(browser, page_file):
     page.close()
 
 
-def test_paper_is_a4_and_holds_all(browser, page_file):
+def test_paper_is_a4_and_holds_all(tab, page_file):
     """A few sheets of A4, with the tables of the fold, printed light."""
-    page = opened(browser, page_file, 1000, scheme="dark")
+    page = opened(tab, page_file, 1000, scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')")
     assert ground.strip() == "#ffffff"
@@ -132,4 +141,3 @@ def test_paper_is_a4_and_holds_all(browser, page_file):
     sheets = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", printed)
     assert {(round(float(wide) / 72 * 25.4), round(float(high) / 72 * 25.4)) for wide, high in sheets} == {(210, 297)}
     assert 2 <= len(sheets) <= 5
-    page.close()

@@ -341,7 +341,9 @@ def test_one_thing_is_never_plural(tmp_path):
     assert "1 partition" in html
 
 
-@pytest.mark.parametrize("count", [1_000, 4_000])
+@pytest.mark.parametrize(
+    "count", [1_000, pytest.param(4_000, marks=pytest.mark.deep("1,000 partitions are in make test"))]
+)
 def test_a_page_of_many_partitions_stays_small(count):
     """With regions of many corners and shores: below 150 kB, however the partitions are spread over the servers."""
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ def labels_in(node):
             yield from labels_in(value)
 
 
+@cache
 def plan_of(what="copies"):
     """With copies and a spare; with zones; odd names of types and the largest number of a server; nothing at all."""
     patterns = waves(30, 9_000.0)

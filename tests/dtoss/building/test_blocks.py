@@ -94,7 +94,6 @@ def test_lanes():
     check_lanes(2000)
 
 
-@pytest.mark.slow
 def test_lanes_of_other_processors():
     """Compiled for processors without the widest registers, or any of them; nothing compiled is kept."""
     for name in ("generic", "haswell"):

@@ -20,10 +20,9 @@ from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partition import Partition
-from dtoss.queries.cell_of import CellView
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.partition_file import decode, encode
-from tests.dtoss.scenes import PARTITIONS, neighbour_sets, taxis
+from tests.dtoss.scenes import engine_of, in_partitions, neighbour_sets, taxis
 
 ROWS = 3000
 
@@ -46,8 +45,7 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("partitions", PARTITIONS)
-@pytest.mark.parametrize("name", list(MADE))
+@pytest.mark.parametrize(("name", "partitions"), in_partitions(MADE, "taxis", "great-circle sphere", "ring plane"))
 def test_with_lambda_0_every_cell_is_exact(name, partitions):
     """Neighbours and areas of all sites are those of one diagram of all sites; an edge is listed by both its ends."""
     made = MADE[name]()
@@ -62,15 +60,15 @@ def test_with_lambda_0_every_cell_is_exact(name, partitions):
     number = {site.tobytes(): i for i, site in enumerate(sites)}
     total = whole.area.sum()
     scale = 1.0 if index.bounds is not None else EARTH_RADIUS**2
-    view = CellView(index.space, index._opened, index._bounds, index.border)
+    view = engine_of(index).view
     found = [set() for _ in sites]
     area = np.full(len(sites), np.nan)
     for partition in index.parts.all():
         own = [number[site.tobytes()] for site in partition.sites[: partition.owned_sites]]
         assert np.isnan(area[own]).all()
         area[own] = np.concatenate([cells.area for cells in cells_of(view, partition)] or [np.zeros(0)]) / scale
-        for at, i in enumerate(own):
-            found[i] = neighbours_of(partition, index.border, at, number)
+        for i, listed in zip(own, all_listed(partition, index.border), strict=True):
+            found[i] = {number[vector.tobytes()] for vector in listed}
     assert area == pytest.approx(whole.area, rel=1e-9, abs=1e-14 * total)
     edges = edges_of(sites, found, bounds, view.shortest)
     assert edges == edges_of(sites, neighbour_sets(whole), bounds, view.shortest)
@@ -89,15 +87,17 @@ def edges_of(sites, near, bounds, shortest):
     return set(zip(cell[counts].tolist(), others[counts].tolist(), strict=True))
 
 
-def neighbours_of(partition, border, at, number):
-    """All that partition and border table list for an owned site."""
-    listed = []
-    if at not in partition.uncertified:
-        listed += list(partition.sites[partition.graph.neighbours[slice(*partition.graph.first[at : at + 2])]])
+def all_listed(partition, border):
+    """All that partition and border table list for each owned site."""
+    graph, left = partition.graph, set(partition.uncertified.tolist())
+    listed = [
+        [] if at in left else list(partition.sites[graph.neighbours[slice(*graph.first[at : at + 2])]])
+        for at in range(partition.owned_sites)
+    ]
     site, first, others = border_edges(partition, border)
-    for row in np.flatnonzero(site == at).tolist():
-        listed += list(others[first[row] : first[row + 1]])
-    return {number[vector.tobytes()] for vector in listed}
+    for row, at in enumerate(site.tolist()):
+        listed[at] += list(others[first[row] : first[row + 1]])
+    return listed
 
 
 def test_lambda_0_certifies_less_and_copies_nothing():

@@ -13,6 +13,7 @@ from bench import crowds
 from dtoss.geometry.distance import distance
 from dtoss.partitioning.regions import Regions
 from tests import oracles
+from tests.dtoss.scenes import bounds_of
 
 
 def nearest(index, ids, positions, queries, k):
@@ -69,8 +70,10 @@ def test_worlds_that_differed(seed):
     assert crowds.differences(replace(made, partitions=1)) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", [1000, 1010, 1020, 1030])
+MORE = pytest.mark.deep("more worlds of the same kind, the dearest ones")
+
+
+@pytest.mark.parametrize("first", [*(pytest.param(first, marks=MORE) for first in (1000, 1010)), 1020, 1030])
 def test_made_worlds(first):
     """Ten worlds each: kNN, range, count, conditions, owners, and what cells say of one another."""
     for seed in range(first, first + 10):
@@ -118,7 +121,7 @@ def test_k_objects_are_found_even_where_regions_lie(metric):
         Regions(np.ascontiguousarray(pivots[::-1]), np.zeros(len(pivots))),
         np.full(len(pivots), 0.0),
         index.parts,
-        bounds=index._bounds,
+        bounds=bounds_of(index),
         string_ids=False,
         border=index.border,
     )

@@ -20,28 +20,36 @@ from dtoss.building import in_memory, progress
 
 ROOT = Path(__file__).parents[3]
 SLOW = """
-import sys, time
+import os, sys, time
 import numpy as np
 import dtoss
 from dtoss.building import in_memory, progress
-progress.LONG_SECONDS, pause, options = {long}, {pause}, {options}
-construct = in_memory.construct
+construct, positions = in_memory.construct, np.random.default_rng(0).uniform(-5, 5, (400, 2))
 def slowly(*given, **named):
     time.sleep(pause)
     return construct(*given, **named)
 in_memory.construct = slowly
-positions = np.random.default_rng(0).uniform(-5, 5, (400, 2))
-dtoss.build(np.arange(400), positions, partitions=4, **options)
+for progress.LONG_SECONDS, pause, options, os.environ["DTOSS_QUIET"] in {runs}:
+    dtoss.build(np.arange(400), positions, partitions=4, **options)
 print("rich" in sys.modules)
 """
+SHOWN = [(0.2, 0.2, {}, "compiling"), (0.2, 0.2, {"threads": 2}, "compiling")]
+HIDDEN = [
+    (0.2, 0.1, {}, "1"),
+    (0.2, 0.1, {"progress": False}, "compiling"),
+    (60.0, 0.0, {}, "compiling"),
+]
+"""Seconds after which it is shown, those that a partition takes, options, and what is quiet."""
 
 
 class Terminal(io.StringIO):
     """A stderr that somebody looks at."""
 
+    looked_at = True
+
     def isatty(self):
-        """It is one."""
-        return True
+        """Whether it is one."""
+        return self.looked_at
 
 
 @pytest.fixture
@@ -58,7 +66,7 @@ def terminal(monkeypatch):
 
 def wait_for(screen, text):
     """Wait until a text has been written."""
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + 60.0
     while text not in screen.getvalue():
         assert time.monotonic() < end, screen.getvalue()
         time.sleep(0.01)
@@ -75,7 +83,7 @@ def test_steps_and_parts_are_shown(terminal, monkeypatch, notebook):
     if notebook:
         shell = SimpleNamespace(config={"IPKernelApp": {}})
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-        monkeypatch.setattr(terminal, "isatty", lambda: False)
+        terminal.looked_at = False
     assert progress.in_notebook() == notebook
     with progress.shown(True) as told:
         told.begin("sorting objects")
@@ -97,7 +105,7 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
     if reason == "quiet":
         monkeypatch.setenv("DTOSS_QUIET", "1")
     elif reason == "no terminal":
-        monkeypatch.setattr(terminal, "isatty", lambda: False)
+        terminal.looked_at = False
     elif reason == "no stderr":
         monkeypatch.setattr(progress.sys, "stderr", None)
     monkeypatch.setattr(progress.threading, "Thread", None)
@@ -137,21 +145,12 @@ def test_the_index_is_the_same(terminal, monkeypatch):
         assert index.knn(positions, 3) == hidden.knn(positions, 3)
 
 
-@pytest.mark.parametrize(
-    ("long", "pause", "options", "quiet", "wanted"),
-    [
-        (0.2, 0.2, {}, "", True),
-        (0.2, 0.2, {"threads": 2}, "", True),
-        (0.2, 0.1, {}, "1", False),
-        (0.2, 0.1, {"progress": False}, "", False),
-        (60.0, 0.0, {}, "", False),
-    ],
-)
-def test_in_a_terminal(long, pause, options, quiet, wanted):
+@pytest.mark.parametrize("runs", [SHOWN, HIDDEN], ids=["shown", "hidden"])
+def test_in_a_terminal(runs):
     """A real one: a bar that goes away; the library that draws it is loaded for that alone."""
     ours, theirs = pty.openpty()
-    code = SLOW.format(long=long, pause=pause, options=options)
-    env = os.environ | {"PYTHONPATH": str(ROOT), "DTOSS_QUIET": quiet or "compiling", "TERM": "xterm", "COLUMNS": "80"}
+    env = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "80"}
+    code = SLOW.format(runs=runs)
     run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=theirs, env=env, text=True)
     os.close(theirs)
     said = b""
@@ -165,6 +164,9 @@ def test_in_a_terminal(long, pause, options, quiet, wanted):
         said += piece
     os.close(ours)
     out, _ = run.communicate(timeout=60)
+    wanted = runs is SHOWN
     assert (run.returncode, out) == (0, f"{wanted}\n"), said.decode()
+    # each bar is taken away by the same letters
+    assert said.count(b"\x1b[?25h") == (len(runs) if wanted else 0)
     assert (b"building partitions" in said) == wanted
     assert wanted or said == b""

@@ -77,7 +77,6 @@ def test_crowds_an_ulp_apart_that_once_had_other_neighbours_in_several_partition
     assert differences(seed, (1e-14,)) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", [1000, 1010])
 def test_neighbours_are_the_same_in_any_number_of_partitions(first):
     """Worlds that nothing was tuned to."""

@@ -11,6 +11,7 @@ from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from tests import oracles
+from tests.dtoss.scenes import in_partitions
 
 
 def circle(name, n, seed=5):
@@ -154,8 +155,7 @@ def test_cells_of_tilted_lines_in_the_plane():
         assert area[i] == pytest.approx(oracles.planar_cell(sites, i, np.concatenate([low, high]))[1], rel=1e-7)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-@pytest.mark.parametrize("name", ["meridian", "two meridians", "track"])
+@pytest.mark.parametrize(("name", "partitions"), in_partitions(["meridian", "two meridians", "track"], "two meridians"))
 def test_an_index_of_a_line_answers(name, partitions):
     """Nearest, areas, neighbours and reverse nearest; almost no cell is certified, so the border table holds them."""
     rng = np.random.default_rng(8)

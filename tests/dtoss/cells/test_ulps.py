@@ -8,7 +8,6 @@ from dtoss.cells.rim import drawn_rim_cells
 from tests import oracles, ulps
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", [70, 90])
 def test_areas_and_neighbours_equal_those_of_exact_arithmetic(first):
     """Larger in ``make check-data``: `python -m bench.ulps`."""

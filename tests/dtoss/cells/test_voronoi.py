@@ -13,6 +13,7 @@ from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.scenes import along, box_of, neighbour_sets, random_sphere, taxis
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 # an edge no longer than this share of the bounds' diagonal, or of the Earth's radius, counts for nothing
 SHORT = 1e-9
@@ -97,7 +98,6 @@ def check_plane(sites, bounds, diagram, which):
         assert all(i in found[j] for j in found[i])
 
 
-@pytest.mark.slow
 def test_taxis_in_the_plane_equal_long_double():
     """Streets, stands and outliers in metres: cells a thousand times denser downtown."""
     rng = np.random.default_rng(12)
@@ -106,7 +106,7 @@ def test_taxis_in_the_plane_equal_long_double():
     sites = distinct(metres)
     bounds = box_of(sites)
     diagram = voronoi(sites, bounds)
-    check_plane(sites, bounds, diagram, rng.choice(len(sites), 60, replace=False).tolist())
+    check_plane(sites, bounds, diagram, rng.choice(len(sites), examples(120), replace=False).tolist())
     assert diagram.area.sum() == pytest.approx((bounds[2] - bounds[0]) * (bounds[3] - bounds[1]), rel=1e-12)
     assert_symmetric(diagram)
 
@@ -198,14 +198,13 @@ def test_small_spherical_diagrams_cover_the_sphere(positions, engine):
         assert diagram.area[i] == pytest.approx(area, rel=1e-9, abs=1e-15)
 
 
-@pytest.mark.slow
 def test_taxis_on_the_sphere_equal_long_double():
     """Cells of a square metre: within 1e-9, or 1e-7 below 10 square metres."""
     rng = np.random.default_rng(14)
     sites = distinct(space_of().vectors(taxis(rng, 6000)))
     diagram = voronoi(sites)
     found = neighbour_sets(diagram)
-    for i in rng.choice(np.flatnonzero(~diagram.rim), 60, replace=False).tolist():
+    for i in rng.choice(np.flatnonzero(~diagram.rim), examples(120), replace=False).tolist():
         edges, area, _ = oracles.tangent_cell(sites, i)
         real = {j for j, length in edges.items() if length > SHORT}
         assert real <= found[i]
@@ -271,7 +270,7 @@ def test_threads_change_nothing(threads):
 
 @pytest.mark.parametrize("room", [7, 1])
 @pytest.mark.parametrize("metric", ["plane", "sphere"])
-def test_pieces_change_nothing_but_rounding(monkeypatch, metric, room):
+def test_pieces_change_nothing_but_rounding(metric, room):
     """What earlier cells have found is used within a piece only; the diagram is the same without it.
 
     A line that cuts its own edge again, rounded while the cell was still large, would cost five digits of the area.
@@ -283,9 +282,7 @@ def test_pieces_change_nothing_but_rounding(monkeypatch, metric, room):
         sites = distinct((degrees - degrees.mean(axis=0)) * np.array([88_000.0, 111_000.0]))
         bounds = box_of(sites)
     whole = voronoi(sites, bounds)
-    monkeypatch.setattr("dtoss.cells.diagram.PIECE", 64)
-    monkeypatch.setattr("dtoss.cells.voronoi.ROOM", room)
-    pieces = voronoi(sites, bounds)
+    pieces = voronoi(sites, bounds, piece=64, room=room)
     assert_symmetric(pieces)
     differ = sum(a != b for a, b in zip(neighbour_sets(whole), neighbour_sets(pieces), strict=True))
     assert differ < 20  # an edge as short as rounding may be listed by one and not by the other

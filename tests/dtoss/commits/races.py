@@ -1,6 +1,6 @@
 """Races and kills that everything passes which commits through a chain: see :class:`User`, and join :data:`USERS`.
 
-Also a script: ``python -m tests.dtoss.commits.races writer USER PLACE WHO COUNT`` and so on, see :func:`main`.
+Also a script: ``python -m tests.dtoss.commits.races race USER PLACE WRITERS COMMITS``, see :func:`main`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -134,7 +135,7 @@ def _check_snapshots(place: str) -> None:
     store.clear(None, warn=silent)
     assert store.unfinished() == []
     assert store.current() in store.snapshots()
-    assert [store._damage(name) for name in store.snapshots()] == [None] * len(store.snapshots())
+    assert not any(store.misses(name, store.manifest(name)) for name in store.snapshots())
     if store.local:
         assert sorted(store.folder.files()) == ["CURRENT"]
     assert list(verify_chain(store.chain)) == []
@@ -211,31 +212,62 @@ def polls(user: User, place: str, done: str) -> dict[str, int]:
     return {"seen": seen, "versions": versions}
 
 
-def race(name: str, place: str, writers: int, commits: int, readers: int = 1) -> dict[str, int]:
-    """Let processes commit at once and others read; check all, and return what they told."""
+def race(name: str, place: str, writers: int, commits: int) -> dict[str, int]:
+    """Let forked processes commit at once and one read meanwhile; check all, and return what they told."""
     user, each = USERS[name], commits // writers
     with tempfile.TemporaryDirectory() as scratch:
+        user.add(f"{scratch}/first", "a")  # or each of them would load what it needs
         done = Path(scratch) / "done"
-        reading = [_start("reader", name, place, done) for _ in range(readers)]
-        writing = [_start("writer", name, place, f"w{number}", each) for number in range(writers)]
+        reading = Forked(lambda: polls(user, place, str(done)))
+        writing = [Forked(lambda who=f"w{number}": writes(user, place, who, each)) for number in range(writers)]
         try:
-            wrote = [_told(process) for process in writing]
+            wrote = [one.told() for one in writing]
             done.touch()
-            saw = [_told(process) for process in reading]
+            saw = reading.told()
         finally:
             # one that has failed leaves the others at it
-            for process in [*writing, *reading]:
-                if process.poll() is None:
-                    process.kill()
-                    process.communicate()
+            for one in [*writing, reading]:
+                one.end()
     number, counts = user.read(place)
     assert counts == {f"w{who}": each for who in range(writers)}, "an update was lost"
     assert number == each * writers, "a gap, or a fork"
     user.check(place)
-    return {
-        "conflicts": sum(told["conflicts"] for told in wrote),
-        "versions": min((told["versions"] for told in saw), default=0),
-    }
+    return {"conflicts": sum(told["conflicts"] for told in wrote), "versions": saw["versions"]}
+
+
+class Forked:
+    """A forked process that does some work."""
+
+    def __init__(self, work: Callable[[], dict[str, int]]) -> None:
+        self._said, there = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            code = 1
+            try:
+                os.write(there, json.dumps(work()).encode())
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        os.close(there)
+
+    def told(self) -> dict[str, int]:
+        """Wait until it has ended, and return what came of its work."""
+        with os.fdopen(self._said) as pipe:
+            said = pipe.read()
+        _, status = os.waitpid(self._child, 0)
+        self._child = 0
+        assert status == 0, f"a process ended with {os.waitstatus_to_exitcode(status)}"
+        found: dict[str, int] = json.loads(said)
+        return found
+
+    def end(self) -> None:
+        """Kill it where it is still at work."""
+        if self._child:
+            os.kill(self._child, signal.SIGKILL)
+            os.waitpid(self._child, 0)
 
 
 def kills(name: str, place: str, count: int, seed: int) -> dict[str, int]:
@@ -267,9 +299,8 @@ def kills(name: str, place: str, count: int, seed: int) -> dict[str, int]:
 
 def _steps(user: User, place: str) -> int:
     """Return how many changes of files one addition makes."""
-    here, there = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def counted() -> dict[str, int]:
         seen = [0]
 
         def count(_name: str) -> None:
@@ -277,37 +308,24 @@ def _steps(user: User, place: str) -> int:
 
         faults_at(0, count, each=True)
         user.add(place, "a")
-        os.write(there, str(seen[0]).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    found = int(os.read(here, 20))
-    os.close(here)
-    os.close(there)
-    return found
+        return {"steps": seen[0]}
+
+    return Forked(counted).told()["steps"]
 
 
-def _start(*arguments: Any) -> subprocess.Popen[str]:
+def script(*arguments: Any) -> dict[str, int]:
+    """Run :func:`main` in a process of its own, and return what it prints."""
     command = [sys.executable, "-m", "tests.dtoss.commits.races", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def _told(process: subprocess.Popen[str]) -> dict[str, int]:
-    out, err = process.communicate(timeout=1000)
-    assert process.returncode == 0, err
-    found: dict[str, int] = json.loads(out)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout)
     return found
 
 
 def main(arguments: list[str]) -> None:
-    """Run ``writer USER PLACE WHO COUNT``, ``reader USER PLACE DONE`` or ``kills USER PLACE COUNT SEED``."""
-    kind, name, place, *rest = arguments
-    if kind == "writer":
-        told = writes(USERS[name], place, rest[0], int(rest[1]))
-    elif kind == "reader":
-        told = polls(USERS[name], place, rest[0])
-    else:
-        told = kills(name, place, int(rest[0]), int(rest[1]))
-    print(json.dumps(told))
+    """Run ``race USER PLACE WRITERS COMMITS`` or ``kills USER PLACE COUNT SEED``."""
+    kind, name, place, *numbers = arguments
+    print(json.dumps((race if kind == "race" else kills)(name, place, *map(int, numbers))))
 
 
 if __name__ == "__main__":

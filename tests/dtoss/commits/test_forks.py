@@ -14,7 +14,7 @@ assert folder.create(b"first", "a")
 assert folder.read("a") == b"first"
 child = os.fork()
 if not child:
-    signal.alarm(30)
+    signal.alarm(60)
     good = [folder.read("a"), folder.read("none"), folder_of(sys.argv[1]).read("a")] == [b"first", None, b"first"]
     for _ in range(20):
         folder.read("a")
@@ -30,5 +30,5 @@ print("whole")
 def test_a_forked_process_reads_what_its_parent_has_opened(bucket):
     """Neither waits for ever, and the parent lives."""
     run = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, bucket.uri()]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["0", "whole"]), done.stderr

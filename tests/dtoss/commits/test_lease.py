@@ -19,7 +19,7 @@ import dtoss.commits.lease
 import dtoss.snapshots.store
 from dtoss.commits.chain import Conflict
 from dtoss.commits.folder import LocalFolder, RemoteFolder
-from dtoss.commits.lease import LEASE, LEASE_SECONDS, Holder, held_by
+from dtoss.commits.lease import LEASE, LEASE_SECONDS, Holder, held_by, take_over
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import assert_clean, commit, manifest_of, read, script, told
@@ -66,7 +66,6 @@ def test_the_second_is_refused_and_told_who_writes(store):
 def test_a_lock_of_a_process_that_is_gone_is_taken_over_at_once(store):
     """One that has ended, one that waits to be reaped, one whose number another process has now."""
     with subprocess.Popen([sys.executable, "-c", "pass"], stdin=subprocess.PIPE) as ended:
-        time.sleep(0.1)
         me = Holder.me()
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         for gone in (replace(me, pid=ended.pid), replace(me, pid=os.getppid(), start="1"), replace(me, pid=2**22 + 5)):
@@ -109,7 +108,6 @@ def test_a_lock_that_cannot_be_read(store, text):
     assert not Path(store.file(LEASE)).exists()
 
 
-@pytest.mark.slow
 def test_one_of_many_takes_over(tmp_path):
     """Six processes find the lock of a dead one at the same time; and the claim of one that died taking over."""
     assert told(script("takers", tmp_path / "store", 20, 6)) == {"rounds": 20}
@@ -119,7 +117,7 @@ def test_a_late_one_takes_nothing_over(store):
     """Who has seen a lock of a dead process leaves the lock alone that another one has put in its place."""
     old = replace(Holder.me(), pid=2**22 + 5, token="old")
     with store.writer() as lock:
-        assert not dtoss.commits.lease._take_over(store.folder, store.path, old, Holder.me())
+        assert not take_over(store.folder, store.path, old, Holder.me())
         lock.check()
         assert store.folder.files() == ["CURRENT", LEASE]
 
@@ -202,7 +200,7 @@ def test_a_held_lock_is_touched(store, monkeypatch):
     with store.writer():
         path = Path(store.file(LEASE))
         os.utime(path, (0.0, 0.0))
-        ends = time.monotonic() + 20.0
+        ends = time.monotonic() + 60.0
         while path.stat().st_mtime == 0.0:
             assert time.monotonic() < ends
             time.sleep(0.01)

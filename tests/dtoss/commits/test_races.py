@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dtoss.commits.races import USERS, _start, _told, race
+from tests.dtoss.commits.races import USERS, script
 
 ROUNDS = 10
 """Races that are run at the most until processes have met in one: on a busy machine they may take turns."""
@@ -13,33 +13,43 @@ ROUNDS = 10
 def met(user, place_of, writers, commits, versions):
     """Race until writers were in each other's way and the reader saw more than so many versions."""
     for number in range(ROUNDS):
-        found = race(user, place_of(number), writers, commits)
+        found = script("race", user, place_of(number), writers, commits)
         if found["conflicts"] > 0 and found["versions"] > versions:
             return True
     return False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("writers", [2, 8])
-@pytest.mark.parametrize("user", USERS)
-def test_writers_at_once_on_a_disk(tmp_path, user, writers):
-    """A reader sees versions go forward meanwhile, and never a mixture."""
-    assert met(user, lambda number: str(tmp_path / str(number)), writers, 48, 3), "they were never at it at once"
+LONGER = pytest.mark.deep("longer races of the same kind")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("user", "writers", "commits"), [("documents", 8, 24), ("snapshots", 2, 8), ("batches", 2, 12)]
+    ("user", "writers", "commits"),
+    [
+        *(("documents", writers, 48) for writers in (2, 8)),
+        *((user, writers, 24) for user in ("batches", "snapshots") for writers in (2, 8)),
+        *(pytest.param(user, writers, 48, marks=LONGER) for user in ("batches", "snapshots") for writers in (2, 8)),
+    ],
+)
+def test_writers_at_once_on_a_disk(tmp_path, user, writers, commits):
+    """A reader sees versions go forward meanwhile, and never a mixture."""
+    assert met(user, lambda number: str(tmp_path / str(number)), writers, commits, 3), "they were never at it at once"
+
+
+@pytest.mark.parametrize(
+    ("user", "writers", "commits"),
+    [
+        *(("documents", 8, 16), ("snapshots", 2, 6), ("batches", 2, 6)),
+        *(pytest.param(*one, marks=LONGER) for one in (("documents", 8, 24), ("snapshots", 2, 8), ("batches", 2, 12))),
+    ],
 )
 def test_writers_at_once_on_an_object_store(bucket, user, writers, commits):
     """The same through conditional puts."""
     assert met(user, lambda number: bucket.uri(), writers, commits, 1), "they were never at it at once"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("user", USERS)
 def test_whoever_is_killed_leaves_the_old_or_the_new_version(tmp_path, user):
     """At twenty steps of twenty commits, before and after each counts."""
-    found = _told(_start("kills", user, tmp_path / "place", 20, 3))
+    found = script("kills", user, tmp_path / "place", 20, 3)
     assert found["killed"] >= 10
     assert 0 < found["committed"] < found["killed"]

@@ -1,8 +1,9 @@
 """Fixed worlds, built and asked everything: what a process prints of them shows whether its compiled code is another.
 
 Run as a script: one line of JSON with the processor that code was compiled for, the hash of each answer and each file,
-and the kernels that were not used. With the name of a file that holds :func:`a_few` of a pickled index, only these.
-With ``--small``, worlds of some dozen objects, for kernels that run as Python.
+and the kernels that were not used. With the name of a file that holds a pickled index, only what is named after it, of
+:func:`a_few`.
+With ``--small``, worlds of some dozen objects, for kernels that run as Python; those alone that are named after it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,18 @@ from dtoss.compiled.mode import CHECKED
 from dtoss.export.export import export
 from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import distance
-from dtoss.partitioning.routing import reads_of
+from dtoss.geometry.point_in_polygon import inside
+from dtoss.geometry.polygons import as_polygons
+from dtoss.partitioning.routing import reads_of, shares_that_suffice
+from dtoss.queries.areas.covered import shape_of
+from dtoss.queries.find_by_id import Lookup
 from dtoss.snapshots.border_file import encode_border
 from dtoss.snapshots.partition_file import decode, encode
 from dtoss.snapshots.structure import Claims, check_partition
 from dtoss.snapshots.xxh64 import xxh64
 
+SMALL = 0.06
+"""Of the objects of each world so many are left where kernels run as Python."""
 POLYGON = [[-20.0, -15.0], [30.0, -12.0], [25.0, 40.0], [5.0, 10.0], [-18.0, 35.0]]
 
 
@@ -72,6 +79,18 @@ def answers(index, asked):
         yield f"cell {i}", (index.cell(i), index.neighbours(i), np.float64(index.area(i)))
 
 
+def less_asked(index, asked):
+    """What servers of a plan and histories ask of the same kernels."""
+    vectors = index.space.vectors(asked)
+    furthest = np.array([part.furthest for part in index.parts.all()])
+    held, far = np.arange(len(furthest)) % 2 == 0, np.full(len(asked), 1e6 if index.space.dimension == 3 else 3.0)
+    yield "suffice", shares_that_suffice(index.partitioning, vectors, far, 2 * far, furthest, index.reach, held)
+    yield "places of numbers", Lookup(index.parts, False).find_all(np.arange(-2, len(index) + 2))
+    (polygon,) = as_polygons(np.array(POLYGON), index.space)
+    yield "held by strips", shape_of(polygon, worth_tables=0).holds(asked, vectors)
+    yield "held by edges", inside(vectors, polygon)
+
+
 def bytes_of(answer):
     """An answer's content, to the last bit."""
     if isinstance(answer, dtoss.Hits):
@@ -95,18 +114,23 @@ def files(index, folder):
         yield f"export {what}", path.read_bytes()
 
 
-def a_few(index):
+def a_few(index, names):
     """Hashes of what the kernels in which a process spends its time make: cells of the plane, kNN and ranges."""
-    rng = np.random.default_rng(2)
-    asked = rng.uniform(-60.0, 60.0, (200, 2))
-    cells = voronoi(index.parts[0].sites, np.array([-60.0, -60.0, 60.0, 60.0]))
-    answers = {
-        "cells": (cells.first, cells.neighbours, cells.area, cells.radius),
-        "knn": index.knn(asked, 8),
-        "knn near": index.knn(asked, 40, max_distance=7.0),
-        "range": index.range(asked, 9.0),
+    asked = np.random.default_rng(2).uniform(-60.0, 60.0, (200, 2))
+
+    def cells():
+        made = voronoi(index.parts[0].sites, np.array([-60.0, -60.0, 60.0, 60.0]))
+        return made.first, made.neighbours, made.area, made.radius
+
+    questions = {
+        "cells": cells,
+        "knn": lambda: index.knn(asked, 8),
+        "knn near": lambda: index.knn(asked, 40, max_distance=7.0),
+        "range": lambda: index.range(asked, 9.0),
+        "knn of one": lambda: tuple(index.knn(place, 8).distance for place in asked),
+        "range of one": lambda: tuple(index.range(place, 9.0).id for place in asked),
     }
-    return {name: hashlib.sha256(bytes_of(answer)).hexdigest() for name, answer in answers.items()}
+    return {name: hashlib.sha256(bytes_of(questions[name]())).hexdigest() for name in names}
 
 
 def plane():
@@ -122,18 +146,16 @@ def _claims(index, partition):
     return Claims(
         partition.number, partition.owned_objects, partition.owned_sites,
         len(partition.positions) - partition.owned_objects, len(partition.uncertified), partition.furthest,
-        index.space.dimension, len(index.parts), box, False, frozenset(partition.attributes),
+        index.space.dimension, len(index.parts), box, index.string_ids, frozenset(partition.attributes),
     )  # fmt: skip
 
 
-def main():
-    """Print the line."""
-    share = 0.06 if "--small" in sys.argv else 1.0
-    if len(sys.argv) > 1 and share == 1.0:
-        say(a_few(pickle.loads(Path(sys.argv[1]).read_bytes())))
-        return
+def hashes(share, names=()):
+    """Hashes of all answers and files of worlds of such a size, of those with these names or of all."""
     found = {}
     for name, places, how in worlds(share):
+        if names and name not in names:
+            continue
         grade = pa.array((np.arange(len(places)) * 7 % 100).astype(np.int32))
         index = dtoss.build(np.arange(len(places)), places, columns={"grade": grade}, **how)
         rng = np.random.default_rng(1)
@@ -143,14 +165,30 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             for file, data in files(index, Path(folder)):
                 found[f"{name}: {file}"] = hashlib.sha256(data).hexdigest()
+        for question, answer in less_asked(index, asked):
+            found[f"{name}: {question}"] = hashlib.sha256(bytes_of(answer)).hexdigest()
         vectors = index.space.vectors(asked)
         vectors = arranged(vectors, radix_order(curve_keys(vectors)))
         found[f"{name}: distance"] = hashlib.sha256(distance(vectors, vectors[::-1]).tobytes()).hexdigest()
     lattice = dtoss.build(np.arange(16), [[x, y] for x in range(4) for y in range(4)], crs="none")
     found["lattice"] = hashlib.sha256(repr([lattice.neighbours(i).tolist() for i in range(16)]).encode()).hexdigest()
-    texts = dtoss.build(np.array(["a", "é", "b"], object), places, **how)
+    texts = dtoss.build(np.array(["a", "é", "b"], object), places[:3], partitions=1)
     found["texts"] = hashlib.sha256(repr([texts[one] for one in ("b", "é", "a")]).encode()).hexdigest()
-    say(found)
+    named = np.array(["é", "c", "a"], object)
+    found["places of texts"] = hashlib.sha256(bytes_of(Lookup(texts.parts, True).find_all(named))).hexdigest()
+    (part,) = texts.parts.all()
+    check_partition(decode(encode(part), "a partition"), _claims(texts, part), "a partition")
+    return found
+
+
+def main(arguments):
+    """Print the line."""
+    if "--small" in arguments:
+        say(hashes(SMALL, arguments[arguments.index("--small") + 1 :]))
+    elif arguments:
+        say(a_few(pickle.loads(Path(arguments[0]).read_bytes()), arguments[1:]))
+    else:
+        say(hashes(1.0))
 
 
 def say(found):
@@ -165,4 +203,4 @@ def say(found):
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

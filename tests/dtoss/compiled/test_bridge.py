@@ -15,9 +15,9 @@ import pytest
 from dtoss.compiled.kernel import DECLARED
 from dtoss.warm import make_generic
 from tests.dtoss.compiled import every_kernel
+from tests.dtoss.compiled.forked_code import Forking
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.slow  # each compiles in a place of its own
 NAMES = [
     "dtoss.geometry.space._unit_vectors",
     "dtoss.geometry.space._first_beyond",
@@ -42,7 +42,7 @@ first = ask()
 print(first, generic(), end=" ")
 while bridge._WAITING:
     time.sleep(0.05)
-end = time.monotonic() + 30
+end = time.monotonic() + 120
 while generic() and time.monotonic() < end:
     time.sleep(0.05)
 print(ask() == first, generic())
@@ -59,16 +59,26 @@ def site(tmp_path_factory):
     return place
 
 
-def ask(site, **env):
+@pytest.fixture(scope="module")
+def forking():
+    """What starts fresh processes that have numba loaded already."""
+    with Forking() as process:
+        yield process
+
+
+@pytest.fixture
+def ask(forking):
     """What a fresh process says: its answers' hash, how many kernels were generic, both after the exchange."""
-    run = [sys.executable, "-B", "-P", "-c", ASK]
-    env = os.environ | {"PYTHONPATH": str(site), "DTOSS_QUIET": ""} | env
-    done = subprocess.run(run, cwd=site, env=env, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    return *done.stdout.split(), done.stderr
+
+    def asked(site, cwd=None, **env):
+        done = forking.run(ASK, cwd or site, os.environ | {"DTOSS_QUIET": ""} | env, [str(site)])
+        assert done.returncode == 0, done.stderr
+        return *done.stdout.split(), done.stderr
+
+    return asked
 
 
-def test_shipped_code_answers_until_this_processors_is_compiled(site, tmp_path):
+def test_shipped_code_answers_until_this_processors_is_compiled(site, ask, tmp_path):
     """Nothing is said, as nobody waits; the next process begins with what was compiled beside this one."""
     env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path / "user")}
     own, *rest = ask(site, DTOSS_KERNELS="native", NUMBA_CACHE_DIR=str(tmp_path / "own"), XDG_CACHE_HOME=str(tmp_path))
@@ -77,17 +87,17 @@ def test_shipped_code_answers_until_this_processors_is_compiled(site, tmp_path):
     assert ask(site, **env) == (own, "0", "True", "0", "")
 
 
-def test_shipped_code_is_found_in_a_zip(site, tmp_path):
+def test_shipped_code_is_found_in_a_zip(site, ask, tmp_path):
     """As workers of a cluster import it; what is compiled beside is kept for the user, and found from another place."""
     archive = shutil.make_archive(str(tmp_path / "one"), "zip", site)
     env = {"XDG_CACHE_HOME": str(tmp_path / "user"), "NUMBA_CACHE_DIR": ""}
-    first = ask(site, PYTHONPATH=archive, **env)
+    first = ask(archive, cwd=tmp_path, **env)
     assert first[1:] == ("2", "True", "0", "")
     moved = shutil.copy(archive, tmp_path / "two.zip")
-    assert ask(site, PYTHONPATH=str(moved), **env) == (first[0], "0", "True", "0", "")
+    assert ask(moved, cwd=tmp_path, **env) == (first[0], "0", "True", "0", "")
 
 
-def test_shipped_code_is_not_used_where_nothing_can_be_kept(site, tmp_path):
+def test_shipped_code_is_not_used_where_nothing_can_be_kept(site, ask, tmp_path):
     """It would stay for ever; kernels are compiled for this processor instead, with a line that says so."""
     (tmp_path / "file").touch()
     env = {"NUMBA_CACHE_DIR": str(tmp_path / "file"), "XDG_CACHE_HOME": str(tmp_path / "file")}
@@ -100,7 +110,7 @@ def test_shipped_code_is_not_used_where_nothing_can_be_kept(site, tmp_path):
     assert said.startswith("dtoss: compiling")
 
 
-def test_shipped_code_of_another_source_is_not_used(site, tmp_path):
+def test_shipped_code_of_another_source_is_not_used(site, ask, tmp_path):
     """A kernel that was changed after the wheel was made is compiled."""
     other = tmp_path / "other"
     shutil.copytree(site, other)
@@ -117,33 +127,47 @@ def said_by(made_for, *arguments):
     """What a process that compiles for a processor says of fixed worlds."""
     env = os.environ | {"DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"} | made_for
     run = [sys.executable, "-m", "tests.dtoss.compiled.every_kernel", *arguments]
-    done = subprocess.run(run, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(run, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_generic_code_of_the_busiest_kernels_gives_the_same_bits(tmp_path):
+BUSIEST = {
+    "knn of one": "dtoss.queries.kernels.one_kernel.nearest_to_one",
+    "range of one": "dtoss.queries.kernels.one_kernel.within_of_one",
+    "cells": "dtoss.cells.cell_kernel.cut_cells",
+    "knn": "dtoss.queries.kernels.knn_kernel.knn_kernel",
+    "range": "dtoss.queries.kernels.range_kernel.range_kernel",
+}
+"""Questions, and the kernels that answer them."""
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["knn of one", "range of one"],
+        pytest.param(["cells", "knn", "range"], marks=pytest.mark.deep("the dearest to compile: half a minute")),
+    ],
+    ids=["one place", "many places"],
+)
+def test_generic_code_of_the_busiest_kernels_gives_the_same_bits(tmp_path, names):
     """Cells, kNN and ranges in the plane; this process has compiled them for its own processor."""
     index = every_kernel.plane()
     (tmp_path / "index").write_bytes(pickle.dumps(index))
-    generic = said_by(GENERIC, str(tmp_path / "index"))
+    asked = [*names, "knn near"] if "knn" in names else names
+    generic = said_by(GENERIC, str(tmp_path / "index"), *asked)
     assert generic["processor"] == "generic"
-    used = {
-        "dtoss.cells.cell_kernel.cut_cells",
-        "dtoss.queries.kernels.knn_kernel.knn_kernel",
-        "dtoss.queries.kernels.range_kernel.range_kernel",
-    }
-    assert not used & set(generic["unused"])
+    assert not {BUSIEST[name] for name in names} & set(generic["unused"])
     assert DECLARED["dtoss.queries.kernels.knn_kernel.knn_kernel"].targetctx.codegen().magic_tuple()[1] != "generic"
-    assert generic["found"] == every_kernel.a_few(index)
+    assert generic["found"] == every_kernel.a_few(index, asked)
 
 
-if "DTOSS_EVERY_KERNEL" in os.environ:  # compiles each kernel twice: in `make check-data`
-
-    def test_generic_code_gives_the_same_bits():
-        """Of every answer and of every file, in worlds that call each kernel of the index at least once."""
-        own, generic = said_by({}), said_by(GENERIC)
-        assert own["processor"] != generic["processor"] == "generic"
-        assert own["unused"] == generic["unused"] == []
-        assert len(own["found"]) > 150
-        assert own["found"] == generic["found"]
+@pytest.mark.deep("compiles every kernel of the index for another processor")
+@pytest.mark.timeout(1000)
+def test_generic_code_gives_the_same_bits():
+    """Of every answer and of every file, in worlds that call each kernel of the index at least once."""
+    own, generic = said_by({}), said_by(GENERIC)
+    assert own["processor"] != generic["processor"] == "generic"
+    assert own["unused"] == generic["unused"] == []
+    assert len(own["found"]) > 150
+    assert own["found"] == generic["found"]

@@ -85,7 +85,7 @@ def leaves(parts):
 
 def exchanged(monkeypatch, call, name, change):
     """Have a step of a kernel, which cuts its memory into parts, followed by a change to what it returns."""
-    names = checked._seen(call.kernel.py_func.__globals__)
+    names = checked.seen_by(call.kernel.py_func.__globals__)
     cut = names[name]
 
     def faulty(*arguments):

@@ -22,12 +22,22 @@ from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.memory import Array, OutOfBoundsError, address, pointer_at, pointer_to
 from dtoss.compiled.pointers import float64_at, int64_at, part_of, pointer, shifted, trailing_zeros
+from tests.dtoss.compiled import every_kernel
 from tests.dtoss.compiled.kernel_lines import files_with_kernels, lines_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 LEAST_SHARE = 0.92
 """Of the lines of kernels, at least so many are run in checked mode."""
+CHEAP = [
+    f"tests/dtoss/{file}.py"
+    for file in ("test_small_worlds", "tiles/test_small_tiles", "tiles/test_clipping", "watch/matching/test_row_order",
+                 "watch/matching/test_spoken", "windows/sliding/test_groups_step")
+]  # fmt: skip
+DEARER = "nearest or one_place or awkward_worlds or through_files or opened_when or round_a_pole or picked_by"
+"""Tests of these files that are left to the deep tier, by words of their names."""
+CHEAP_SHARE = 0.75
+"""Of the lines of kernels, at least so many are run by those of make test."""
 
 
 @pytest.fixture
@@ -258,31 +268,42 @@ def run(command, data, **env):
     return done.stdout
 
 
-@pytest.mark.slow
+def run_as_python(folder, tests, worlds=()):
+    """Run tests that are marked for it, and compare answers, files and exports of worlds; return which lines were run.
+
+    Each in a process of its own: the mode is chosen when dtoss is imported.
+    """
+    import coverage
+
+    (folder / "coverage").mkdir()
+    measured = folder / "coverage" / "data"
+    options = ["-q", *(f"-pno:{plugin}" for plugin in ("cacheprovider", "benchmark", "schemathesis", "faker"))]
+    said = run(["-m", "pytest", "-m", "checked", *options, *tests], measured)
+    assert " passed" in said.splitlines()[-1]
+    assert "skipped" not in said.splitlines()[-1]
+    found = json.loads(run([str(HERE / "every_kernel.py"), "--small", *worlds], measured))
+    assert found["processor"] == "none"
+    assert len(found["found"]) > (25 if worlds else 80)
+    assert found["found"] == every_kernel.hashes(every_kernel.SMALL, worlds)
+    whole = coverage.Coverage(data_file=str(measured), config_file=False)
+    whole.combine([str(measured.parent)])
+    whole.save()
+    return lines_of(measured)
+
+
+def test_kernels_as_python_give_the_same(tmp_path):
+    """Cheap tests of all rooms with kernels, and two worlds of some dozen objects; three quarters of the lines."""
+    lines = run_as_python(tmp_path, [*CHEAP, "-k", f"not ({DEARER})"], ["line", "plane"])
+    assert lines.run >= CHEAP_SHARE * lines.kernels, str(lines)
+
+
+@pytest.mark.deep("kernels as Python take minutes; cheap ones of each room are in make test")
 @pytest.mark.timeout(1000)
 def test_kernels_as_python_give_the_same_and_most_of_their_lines_are_run(tmp_path, record_property):
     """All tests that are marked for it, then all kinds of answers, files and exports, of worlds of some dozen objects.
 
-    Each in a process of its own: the mode is chosen when dtoss is imported. What is never run is named at the end of
-    the run of all tests.
+    What is never run is named at the end of the run of all tests.
     """
-    import coverage
-
-    (tmp_path / "coverage").mkdir()
-    measured = tmp_path / "coverage" / "data"
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark"]
-    said = run(["-m", "pytest", "-m", "checked", *options, "tests/dtoss"], measured)
-    assert " passed" in said.splitlines()[-1]
-    assert "skipped" not in said.splitlines()[-1]
-    script = str(HERE / "every_kernel.py")
-    compiled = subprocess.run([sys.executable, script, "--small"], cwd=ROOT, capture_output=True, text=True, check=True)
-    expected, found = json.loads(compiled.stdout), json.loads(run([script, "--small"], measured))
-    assert found["processor"] == "none"
-    assert len(found["found"]) > 80
-    assert found["found"] == expected["found"]
-    whole = coverage.Coverage(data_file=str(measured), config_file=False)
-    whole.combine([str(measured.parent)])
-    whole.save()
-    lines = lines_of(measured)
+    lines = run_as_python(tmp_path, ["--deep", "tests/dtoss"])
     record_property("kernel lines", str(lines))
     assert lines.run >= LEAST_SHARE * lines.kernels, str(lines)

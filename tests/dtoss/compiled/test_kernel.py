@@ -14,9 +14,9 @@ import pytest
 
 import dtoss
 from dtoss.compiled import kept_places
+from tests.dtoss.compiled.forked_code import Forking
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.slow  # each compiles in a place of its own
 HELPER = """
 from small.kernels import kernel
 from numba.extending import intrinsic
@@ -61,7 +61,8 @@ print(outer(20), other(20), before, *(sum(k.stats.cache_hits.values()) for k in 
 class Small:
     """A package of two files with kernels, which a fresh process imports and calls."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, forking):
+        self.forking = forking
         self.place = folder / "package"
         self.env = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")}
         (self.place / "small").mkdir(parents=True)
@@ -75,11 +76,7 @@ class Small:
         (self.place / "small" / "helper.py").write_text(text)
 
     def run(self, code=RUN, place=None, **env):
-        done = subprocess.run(
-            [sys.executable, "-B", "-P", "-c", code], cwd=self.place, env=self.env | env | {
-                "PYTHONPATH": os.pathsep.join([str(place or self.place), str(ROOT)])
-            }, capture_output=True, text=True, timeout=200, check=False,
-        )  # fmt: skip
+        done = self.forking.run(code, self.place, self.env | env, [str(place or self.place), str(ROOT)])
         assert done.returncode == 0, done.stderr
         return done
 
@@ -88,9 +85,16 @@ class Small:
         return tuple(int(part) for part in self.run().stdout.split())
 
 
+@pytest.fixture(scope="module")
+def forking():
+    """What starts fresh processes that have numba loaded already."""
+    with Forking() as process:
+        yield process
+
+
 @pytest.fixture
-def small(tmp_path):
-    return Small(tmp_path)
+def small(tmp_path, forking):
+    return Small(tmp_path, forking)
 
 
 def test_nothing_is_compiled_before_it_is_called(small):
@@ -132,11 +136,13 @@ def test_a_changed_helper_in_another_folder_is_seen(small, tmp_path, zipped):
 
 
 LOADED = """
-import importlib, pkgutil
+import importlib, pathlib
 from contextlib import suppress
 import dtoss
-for module in pkgutil.walk_packages(dtoss.__path__, "dtoss."):
-    importlib.import_module(module.name)
+root = pathlib.Path(dtoss.__file__).parents[1]
+for file in (root / "dtoss").rglob("*.py"):
+    if "@kernel(" in file.read_text():
+        importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 from dtoss.compiled.kernel import DECLARED
 
 class Missed(Exception):
@@ -153,7 +159,7 @@ for name, kernel in DECLARED.items():
 """
 
 
-def test_a_change_in_the_sorting_of_rings_compiles_the_kernels_of_ranges_alone(tmp_path):
+def test_a_change_in_the_sorting_of_rings_compiles_the_kernels_of_ranges_alone(tmp_path, forking):
     """All other kernels that are kept on disk are taken from there."""
     index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
     assert index.knn([0.9, 0.9], 2).id.tolist() == index.range([0.9, 0.9], 1.5e5).id.tolist() == [2, 1]
@@ -162,10 +168,9 @@ def test_a_change_in_the_sorting_of_rings_compiles_the_kernels_of_ranges_alone(t
     (tmp_path / "kept" / "dtoss").symlink_to(kept)
 
     def taken():
-        env = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "kept"),
-                            "XDG_CACHE_HOME": str(tmp_path), "DTOSS_KERNELS": "native"}  # fmt: skip
-        run = [sys.executable, "-B", "-P", "-c", LOADED]
-        done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False)
+        env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path),
+                            "DTOSS_KERNELS": "native"}  # fmt: skip
+        done = forking.run(LOADED, tmp_path, env, [str(tmp_path)])
         assert done.returncode == 0, done.stderr
         return set(done.stdout.split())
 
@@ -290,7 +295,7 @@ print(outer(20), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_mis
     assert sorted(said) == ["21 0 1\n", *["21 1 0\n"] * 3]
 
 
-def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp_path, monkeypatch):
+def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp_path):
     """Nor is a place waited for whose files cannot be locked."""
     held = subprocess.Popen(
         [sys.executable, "-c", "import sys, pathlib; from dtoss.compiled.kept_places import turn\n"
@@ -298,11 +303,10 @@ def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert held.stdout.readline() == "held\n"
-    monkeypatch.setattr(kept_places, "LONGEST_WAIT_SECONDS", 0.2)
     for kernel in ("a.b", "a.c"):
-        with kept_places.turn(tmp_path, kernel):
+        with kept_places.turn(tmp_path, kernel, longest=0.2):
             pass
-    with kept_places.turn(tmp_path / "none", "a.b"), kept_places.turn(None, "a.b"):
+    with kept_places.turn(tmp_path / "none", "a.b", longest=0.2), kept_places.turn(None, "a.b"):
         held.communicate("\n", timeout=60)
 
 
@@ -327,19 +331,31 @@ except SystemExit:
 """
 
 
+WHAT = [
+    "import dtoss; dtoss.build",
+    "from dtoss import open",
+    "from pipelines.command.main import main; main(['rebuild', 'no.csv', '--store', 'x'])",
+    "from pipelines.command.main import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
+    "from pipelines.command.main import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])",
+]
+WHERE = [
+    ({}, "", True),
+    ({"DTOSS_QUIET": "1"}, "", False),
+    ({"NUMBA_DISABLE_JIT": "1"}, "", False),
+    ({}, "cells.cell_kernel.cut_cells snapshots.structure._first_bad", False),
+    ({}, "cells.cell_kernel.cut snapshots.structure._first", True),
+]
+MORE = pytest.mark.deep("every way to begin with every setting")
+
+
 @pytest.mark.parametrize(
-    "do",
-    ["import dtoss; dtoss.build", "from dtoss import open",
-     "from pipelines.command.main import main; main(['rebuild', 'no.csv', '--store', 'x'])",
-     "from pipelines.command.main import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
-     "from pipelines.command.main import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])"],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    ("env", "kept", "said"),
-    [({}, "", True), ({"DTOSS_QUIET": "1"}, "", False), ({"NUMBA_DISABLE_JIT": "1"}, "", False),
-     ({}, "cells.cell_kernel.cut_cells snapshots.structure._first_bad", False),
-     ({}, "cells.cell_kernel.cut snapshots.structure._first", True)],
-)  # fmt: skip
+    ("do", "env", "kept", "said"),
+    [
+        pytest.param(do, *where, marks=() if do is WHAT[0] or where is WHERE[0] else MORE)
+        for where in WHERE
+        for do in WHAT
+    ],
+)
 def test_the_line_comes_before_numba_is_loaded(fresh, tmp_path, do, env, kept, said):
     """Where no code is anywhere it is known that there will be compiling, a second before it can begin."""
     (tmp_path / "kept" / "dtoss").mkdir(parents=True)
@@ -348,7 +364,7 @@ def test_the_line_comes_before_numba_is_loaded(fresh, tmp_path, do, env, kept, s
     env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path), "DTOSS_QUIET": ""} | env
     run = [sys.executable, "-B", "-P", "-c", WITHOUT_NUMBA.format(do=do)]
     env = os.environ | {"PYTHONPATH": str(fresh)} | env
-    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert (done.stderr.startswith("dtoss: compiling for this processor")) == said
     assert done.stderr.count("dtoss: compiling") == said
@@ -416,3 +432,24 @@ print(compiled())
         "dtoss.queries.kernels.knn_kernel.knn_kernel",
     ]
     assert done.stdout.splitlines() == ["[]", str(one), str(several + one)]
+
+
+WARM = """
+from numba.core import event
+from dtoss.warm import warm
+from tests.dtoss.compiled.every_kernel import hashes
+print(warm())
+with event.install_recorder("numba:compile") as compiling:
+    print(len(hashes(0.2)))
+print([str(one.data) for _, one in compiling.buffer])
+"""
+
+
+def test_after_warming_nothing_is_compiled_whatever_is_asked(forking):
+    """Builds, all questions and files of small worlds: numba itself is asked what it compiled."""
+    done = forking.run(WARM, ROOT, os.environ | {"DTOSS_KERNELS": "native"}, [str(ROOT)])
+    assert done.returncode == 0, done.stderr
+    kernels, asked, compiled = done.stdout.splitlines()
+    assert int(kernels) > 100
+    assert int(asked) > 150
+    assert compiled == "[]"

@@ -80,7 +80,7 @@ def test_a_write_past_the_workspace_of_a_query(request, monkeypatch, name, field
         "room": len(call.arguments["distance"])
     }
     end = eval(ENDS[field], sizes)
-    names = checked._seen(call.kernel.py_func.__globals__)
+    names = checked.seen_by(call.kernel.py_func.__globals__)
     scratch_of = names["scratch_of"]
 
     def put(at):

@@ -29,8 +29,10 @@ TABLE = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
+MORE = pytest.mark.deep("more seeds of the same kind")
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=MORE) for seed in (1, 2, 3)), 4])
 def test_random_conditions(seed):
     """Columns of all types at their edges, with nulls, NaN and texts that want quoting; constants beyond each range."""
     assert differing(seed, 2000) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -11,20 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.conditions import filters
+from dtoss.conditions.filters import KEPT_CONDITIONS, Filter, Shares
 from tests import oracles
-from tests.dtoss.scenes import PARTITIONS, rows
+from tests.dtoss.scenes import PARTITIONS, engine_of, rows
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 
 WAYS = {"mask": (-1.0, -1.0), "own index": (2.0, 2.0), "as it comes": (0.05, 0.5)}
 """Shares below which matches get an index of their own: at once, and later."""
 
 
+@contextmanager
+def going(way):
+    """Let matches have an index of their own at once, never, or as it comes."""
+    before = Filter.shares
+    Filter.shares = Shares(*WAYS[way])
+    try:
+        yield
+    finally:
+        Filter.shares = before
+
+
 @pytest.fixture(params=WAYS)
-def way(request, monkeypatch):
-    few, many = WAYS[request.param]
-    monkeypatch.setattr(filters, "FEW", few)
-    monkeypatch.setattr(filters, "MANY", many)
+def way(request):
+    with going(request.param):
+        yield
 
 
 def check(index, ids, positions, kept, queries, text, ks=(1, 3, 40), radii=(0.0, 1e3, 3e7)):
@@ -67,13 +78,8 @@ def test_any_condition(seen, data):
         columns={"kept": pa.array(kept)},
     )
     queries = planar_queries(rng, positions) if plane else lonlat_queries(rng, positions)
-    few, many = WAYS[seen]
-    before = filters.FEW, filters.MANY
-    filters.FEW, filters.MANY = few, many
-    try:
+    with going(seen):
         check(index, ids, positions, kept, queries, "kept")
-    finally:
-        filters.FEW, filters.MANY = before
 
 
 @pytest.fixture(scope="module")
@@ -119,27 +125,29 @@ def test_evaluated_once_and_bounded(town):
     first = index.filters.get("score < 500")
     index.knn(positions[:3], 2, where="score < 500")
     assert index.filters.get("score < 500") is first
-    for i in range(filters.KEPT_CONDITIONS):
+    for i in range(KEPT_CONDITIONS):
         index.knn(positions[0], 1, where=f"score < {i + 1}")
-    assert len(index.filters._kept) == filters.KEPT_CONDITIONS
+    assert len(index.filters.texts()) == KEPT_CONDITIONS
     assert index.filters.get("score < 500") is not first
 
 
 def test_an_index_of_its_own_comes_when_it_has_paid(town):
     """Few matches: at once. Some: once the queries would have paid for it. Many: never."""
     index, positions, _, _ = town
-    some = filters.Filters(index._opened, index.space)
+    some = engine_of(index).filters
     chords = index.space.vectors(positions)
     radius = np.full(len(chords), np.inf)
     few, more, most = some.get("score < 100"), some.get("score < 2000"), some.get("score < 19000")
+    masks = few.bytes
     for one in (few, more, most):
+        assert one.bytes == masks
         one.answer(chords[:1], radius[:1], 2, 1)
-    assert few._own is not None
-    assert more._own is None
+    assert few.bytes > masks
+    assert more.bytes == masks
     more.answer(chords[:500], radius[:500], 2, 1)
-    assert more._own is not None
+    assert more.bytes > masks
     most.answer(chords, radius, 2, 1)
-    assert most._own is None
+    assert most.bytes == masks
 
 
 def test_many_threads_ask_the_same(town):

@@ -19,6 +19,7 @@ from dtoss.partitioning.region_polygons import left_of, region_shapes
 from dtoss.partitioning.regions import Regions
 from tests.dtoss.scenes import PARTITIONS, lowest_ids, random_sphere, taxis, whole
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 SPHERICAL = "spherical edges"
 BAY = np.array([5.4e5, 4.17e6])
@@ -286,7 +287,6 @@ def check_regions(regions, shapes, places):
             assert (sum(inside) + lone) == (i == home)
 
 
-@pytest.mark.slow
 def test_regions_with_holes_and_in_pieces():
     """Light pivots cut caps out of a heavy one's region; a belt of them cuts it in two."""
     rng = np.random.default_rng(68)
@@ -296,14 +296,14 @@ def test_regions_with_holes_and_in_pieces():
     holes = Regions(np.concatenate([heavy, light]), np.array([0.0, -2.4, -2.5, -3.0]))
     shapes = region_shapes(holes, None)
     assert [len(rings) for rings in shapes[0].polygons] == [3]
-    check_regions(holes, shapes, random_sphere(rng, 300))
+    check_regions(holes, shapes, random_sphere(rng, examples(300)))
     around = np.radians(np.arange(0, 360, 20))
     belt = np.stack([np.cos(around), np.sin(around), np.zeros(18)], axis=1)
     both = Regions(np.concatenate([heavy, belt]), np.append(0.0, np.full(18, -2.449)))
     split = region_shapes(both, None)
     assert [len(rings) for rings in split[0].polygons] == [1, 1]
     assert sum(shape.area for shape in split) == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-12)
-    check_regions(both, split, random_sphere(rng, 500))
+    check_regions(both, split, random_sphere(rng, examples(500)))
     alone = Regions(np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), np.array([0.0, -9.0]))
     assert [shape.area for shape in region_shapes(alone, None)] == pytest.approx([4 * np.pi * EARTH_RADIUS**2, 0.0])
 

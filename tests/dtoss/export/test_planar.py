@@ -20,6 +20,7 @@ from dtoss.geometry.distance import EARTH_RADIUS
 from tests.dtoss.export.test_export import globe
 from tests.dtoss.scenes import lowest_ids, taxis, whole
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 WINDS = np.array([
     [-30.0, 89.9999], [110.0, 90.0], [-50.0, 80.0], [-10.0, -90.0], [-50.0, 40.0], [100.0, 80.0], [-160.0, -89.9999],
@@ -113,7 +114,7 @@ def test_regions_of_a_plane_have_the_same_corners(seed, size):
     assert held.union_all().area == pytest.approx(whole(index), rel=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.one_of(st.tuples(st.just("sphere"), lonlat()), st.tuples(st.just("plane"), planar())), st.sampled_from([1, 2, 7])
 )
@@ -341,3 +342,16 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch, index, suffix
         export(index, "cells", str(out))
     assert out.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_geojson_has_null_for_what_is_no_finite_number(tmp_path):
+    """JSON has neither NaN nor Infinity; numbers of any size are told as they are."""
+    values = [np.nan, np.inf, -np.inf, 2.0**100, -(2.0**100), 0.0]
+    columns = {"double": values, "single": np.array(values, np.float32)}
+    index = dtoss.build(np.arange(6), globe(np.random.default_rng(7), 6), columns=columns)
+    path = tmp_path / "x.geojson"
+    export(index, "objects", str(path))
+    told = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    rows = sorted((feature["properties"] for feature in told["features"]), key=lambda row: row["id"])
+    for name in columns:
+        assert [row[name] for row in rows] == [None, None, None, 2.0**100, -(2.0**100), 0.0]

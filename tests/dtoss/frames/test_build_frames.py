@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dtoss
 from tests.dtoss.frames import ways_in
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:lon and lat look swapped")
 XY = np.array([[8.0, 50.0], [9.0, 51.0], [10.0, 52.0]])
@@ -29,7 +30,7 @@ def frame(**columns):
 
 
 @pytest.mark.parametrize("metric", ["sphere", "plane"])
-@settings(deadline=None)  # the first one loads libraries
+@settings(max_examples=examples(100), deadline=None)  # the first one loads libraries
 @given(data=st.data())
 def test_each_frame_is_the_index_of_its_arrays(metric, data):
     """Whatever its types, the order of its columns, its index, its CRS, and the library that holds it."""

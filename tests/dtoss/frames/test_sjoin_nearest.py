@@ -14,6 +14,7 @@ import dtoss
 from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
+from tests.examples import examples
 
 geopandas = pytest.importorskip("geopandas")
 shapely = pytest.importorskip("shapely")
@@ -91,7 +92,7 @@ def theirs(left, right, how, **options):
     "lsuffix": st.sampled_from(["left", "a"]),
     "rsuffix": st.sampled_from(["right", "b"]),
 }))  # fmt: skip
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_the_plane_is_as_in_geopandas(left, right, options):
     """Pairs, distances, columns, types, index: coordinates are whole, so that both know exactly what is as far."""
     expected = theirs(left, right, **options)

@@ -22,6 +22,7 @@ from dtoss.geometry.wkb import polygons_of_wkb
 from tests import oracles
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 SPHERE, PLANE = space_of(), space_of("none")
 
@@ -87,7 +88,7 @@ def frames_of(shapes, crs):
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_as_the_oracle_says(data):
     """Zones that overlap, lie in one another, repeat, have holes and parts, or are missing; corners on objects."""

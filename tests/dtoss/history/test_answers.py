@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
-from dtoss.history.asking import plan as planning
 from dtoss.history.asking.many import TOGETHER_FROM
 from dtoss.history.blocks import BY_TIME
 from dtoss.history.care.dropping import forget
+from dtoss.history.change import Change
+from dtoss.history.committing import commit
 from dtoss.history.orders.settle import drop_orders, make_order, settle
 from tests.dtoss.history.worlds import (
     EPOCH,
@@ -31,6 +32,7 @@ from tests.dtoss.history.worlds import (
     small_rows,
     table_of,
 )
+from tests.examples import examples
 
 SCHEMAS = [
     schema_of(SPHERE), schema_of(SPHERE, "string", "int64"), schema_of(PLANE), schema_of(PLANE, "int64", "double"),
@@ -169,7 +171,7 @@ def check(history, oracle, data):
 
 
 @pytest.mark.checked
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(SCHEMAS), st.sampled_from(["time", "place", "object", "all", "mixed"]), st.data())
 def test_every_question_from_every_layout(tmp_path_factory, schema, layout, data):
     """Ties, duplicates, deletions without a place, poles and the antimeridian, one instant, nothing at all."""
@@ -185,7 +187,7 @@ def test_every_question_from_every_layout(tmp_path_factory, schema, layout, data
         check(history, oracle, data)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.sampled_from(SCHEMAS), st.sampled_from(["time", "all", "mixed"]), st.data())
 def test_many_places_at_once_are_answered_as_one_by_one(tmp_path_factory, schema, layout, data):
     """Each with a radius and an interval of its own: they are asked together, by another way."""
@@ -218,7 +220,7 @@ def test_many_places_at_once_are_answered_as_one_by_one(tmp_path_factory, schema
         assert answers(found) == wanted
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data())
 def test_any_sequence_of_changes_keeps_every_answer(tmp_path_factory, data):
     """Append, settle, make and drop orders, forget: after each one question of each kind, and of an older version."""
@@ -289,16 +291,17 @@ def test_the_cheapest_order_is_read_and_little_of_it(tmp_path):
         history.explain("nearest", corner)
 
 
-def test_answers_are_the_same_whatever_the_plan(tmp_path, monkeypatch):
+def test_answers_are_the_same_whatever_the_plan(tmp_path):
     """Requests that cost nothing, or all there is, choose other orders."""
     history, rows = many(tmp_path, 9000)
     asked = ([-122.42, 37.69], 1500.0)
     wanted = answers(history.range(*asked))
     assert wanted == Oracle(rows, history.schema).range(*asked, (None, None))
     used = set()
-    monkeypatch.setattr(planning, "READ_OVER", 0)
     for cost in (1, 10**9):
-        monkeypatch.setattr(planning, "request_bytes", lambda version, cost=cost: cost)
+        home = new_home(history.home.path)
+        commit(home, Change("options", options={"request_bytes": cost}), home.version())
+        history = dtoss.history.open(home.path)
         assert answers(history.range(*asked)) == wanted
         used.add(str(history.explain("range", *asked)["orders"]))
     assert len(used) == 2

@@ -128,19 +128,22 @@ def test_time_is_cut_between_equal_times_only(tmp_path):
     assert [set(np.asarray(one.column("id").to_numpy() % 3).tolist()) for one in buckets] == [{0}, {1}, {2}]
 
 
-def test_appends_settle_in_tiers_of_eight(tmp_path):
+@pytest.mark.parametrize(
+    "n", [75, pytest.param(150, marks=pytest.mark.deep("twice as many appends settle in the same tiers"))]
+)
+def test_appends_settle_in_tiers_of_eight(tmp_path, n):
     """After n appends a tier has at most seven periods, and a row was written once a tier."""
     home = new_home(tmp_path / "h")
-    rows, written = many_rows(300), 0
-    for i in range(150):
+    rows, written = many_rows(2 * n), 0
+    for i in range(n):
         put_batch(home, rows.slice(2 * i, 2), SCHEMA, str(i))
         done = settle(home)
         written += done.rows
     version = done.version
-    assert np.bincount(version.periods.tier).tolist() == [150 % 8, 150 // 8 % 8, 150 // 64]
-    assert len(version.files.name) == 150 % 8 + 150 // 8 % 8 + 150 // 64
-    assert written == 2 * 8 * (150 // 8) + 2 * 64 * (150 // 64)
-    assert (version.rows, version.sum) == (300, sum_of(rows))
+    assert np.bincount(version.periods.tier).tolist() == [n % 8, n // 8 % 8, n // 64]
+    assert len(version.files.name) == n % 8 + n // 8 % 8 + n // 64
+    assert written == 2 * 8 * (n // 8) + 2 * 64 * (n // 64)
+    assert (version.rows, version.sum) == (2 * n, sum_of(rows))
 
 
 def test_full_periods_get_their_orders_and_lose_them(tmp_path):

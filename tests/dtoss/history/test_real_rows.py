@@ -30,7 +30,8 @@ ROWS = 40_000
 
 
 def rows_in(name, id_type):
-    table = (geolife_rows() if name == "geolife" else pq.read_table(real_set(name))).select(["uid", "t", "lon", "lat"])
+    columns = ["uid", "t", "lon", "lat"]
+    table = geolife_rows().select(columns) if name == "geolife" else pq.read_table(real_set(name), columns=columns)
     step = max(len(table) // ROWS, 1)
     table = table.take(pa.array(np.arange(0, len(table), step))).rename_columns(["id", "t", "x", "y"])
     return rows_of(table, schema_of(SPHERE, id_type))
@@ -43,7 +44,12 @@ def geolife_rows():
     return pa.Table.from_batches([rows for rows, _ in geolife([RAW / "geolife"])])
 
 
-@pytest.mark.parametrize("name", SETS)
+ALIKE = {"cabspotting_sf": "taxis move as ships do", "brightkite_checkins": "people check in as in gowalla"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep(ALIKE[name])] if name in ALIKE else []) for name in SETS]
+)
 def test_answers_equal_brute_force(tmp_path, name):
     """Discs, boxes, nearest objects, tracks and moments, in intervals of all lengths, at places of the rows."""
     rows = rows_in(name, SETS[name])

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.geometry.distance import distance
-from dtoss.history.asking import together
 from dtoss.history.asking.meeting import Places, time_keys
 from dtoss.history.asking.plan import gathered
 from dtoss.history.asking.scan import Scan, condition_on
@@ -21,6 +20,7 @@ from dtoss.history.data_file import write_file
 from dtoss.history.reading import Reads
 from dtoss.history.rows import sorted_rows, t_numbers
 from tests.dtoss.history.worlds import LAT, LON, PLANE, SPHERE, new_home, put_batch, schema_of, small_rows, table_of
+from tests.examples import examples
 
 
 def put_place_order(home, rows, schema, period, cut):
@@ -72,7 +72,7 @@ def told(parts):
 
 
 @pytest.mark.checked
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_as_plain_python_says(tmp_path_factory, data):
     """Time order, place order and both; ties, poles, the antimeridian; a place's own rows left out."""
@@ -151,13 +151,12 @@ def test_a_town_and_a_condition(town, k, per_object):
     assert len(found) > 12
 
 
-def test_many_rows_are_asked_in_halves(town, monkeypatch):
+def test_many_rows_are_asked_in_halves(town):
     """Each place once, all of its rows together."""
     home, version, schema, _ = town
     asked = asked_in(schema, 9, 3000.0, 900)
     whole = told(near(scan_of(home, version), asked, Wanted()))
-    monkeypatch.setattr(together, "MOST_HELD", len(whole) // 4)
-    parts = list(near(scan_of(home, version), asked, Wanted()))
+    parts = list(near(scan_of(home, version), asked, Wanted(), most_held=len(whole) // 4))
     assert len(parts) > 3
     assert told(parts) == whole
     places = np.concatenate([np.unique(part.question) for part in parts])

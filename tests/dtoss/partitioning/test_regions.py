@@ -246,3 +246,23 @@ def test_a_place_on_a_border_has_one_region_whatever_was_asked_before(seed):
         order = rng.permutation(np.repeat(np.arange(len(grid)), 3))
         assert regions.nearest(grid[order]).tolist() == [alone[i] for i in order]
     assert all(powers[i, region] <= powers[i].min() + 1e-15 for i, region in enumerate(alone))
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_copies_go_to_all_who_must_know_behind_the_listed_borders_too(dimension):
+    """Of 300 partitions 256 borders of each are listed: those that know far are copied to from behind the others."""
+    rng = np.random.default_rng(31)
+    regions = some_regions(rng, 300, dimension)
+    vectors = random_sphere(rng, 100) if dimension == 3 else rng.uniform(0, 100, (100, 2))
+    reaches = rng.choice([0.0, 2.0 if dimension == 3 else 150.0], 300)
+    sent = assign(vectors, regions, reaches)
+    assert (sent.home == regions.nearest(vectors)).all()
+    found = np.zeros((100, 300), np.int64)
+    np.add.at(found, (sent.row, sent.partition), 1)
+    past = np.stack([regions.past(vectors[r : r + 1], int(home))[0] for r, home in enumerate(sent.home)])
+    clear = np.abs(past + reaches) > 1e-9
+    assert (found == (past >= -reaches))[clear].all()
+    listed = regions.borders.order[sent.home]
+    behind = np.ones((100, 300), np.bool_)
+    np.put_along_axis(behind, listed, False, axis=1)
+    assert (found * behind).sum() > 1000  # those behind are what this test is about

@@ -11,7 +11,7 @@ import dtoss
 from dtoss.queries import cell_of
 from dtoss.queries.cell_of import Seen
 from tests import worlds
-from tests.dtoss.scenes import PARTITIONS, taxis
+from tests.dtoss.scenes import PARTITIONS, engine_of, taxis
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, planar
 
@@ -31,8 +31,8 @@ def check(index, ids):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cell_of, "_draw", lambda *_: None)
             assert told(index, one) == short
-            cut = cell_of._cut(index._view, place.partition, place.site, Seen())
-        drawn = cell_of._draw(index._view, place.partition, place.site)
+            cut = cell_of._cut(engine_of(index).view, place.partition, place.site, Seen())
+        drawn = cell_of._draw(engine_of(index).view, place.partition, place.site)
         if drawn is not None and drawn[0].clear:
             clear += 1
             assert not cut.doubt.any()
@@ -76,7 +76,7 @@ def test_a_site_with_more_neighbours_than_a_kernel_draws():
     positions = np.concatenate([[[0.0, 0.0]], np.stack([np.cos(turn), np.sin(turn)], axis=1) * 5.0])
     index = dtoss.build(np.arange(101), positions, crs="none")
     place = index.place_of(0)
-    assert cell_of._draw(index._view, place.partition, place.site) is None
+    assert cell_of._draw(engine_of(index).view, place.partition, place.site) is None
     assert sorted(index.neighbours(0).tolist()) == list(range(1, 101))
     check(index, [0, 1, 50])
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 import dtoss
 from dtoss.geometry.distance import distance
+from dtoss.geometry.space import space_of
 
 
-def nearest(index, at, queries, k):
+def nearest(space, at, queries, k):
     """Return the ids and distances of the k nearest by looking at all objects, in the order (distance, id)."""
-    sites, asked = index.space.vectors(at), index.space.vectors(queries)
+    sites, asked = space.vectors(at), space.vectors(queries)
     far = distance(asked[:, None], sites[None])
     order = np.lexsort([np.broadcast_to(np.arange(len(at)), far.shape), far], axis=1)[:, :k]
     return order, np.take_along_axis(far, order, axis=1)
@@ -26,22 +29,29 @@ def places(rng, plane, low, high):
     return np.concatenate([along, rng.permutation(along)])
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-@pytest.mark.parametrize("kind", ["square", "grid", "sphere"])
-def test_from_far_outside(kind, partitions):
-    """From outside the bounds of the plane, and across the sea; on a grid many objects are as far."""
+@cache
+def seen_from_far(kind):
+    """(positions, queries, {k: the nearest}), for all numbers of partitions."""
     rng = np.random.default_rng(7)
     low, high = ([10.0, 40.0], [14.0, 43.0]) if kind == "sphere" else ([0.0, 0.0], [100.0, 100.0])
     at = rng.uniform(low, high, (2000, 2))
     if kind == "grid":
         at = np.round(at / 5.0) * 5.0
-    index = dtoss.build(np.arange(2000), at, metric=None if kind == "sphere" else "plane", partitions=partitions)
     queries = places(rng, kind != "sphere", at.min(axis=0), at.max(axis=0))
-    for k in (1, 2, 8, 40):
-        ids, far = nearest(index, at, queries, k)
+    space = space_of(metric=None if kind == "sphere" else "plane")
+    return at, queries, {k: nearest(space, at, queries, k) for k in (1, 2, 8, 40)}
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("kind", ["square", "grid", "sphere"])
+def test_from_far_outside(kind, partitions):
+    """From outside the bounds of the plane, and across the sea; on a grid many objects are as far."""
+    at, queries, expected = seen_from_far(kind)
+    index = dtoss.build(np.arange(2000), at, metric=None if kind == "sphere" else "plane", partitions=partitions)
+    for k, (ids, far) in expected.items():
         for rows in (slice(None), slice(3, 9)):
             hits = index.knn(queries[rows], k)
-            assert hits.id.reshape(-1, k).tolist() == ids[rows].tolist()
-            assert hits.distance.reshape(-1, k).tolist() == far[rows].tolist()
+            assert np.array_equal(hits.id.reshape(-1, k), ids[rows])
+            assert np.array_equal(hits.distance.reshape(-1, k), far[rows])
         near = index.knn(queries, k, max_distance=float(np.median(far)))
         assert len(near) == int((far <= np.median(far)).sum())

@@ -25,7 +25,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 def check(index, ids, positions, absent):
     for row, one in enumerate(ids):
-        place = index._lookup.find(one)
+        place = index.place_of(one)
         site = place.partition.sites[place.site]
         assert index[one]["id"] == one
         assert [index[one]["lon"], index[one]["lat"]] == positions[row].tolist()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +12,11 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.geometry.distance import distance
+from dtoss.geometry.space import space_of
 from dtoss.partition import FAN
-from dtoss.queries import range_batch
 from dtoss.queries.block_runs import balls_of_runs
 from tests.dtoss.queries.test_many_blocks import SHAPES
+from tests.dtoss.scenes import room_for
 
 EVERYWHERE = 2.1e7
 
@@ -27,9 +31,9 @@ def spread(shape, geographic, n, seed=5):
     return rng, np.stack([(points[:, 0] * 40.0 + 360.0) % 360.0 - 180.0, points[:, 1] * 40.0], axis=1)
 
 
-def expected(index, ids, positions, queries, radii):
+def expected(space, ids, positions, queries, radii):
     """Rows (query, distance, id) of brute force, in order; reported distances are those of one function."""
-    far = distance(index.space.vectors(queries)[:, None], index.space.vectors(positions)[None])
+    far = distance(space.vectors(queries)[:, None], space.vectors(positions)[None])
     rows = []
     for q, radius in enumerate(radii):
         near = np.flatnonzero(far[q] <= radius)
@@ -41,41 +45,80 @@ def rows(hits):
     return list(zip(hits.query.tolist(), hits.distance.tolist(), hits.id.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("partitions", [1, 7])
-@pytest.mark.parametrize("strings", [False, True])
-@pytest.mark.parametrize("geographic", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_long_answers(shape, geographic, strings, partitions):
-    """From nothing to all objects, of batches and one by one, with a mask and without, in order and in none."""
+class Long(NamedTuple):
+    """Objects, what is asked of them, and (query, distance, rank of the id) of the answers: of all, of those kept."""
+
+    ids: np.ndarray
+    positions: np.ndarray
+    kept: np.ndarray
+    queries: np.ndarray
+    radii: np.ndarray
+    of_all: np.ndarray
+    of_kept: np.ndarray
+
+
+@cache
+def long_world(shape, geographic, strings):
+    """A world with its answers by brute force, once for all numbers of partitions."""
     n = 4000
     rng, positions = spread(shape, geographic, n)
     ids = rng.permutation(n)
     if strings:
         ids = np.array([f"{i:x}" for i in ids], dtype=object)
     kept = rng.uniform(size=n) < 0.7
-    crs = None if geographic else "none"
-    index = dtoss.build(ids, positions, crs=crs, partitions=partitions, columns={"kept": kept, "row": np.arange(n)})
-    far = distance(index.space.vectors(positions[:200])[:, None], index.space.vectors(positions)[None])
+    space = space_of(None if geographic else "none")
+    vectors = space.vectors(positions)
+    far = distance(vectors[:200, None], vectors[None])
     queries = np.repeat(positions[rng.integers(0, n, 6)], 6, axis=0)
     queries[::2] = np.clip(queries[::2] + rng.normal(size=queries[::2].shape) * 0.3, -180, 180)
     radii = np.tile([0.0, *np.quantile(far, [0.02, 0.2, 0.6]), far.max(), np.inf], 6)
     order = rng.permutation(len(queries))
     queries, radii = queries[order], radii[order]
-    for where, some in ((None, np.ones(n, np.bool_)), ("kept", kept)):
-        wanted = expected(index, ids[some], positions[some], queries, radii)
-        counts = np.bincount([q for q, _, _ in wanted], minlength=len(queries)).tolist()
-        assert index.count(queries, radii, where=where).tolist() == counts
-        assert rows(index.range(queries, radii, where=where)) == wanted
+    far = distance(space.vectors(queries)[:, None], vectors[None])
+    query, row = np.nonzero(far <= radii[:, None])
+    wanted = in_order(np.stack([query, far[query, row], ranks(ids, ids[row])], axis=1))
+    return Long(ids, positions, kept, queries, radii, wanted, wanted[kept[np.argsort(ids)][wanted[:, 2].astype(int)]])
+
+
+def ranks(ids, some):
+    """The place of each of some ids among all of them in order."""
+    kind = str if ids.dtype == object else ids.dtype
+    return np.searchsorted(np.sort(ids.astype(kind)), some.astype(kind))
+
+
+def in_order(table):
+    return table[np.lexsort(table.T[::-1])]
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+@pytest.mark.parametrize("strings", [False, True])
+@pytest.mark.parametrize("geographic", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_long_answers(shape, geographic, strings, partitions):
+    """From nothing to all objects, of batches and one by one, with a mask and without, in order and in none."""
+    made = long_world(shape, geographic, strings)
+    ids, queries, radii = made.ids, made.queries, made.radii
+    crs, columns = None if geographic else "none", {"kept": made.kept, "row": np.arange(len(ids))}
+    index = dtoss.build(ids, made.positions, crs=crs, partitions=partitions, columns=columns)
+
+    def table(hits):
+        return np.stack([hits.query, hits.distance, ranks(ids, hits.id)], axis=1)
+
+    for where, wanted in ((None, made.of_all), ("kept", made.of_kept)):
+        counts = np.bincount(wanted[:, 0].astype(int), minlength=len(queries))
+        assert np.array_equal(index.count(queries, radii, where=where), counts)
+        assert np.array_equal(table(index.range(queries, radii, where=where)), wanted)
         any_order = index.range(queries, radii, where=where, order="none")
         assert (np.diff(any_order.query) >= 0).all()
-        assert sorted(rows(any_order)) == wanted
-        assert rows(any_order) == rows(index.range(queries, radii, where=where, order="none"))
+        assert np.array_equal(in_order(table(any_order)), wanted)
+        assert any_order == index.range(queries, radii, where=where, order="none")
         for order in ("distance", "none"):
             taken = index.range(queries, radii, where=where, order=order, columns=["row"])
-            assert ids[taken.columns["row"].to_numpy()].tolist() == taken.id.tolist()
-            assert sorted(rows(taken)) == wanted
-        alone = [hit for q in range(0, len(queries), 5) for hit in rows(index.range(queries[q], radii[q], where=where))]
-        assert alone == [(0, far, name) for q, far, name in wanted if q % 5 == 0]
+            assert np.array_equal(ids[taken.columns["row"].to_numpy()], taken.id)
+            assert np.array_equal(in_order(table(taken)), wanted)
+        for q in range(0, len(queries), 5):
+            alone = table(index.range(queries[q], radii[q], where=where))
+            assert np.array_equal(alone, wanted[wanted[:, 0] == q] * [0.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("radius", [0.0, 1.0, 3e6, 1.2e7, EVERYWHERE, np.inf])
@@ -88,30 +131,37 @@ def test_discs_beyond_the_series_of_the_chord(radius):
     ids = rng.permutation(n)
     index = dtoss.build(ids, positions, partitions=3)
     queries = np.concatenate([positions[:5], -positions[:5] * [0.5, 1.0], [[0.0, 90.0], [180.0, 0.0]]] * 2)
-    wanted = expected(index, ids, positions, queries, np.full(len(queries), radius))
+    wanted = expected(index.space, ids, positions, queries, np.full(len(queries), radius))
     assert rows(index.range(queries, radius)) == wanted
     assert index.count(queries, radius).sum() == len(wanted)
     assert sorted(rows(index.range(queries, radius, order="none"))) == wanted
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_answers_larger_than_what_is_written_at_a_time(monkeypatch, threads):
-    """Whatever the memory that kernels write to holds: a query with more has its own, and none is written over."""
+@pytest.fixture(scope="module")
+def many_hits():
+    """(index, queries, radii, hits of them that are those of brute force)."""
     rng, positions = spread("crowds", False, 3000)
     index = dtoss.build(np.arange(3000), positions, crs="none", partitions=3)
     queries = np.repeat(positions[:40], 30, axis=0)[rng.permutation(1200)]
     radii = rng.choice([0.0, 1.0, 40.0, 500.0], 1200)
     wanted = index.range(queries, radii)
     assert wanted.distance.size > 10_000
+    assert rows(wanted) == expected(index.space, np.arange(3000), positions, queries, radii)
+    return index, queries, radii, wanted
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_answers_larger_than_what_is_written_at_a_time(many_hits, threads):
+    """Whatever the memory that kernels write to holds: a query with more has its own, and none is written over."""
+    index, queries, radii, wanted = many_hits
     before = [column.copy() for column in (wanted.query, wanted.id, wanted.distance)]
-    assert rows(wanted) == expected(index, np.arange(3000), positions, queries, radii)
-    monkeypatch.setattr(range_batch, "WRITTEN", 64)
-    for order in ("distance", "none"):
-        found = index.range(queries, radii, threads=threads, order=order)
-        assert sorted(rows(found)) == rows(wanted)
-        if order == "distance":
-            assert rows(found) == rows(wanted)
-    assert index.count(queries, radii, threads=threads).sum() == len(wanted)
+    with room_for(written=64):
+        for order in ("distance", "none"):
+            found = index.range(queries, radii, threads=threads, order=order)
+            assert sorted(rows(found)) == rows(wanted)
+            if order == "distance":
+                assert rows(found) == rows(wanted)
+        assert index.count(queries, radii, threads=threads).sum() == len(wanted)
     # what was answered before is as it was
     for column, kept in zip((wanted.query, wanted.id, wanted.distance), before, strict=True):
         assert column.tolist() == kept.tolist()
@@ -159,7 +209,7 @@ def test_a_disc_of_many_blocks_among_stacks_and_ties(strings):
     queries = np.array([[50.0, 50.0], [20.0, 30.0], [150.0, 50.0], [50.0, 50.0]] * 5)
     radii = np.tile([60.0, 45.0, 90.0, np.inf], 5)
     for where, some in ((None, np.ones(n, np.bool_)), ("kept", kept)):
-        wanted = expected(index, ids[some], positions[some], queries, radii)
+        wanted = expected(index.space, ids[some], positions[some], queries, radii)
         assert rows(index.range(queries, radii, where=where)) == wanted
         assert sorted(rows(index.range(queries, radii, where=where, order="none"))) == wanted
         assert rows(index.range(queries, radii, where=where, columns=["kept"])) == wanted

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 import dtoss
+from dtoss.geometry.space import space_of
 from tests import oracles
 
 
@@ -47,37 +51,62 @@ def rows(hits):
     return list(zip(hits.query.tolist(), hits.id.tolist(), hits.distance.tolist(), strict=True))
 
 
-def check(index, ids, positions, queries, kept, radii):
-    some = positions[kept]
-    for k in (1, 2, 7, 40, 300):
-        expected = oracles.knn(index.space, ids, positions, queries, k)
+class World(NamedTuple):
+    """Objects, places that are asked about, and what is near those: nearest[k] of all, of some, within a distance."""
+
+    ids: np.ndarray
+    positions: np.ndarray
+    kept: np.ndarray
+    queries: np.ndarray
+    near: float
+    nearest: dict
+    within: dict
+
+
+def world(space, ids, positions, kept, queries, radii):
+    """Have all that is asked answered by brute force, once for all numbers of partitions."""
+    some, few = positions[kept], ids[kept]
+    nearest = {
+        k: (
+            oracles.knn(space, ids, positions, queries, k),
+            oracles.knn(space, few, some, queries, k),
+            oracles.knn(space, ids, positions, queries, k, radii[1]),
+        )
+        for k in (1, 2, 7, 40, 300)
+    }
+    within = {
+        radius: (
+            oracles.within(space, ids, positions, queries, radius),
+            oracles.within(space, few, some, queries, radius),
+        )
+        for radius in radii
+    }
+    return World(ids, positions, kept, queries, radii[1], nearest, within)
+
+
+def check(made, index):
+    queries = made.queries
+    for k, (expected, of_some, near) in made.nearest.items():
         assert rows(index.knn(queries, k)) == expected
         alone = [(i, hit.id.tolist()) for i, hit in enumerate(index.knn(query, k) for query in queries[::7])]
         assert alone == [(i, [row[1] for row in expected if row[0] == 7 * i]) for i in range(len(alone))]
-        expected = oracles.knn(index.space, ids[kept], some, queries, k)
-        assert rows(index.knn(queries, k, where="kept")) == expected
-        near = radii[1]
-        assert rows(index.knn(queries, k, max_distance=near)) == oracles.knn(
-            index.space, ids, positions, queries, k, near
-        )
-    for radius in radii:
-        expected = oracles.within(index.space, ids, positions, queries, radius)
+        assert rows(index.knn(queries, k, where="kept")) == of_some
+        assert rows(index.knn(queries, k, max_distance=made.near)) == near
+    for radius, (expected, of_some) in made.within.items():
         assert rows(index.range(queries, radius)) == expected
         counts = np.bincount([q for q, _, _ in expected], minlength=len(queries))
         assert index.count(queries, radius).tolist() == counts.tolist()
-        expected = oracles.within(index.space, ids[kept], some, queries, radius)
-        assert rows(index.range(queries, radius, where="kept")) == expected
+        assert rows(index.range(queries, radius, where="kept")) == of_some
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_in_the_plane(shape, partitions):
+@cache
+def flat(shape):
+    """A world in the plane."""
     rng = np.random.default_rng(11)
     n = 1500
     positions = SHAPES[shape](rng, n)
     ids = rng.permutation(n)
     kept = rng.uniform(size=n) < 0.6
-    index = dtoss.build(ids, positions, crs="none", partitions=partitions, columns={"kept": kept})
     low, high = positions.min(axis=0), positions.max(axis=0)
     span = (high - low).max()
     queries = np.concatenate(
@@ -90,12 +119,20 @@ def test_in_the_plane(shape, partitions):
             [[0.0, 0.0], high + 100 * span, low - 100 * span],
         ]
     )
-    check(index, ids, positions, queries, kept, (0.0, span * 1e-3, span / 20, 2 * span))
+    return world(space_of("none"), ids, positions, kept, queries, (0.0, span * 1e-3, span / 20, 2 * span))
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-@pytest.mark.parametrize("shape", ["crowds", "lattice", "line", "ring", "poles"])
-def test_on_the_sphere(shape, partitions):
+@pytest.mark.parametrize("shape", SHAPES)
+def test_in_the_plane(shape, partitions):
+    made = flat(shape)
+    index = dtoss.build(made.ids, made.positions, crs="none", partitions=partitions, columns={"kept": made.kept})
+    check(made, index)
+
+
+@cache
+def round_world(shape):
+    """A world on the sphere."""
     rng = np.random.default_rng(12)
     n = 1500
     if shape == "poles":
@@ -108,12 +145,18 @@ def test_on_the_sphere(shape, partitions):
         positions = np.stack([(plane[:, 0] * 30.0 + 360.0) % 360.0 - 180.0, plane[:, 1] * 30.0], axis=1)
     ids = rng.permutation(n)
     kept = rng.uniform(size=n) < 0.4
-    index = dtoss.build(ids, positions, partitions=partitions, columns={"kept": kept})
     near = positions[rng.integers(0, n, 12)] + rng.normal(size=(12, 2)) * 1e-3
     near[:, 0], near[:, 1] = (near[:, 0] + 180.0) % 360.0 - 180.0, np.clip(near[:, 1], -90, 90)
     anywhere = np.stack([rng.uniform(-180, 180, 8), np.degrees(np.arcsin(rng.uniform(-1, 1, 8)))], axis=1)
     queries = np.concatenate([positions[:6], near, anywhere, [[0.0, 90.0], [0.0, -90.0], [180.0, 0.0], [0.0, 0.0]]])
-    check(index, ids, positions, queries, kept, (0.0, 2e3, 4e5, 2.1e7))
+    return world(space_of(), ids, positions, kept, queries, (0.0, 2e3, 4e5, 2.1e7))
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("shape", ["crowds", "lattice", "line", "ring", "poles"])
+def test_on_the_sphere(shape, partitions):
+    made = round_world(shape)
+    check(made, dtoss.build(made.ids, made.positions, partitions=partitions, columns={"kept": made.kept}))
 
 
 @pytest.mark.parametrize("shape", ["crowds", "lattice", "ring", "stacks"])

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.queries import one_query, workspace
+from dtoss.queries import one_query
 from dtoss.queries.one_query import OneQuery, one_position
-from tests.dtoss.scenes import PARTITIONS, spread_ids, taxis
+from dtoss.queries.workspace import workspace
+from tests.dtoss.scenes import PARTITIONS, room_for, spread_ids, taxis
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 
@@ -69,15 +70,15 @@ def test_in_the_plane(positions, partitions, reach, seed):
 
 
 @pytest.mark.parametrize("partitions", PARTITIONS)
-def test_taxis(partitions, monkeypatch):
+def test_taxis(partitions):
     """Crowded streets, many objects a site, and more of them asked for than a workspace has room for, or keeps."""
-    monkeypatch.setattr(workspace, "KEPT_ROOM", 1000)
     rng = np.random.default_rng(31)
     positions, ids = taxis(rng, 4000), rng.permutation(4000)
     if partitions == 7:
         ids = np.array([f"n{i}" for i in ids.tolist()], dtype=object)
     index = dtoss.build(ids, positions, partitions=partitions)
-    same_as_a_batch(index, lonlat_queries(rng, positions, 12), (1, 8, 1500), (60.0, 5000.0))
+    with room_for(kept=1000):
+        same_as_a_batch(index, lonlat_queries(rng, positions, 12), (1, 8, 1500), (60.0, 5000.0))
 
 
 @pytest.fixture(scope="module")
@@ -238,12 +239,14 @@ def test_partitions_open_one_after_another(tmp_path, strings):
 def test_a_partition_that_cannot_be_opened_leaves_the_thread_as_it_was(tmp_path, city):
     """The next question asks for its own partitions only."""
     rng = np.random.default_rng(8)
-    index = dtoss.open(stored(dtoss.build(np.arange(300), rng.uniform(-80, 80, (300, 2)), partitions=7), tmp_path))
-    opener, index.parts._opener = index.parts._opener, lambda number: 1 / 0
-    with pytest.raises(ZeroDivisionError):
+    stored(dtoss.build(np.arange(300), rng.uniform(-80, 80, (300, 2)), partitions=7), tmp_path)
+    index = dtoss.open(tmp_path, lazy=True)
+    (folder,) = tmp_path.glob("snapshots/*/partitions")
+    away = folder.rename(tmp_path / "away")
+    with pytest.raises(dtoss.StoreError, match="missing"):
         index.knn([0.0, 0.0], 3)
-    assert not workspace.workspace.need.any()
-    index.parts._opener = opener
+    assert not workspace.need.any()
+    away.rename(folder)
     assert len(index.knn([0.0, 0.0], 3)) == 3
 
 

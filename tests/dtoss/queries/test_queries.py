@@ -1,5 +1,7 @@
 """Who is near: every answer equals brute force, ids, distances and order, for any number of partitions."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,11 +14,16 @@ from tests.dtoss.scenes import PARTITIONS, rows, spread_ids, taxis
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 
 
-def check(index, ids, positions, queries, ks=(1, 2, 8), radii=(0.0,)):
-    for k in ks:
-        assert rows(index.knn(queries, k)) == oracles.knn(index.space, ids, positions, queries, k)
-    for radius in radii:
-        expected = oracles.within(index.space, ids, positions, queries, radius)
+def brute(space, ids, positions, queries, ks=(1, 2, 8), radii=(0.0,)):
+    """({k: rows}, {radius: rows}) as they should be."""
+    nearest = {k: oracles.knn(space, ids, positions, queries, k) for k in ks}
+    return nearest, {radius: oracles.within(space, ids, positions, queries, radius) for radius in radii}
+
+
+def check(index, queries, nearest, within):
+    for k, expected in nearest.items():
+        assert rows(index.knn(queries, k)) == expected
+    for radius, expected in within.items():
         assert rows(index.range(queries, radius)) == expected
         counts = np.bincount([q for q, _, _ in expected], minlength=len(queries))
         assert index.count(queries, radius).tolist() == counts.tolist()
@@ -37,7 +44,7 @@ def test_on_the_sphere(positions, partitions, reach, strings, seed):
     index = dtoss.build(ids, positions, partitions=partitions, reach=reach)
     assert len(index) == len(positions)
     queries = lonlat_queries(rng, positions)
-    check(index, ids.tolist(), positions, queries, radii=(0.0, 1.5, 1112.0, 2e6, 2.1e7))
+    check(index, queries, *brute(index.space, ids.tolist(), positions, queries, radii=(0.0, 1.5, 1112.0, 2e6, 2.1e7)))
 
 
 @settings(max_examples=120, deadline=None)
@@ -48,30 +55,44 @@ def test_in_the_plane(positions, partitions, reach, seed):
     ids = rng.permutation(len(positions))
     index = dtoss.build(ids, positions, crs="none", partitions=partitions, reach=reach)
     queries = planar_queries(rng, positions)
-    check(index, ids.tolist(), positions, queries, radii=(0.0, 1.0, 5.0, 700.0, 1e10))
+    check(index, queries, *brute(index.space, ids.tolist(), positions, queries, radii=(0.0, 1.0, 5.0, 700.0, 1e10)))
+
+
+@cache
+def fleet():
+    """Taxis: ids, positions, queries, and what is near them."""
+    rng = np.random.default_rng(31)
+    positions = taxis(rng, 8000)
+    ids = rng.permutation(8000)
+    queries = lonlat_queries(rng, positions, 20)
+    ks, radii = (1, 5, 40, 300), (3.0, 60.0, 5000.0)
+    return ids, positions, queries, *brute(space_of(), ids.tolist(), positions, queries, ks, radii)
 
 
 @pytest.mark.parametrize("partitions", PARTITIONS)
 def test_taxis_on_the_sphere(partitions):
     """Crowded streets and far outliers, many objects a site; queries on, between and far away; larger k."""
-    rng = np.random.default_rng(31)
-    positions = taxis(rng, 8000)
-    ids = rng.permutation(8000)
-    index = dtoss.build(ids, positions, partitions=partitions)
-    queries = lonlat_queries(rng, positions, 40)
-    check(index, ids.tolist(), positions, queries, ks=(1, 5, 40, 300), radii=(3.0, 60.0, 5000.0))
+    ids, positions, queries, *expected = fleet()
+    check(dtoss.build(ids, positions, partitions=partitions), queries, *expected)
+
+
+@cache
+def grid():
+    """A grid in the plane: ids, positions, queries, and what is near them."""
+    rng = np.random.default_rng(32)
+    x, y = np.meshgrid(np.arange(40.0), np.arange(40.0))
+    positions = np.stack([x.ravel(), y.ravel()], axis=1)
+    ids = rng.permutation(1600)
+    queries = np.concatenate([rng.integers(0, 79, (150, 2)) * 0.5, rng.uniform(-30, 70, (50, 2))])
+    ks, radii = (1, 4, 9, 25, 2000), (1.0, 5.0, np.hypot(3, 4))
+    return ids, positions, queries, *brute(space_of("EPSG:32633"), ids.tolist(), positions, queries, ks, radii)
 
 
 @pytest.mark.parametrize("partitions", PARTITIONS)
 def test_a_grid_full_of_ties_in_the_plane(partitions):
     """Stopping at the k-th object is wrong on a grid; the frontier must be strictly further."""
-    rng = np.random.default_rng(32)
-    x, y = np.meshgrid(np.arange(40.0), np.arange(40.0))
-    positions = np.stack([x.ravel(), y.ravel()], axis=1)
-    ids = rng.permutation(1600)
-    index = dtoss.build(ids, positions, crs="EPSG:32633", partitions=partitions)
-    queries = np.concatenate([rng.integers(0, 79, (150, 2)) * 0.5, rng.uniform(-30, 70, (50, 2))])
-    check(index, ids.tolist(), positions, queries, ks=(1, 4, 9, 25, 2000), radii=(1.0, 5.0, np.hypot(3, 4)))
+    ids, positions, queries, *expected = grid()
+    check(dtoss.build(ids, positions, crs="EPSG:32633", partitions=partitions), queries, *expected)
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
@@ -83,7 +104,8 @@ def test_many_objects_on_few_places(partitions):
     ids = rng.permutation(3000)
     index = dtoss.build(ids, positions, partitions=partitions)
     assert index.sites == 9
-    check(index, ids.tolist(), positions, lonlat_queries(rng, positions, 6), ks=(1, 7, 500, 5000), radii=(0.0, 1e5))
+    queries, ks = lonlat_queries(rng, positions, 6), (1, 7, 500, 5000)
+    check(index, queries, *brute(index.space, ids.tolist(), positions, queries, ks, (0.0, 1e5)))
 
 
 def test_more_partitions_than_borders_are_listed():
@@ -92,7 +114,8 @@ def test_more_partitions_than_borders_are_listed():
     positions = np.stack([rng.uniform(-180, 180, 1200), np.degrees(np.arcsin(rng.uniform(-1, 1, 1200)))], axis=1)
     index = dtoss.build(np.arange(1200), positions, partitions=400)
     assert len(index.partitioning) == 400
-    check(index, range(1200), positions, lonlat_queries(rng, positions, 20), ks=(1, 30, 2000), radii=(3e6, 2.1e7))
+    queries, ks = lonlat_queries(rng, positions, 20), (1, 30, 2000)
+    check(index, queries, *brute(index.space, range(1200), positions, queries, ks, (3e6, 2.1e7)))
 
 
 @pytest.mark.parametrize("threads", [2, 5])

@@ -39,11 +39,7 @@ def test_pieces_are_all_hits_in_order(sizes, most, counted):
         none = np.zeros(0, np.int32)
         return RawHits(sizes[rows], none, none, ids * 0.5, ids, none)
 
-    before, range_stream.COUNTED = range_stream.COUNTED, counted
-    try:
-        made = list(pieces_of(len(sizes), most, sizes.__getitem__, found))
-    finally:
-        range_stream.COUNTED = before
+    made = list(pieces_of(len(sizes), most, sizes.__getitem__, found, counted))
     assert all(0 < len(hits.distance) <= most and hits.count.sum() == len(hits.distance) for _, hits in made)
     query = np.concatenate(
         [np.zeros(0, np.int64), *(first + np.repeat(np.arange(len(h.count)), h.count) for first, h in made)]

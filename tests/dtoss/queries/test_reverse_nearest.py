@@ -9,6 +9,7 @@ import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.queries import reverse_nearest
 from tests import worlds
+from tests.dtoss.scenes import engine_of
 
 
 def brute(index, ids, positions, queries):
@@ -24,14 +25,14 @@ def brute(index, ids, positions, queries):
 
 
 @pytest.mark.parametrize("kind", worlds.KINDS)
-def test_blocks_hold_whom_a_place_is_nearest_to(kind, monkeypatch):
+def test_blocks_hold_whom_a_place_is_nearest_to(kind):
     """All objects that brute force finds, where no cell is cut first: ids, distances and order."""
-    monkeypatch.setattr(reverse_nearest, "LAST_CUT", 0)
     made = (worlds.world(kind, seed) for seed in range(40, 99))
     for w in [w for w in made if 0 < len(w.ids) <= 300][:4]:
         index = worlds.build(w)
         queries = worlds.queries_of(w)
-        assert list(index.reverse_nearest(queries)) == brute(index, w.ids, w.positions, queries), w.name
+        found = reverse_nearest.reverse_nearest(engine_of(index).view, queries, last_cut=0)
+        assert list(found) == brute(index, w.ids, w.positions, queries), w.name
 
 
 @pytest.mark.parametrize("partitions", [1, 7])

@@ -14,6 +14,7 @@ import dtoss
 from dtoss.geometry.curve import curve_keys
 from dtoss.queries.threads import LEAST, PIECES, WHOLE_PIECE, in_pieces
 from dtoss.queries.workspace import workspace
+from tests.dtoss.scenes import room_for
 
 
 @given(st.integers(0, 5000), st.integers(1, 9))
@@ -27,7 +28,7 @@ def test_the_pieces_are_all_rows_in_order(rows, threads):
 
 def test_threads_work_at_the_same_time():
     """Two pieces wait for each other: one thread alone would never end."""
-    meet = threading.Barrier(2, timeout=30)
+    meet = threading.Barrier(2, timeout=60)
     turns = iter(range(2))
 
     def work(first, last):
@@ -83,12 +84,12 @@ def test_a_forked_process_has_threads_of_its_own():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_thread_does_not_keep_the_room_of_a_huge_answer(monkeypatch):
+def test_a_thread_does_not_keep_the_room_of_a_huge_answer():
     index = dtoss.build(np.arange(3000), np.random.default_rng(1).uniform(0, 1, (3000, 2)), crs="none")
-    monkeypatch.setattr("dtoss.queries.workspace.KEPT_ROOM", 1000)
-    for ask in (lambda: index.range([0.5, 0.5], 9.0), lambda: index.knn([0.5, 0.5], 3000)):
-        assert len(ask()) == 3000
-        assert len(workspace.distance) <= 1000
+    with room_for(kept=1000):
+        for ask in (lambda: index.range([0.5, 0.5], 9.0), lambda: index.knn([0.5, 0.5], 3000)):
+            assert len(ask()) == 3000
+            assert len(workspace.distance) <= 1000
 
 
 def test_batches_from_several_threads_at_a_time():

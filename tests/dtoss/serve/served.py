@@ -24,6 +24,7 @@ import dtoss
 from dtoss.serve.app import application
 from dtoss.serve.conditions import Conditions
 from dtoss.serve.hot_protocol import HotProtocol
+from dtoss.serve.paces import PACES
 from dtoss.serve.page.files import files_of
 from dtoss.serve.page.showing import Showing
 from dtoss.serve.pool import Pool
@@ -36,7 +37,7 @@ from dtoss.serve.telling.home_counts import HomeCounts
 from dtoss.sharing.share import Share
 
 OBJECTS = 3_000
-WAIT = 20
+WAIT = 60
 NAME = "20260101T000000.000000Z"
 
 
@@ -169,21 +170,49 @@ def served_of(index, name=NAME, later=lambda work: work(), held=None):
     share = None if held is None else Share(index, held)
     here = index if share is None else share.here
     conditions = Conditions(here, threading.Semaphore(2), later)
-    facts = {"commit": 1, "objects": len(index), "pivots_hash": index.partitioning.digest}
+    facts = {
+        "commit": 1, "objects": len(index), "sites": index.sites, "partitions": len(index.parts), "crs": index.crs,
+        "metric": index.space.metric, "unit": "m", "bounds": index.bounds,
+        "id_type": "string" if index.string_ids else "int64", "created": "2026-01-01T00:00:00Z",
+        "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
+        "version": dtoss.__version__, "pivots_hash": index.partitioning.digest,
+    }  # fmt: skip
     return Served(here, name, 1, time.time(), conditions, facts, share=share)
 
 
+class Quick(Server):
+    """uvicorn's server, which looks every hundredth of a second whether it is to end, and whether it has."""
+
+    async def main_loop(self):
+        await self.on_tick(0)
+        while not self.should_exit:
+            await asyncio.sleep(0.01)
+
+    async def shutdown(self, sockets=None):
+        for server in self.servers:
+            server.close()
+        for listening in sockets or ():
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        while self.server_state.connections or self.server_state.tasks:
+            await asyncio.sleep(0.01)
+
+
 @contextmanager
-def running(index, *, hot=True, doors=None, port=0, circle=None, **given):
-    """A worker of an index; ``at`` is its address. ``circle`` makes it one of several, from its metrics and log."""
+def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, **given):
+    """A worker of an index; ``at`` is its address. ``circle`` makes it one of several, from its metrics and log.
+
+    It looks at the others once :func:`looking` is told so.
+    """
     settings = Settings(**{"store": "nowhere", "hot": hot} | given)
     heard = Heard()
     pool = Pool(settings.threads, settings.limits.pool_queue, settings.limits.pool_seconds, heard)
     circle = None if circle is None else circle(heard)
     mine = None if circle is None else circle.placement.held_by(circle.me)
     serving = Serving(served_of(index, later=pool.submit, held=mine))
-    showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event)
-    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle)
+    showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event, paces)
+    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle, paces)
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
@@ -198,11 +227,9 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, **given):
             front, http=protocol, access_log=False, log_level="error", lifespan="off",
             server_header=False, ws="none", proxy_headers=False, timeout_keep_alive=75,
         )  # fmt: skip
-        server = Server(config)
+        server = Quick(config)
         held.loop, held.server, held.desk = loop, server, desk
         running = asyncio.create_task(server._serve([listening]))
-        if circle is not None:
-            circle.start(loop)
         while not server.started:
             await asyncio.sleep(0.01)
         ready.set()
@@ -226,6 +253,11 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, **given):
         held.server.should_exit = True
         thread.join(WAIT)
         pool.close()
+
+
+def looking(server):
+    """Let a worker look what the others of its circle hold, from now on."""
+    server.loop.call_soon_threadsafe(server.state.circle.start, server.loop)
 
 
 class Asker:

@@ -99,12 +99,12 @@ def test_an_index_of_matches_is_made_by_the_pool(index):
     some = conditions(index, work.append)
     found = some.get("speed < 15")
     before = asked(found, may_build=False)
-    assert found._own is None
+    assert found.pays()
     assert some.ready("speed < 15") is found
     assert some.ready("speed < 15") is found
     assert len(work) == 1
     work.pop()()
-    assert found._own is not None
+    assert not found.pays()
     assert asked(found, may_build=False) == before
     some.ready("speed < 15")
     assert work == []
@@ -120,9 +120,9 @@ def test_what_pays_later_is_made_later(index):
         asked(found, may_build=False)
     some.ready("speed < 100")
     assert len(work) == 1
-    assert found._own is None
+    assert found.pays()
     assert asked(found)[0] == asked(found, may_build=False)[0]
-    assert found._own is not None
+    assert not found.pays()
 
 
 def test_a_full_pool_is_asked_again(index):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+from contextlib import suppress
 from hashlib import sha256
 
 import pytest
@@ -45,6 +47,45 @@ def test_a_token_opens_and_nothing_else_does(file):
         assert (problem.status, problem.detail.startswith("the token is not known")) == (401, True), header
         assert problem.headers() == [(b"www-authenticate", b'Bearer realm="dtoss"')]
     assert refused(doors, None).detail.startswith("no token came with the request")
+
+
+def test_tokens_are_compared_whole_and_all_of_them_whichever_it_nearly_is(file, monkeypatch):
+    """By ``compare_digest`` of SHA-256 alone, whose time tells nothing; no comparison is left out after another."""
+    compared, answer = [], hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda *pair: compared.append(pair) or answer(*pair))
+    digests = [sha256(secret.encode()).digest() for secret in (SECRET, "first", "other")]
+    headers = [SECRET, "first", "other", "", "x", SECRET[:-1], SECRET[:-1] + "q", f"{SECRET}x", "x" * 5_000]
+    for secret in headers:
+        for ask in (Doors(str(file)).may_write, Doors(str(file)).admit):
+            compared.clear()
+            with suppress(Problem):
+                ask(f"Bearer {secret}".encode())
+            asked = sha256(secret.encode()).digest()
+            assert sorted(sorted(pair) for pair in compared) == sorted(sorted((one, asked)) for one in digests)
+    # nothing else decides
+    monkeypatch.setattr(hmac, "compare_digest", lambda *_: False)
+    assert refused(Doors(str(file)), b"Bearer first").status == 401
+    monkeypatch.setattr(hmac, "compare_digest", lambda *_: True)
+    assert Doors(str(file)).admit(b"Bearer nobody's") == "fleet"
+
+
+def test_a_token_that_has_opened_is_compared_as_any_other(file, monkeypatch):
+    """It is known again by its whole header, by ``compare_digest`` as well."""
+    compared, answer = [], hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda *pair: compared.append(pair) or answer(*pair))
+    doors = Doors(str(file))
+    for secret in ("first", "other", SECRET):
+        doors.admit(f"Bearer {secret}".encode())
+    for secret in ("first", "other", SECRET):
+        compared.clear()
+        doors.admit(f"Bearer {secret}".encode())
+        assert len(compared) == 3
+    for secret in ("firs", "nobody's", SECRET[:-1]):
+        compared.clear()
+        assert refused(doors, f"Bearer {secret}".encode()).status == 401
+        assert len(compared) == 3 + 3
+    monkeypatch.setattr(hmac, "compare_digest", lambda *_: False)
+    assert refused(doors, b"Bearer first").status == 401
 
 
 def test_a_digest_in_the_file_is_not_a_token(file):

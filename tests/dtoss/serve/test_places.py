@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.serve.limits import Limits
-from tests.dtoss.serve.served import NAME, OBJECTS, Asker, Doors, object_path, pairs, running, target, town, turn
+from tests.dtoss.serve.served import NAME, OBJECTS, WAIT, Asker, Doors, object_path, pairs, running, target, town, turn
+from tests.examples import examples
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
 NAMES = {"sphere": ("lon", "lat"), "plane": ("x", "y")}
-REQUESTS = 2_000
+REQUESTS = examples(2_000)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -48,7 +49,7 @@ def places(index, count, seed=0):
     return chosen.tolist()
 
 
-def test_the_k_nearest_of_two_thousand_places_are_those_of_the_index(both):
+def test_the_k_nearest_of_many_places_are_those_of_the_index(both):
     """Bit for bit, on both ways, for k on and between the sizes that are asked together."""
     index, *ways = both
     rng = np.random.default_rng(1)
@@ -63,7 +64,7 @@ def test_the_k_nearest_of_two_thousand_places_are_those_of_the_index(both):
             assert pairs(answer) == wanted
 
 
-def test_all_within_a_radius_of_two_thousand_places_are_those_of_the_index(both):
+def test_all_within_a_radius_of_many_places_are_those_of_the_index(both):
     """Small answers and large ones."""
     index, *ways = both
     rng = np.random.default_rng(2)
@@ -279,7 +280,7 @@ EXTRA = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=1_500)
+@settings(max_examples=examples(1_500))
 @given(path=st.sampled_from(["/knn", "/range", "/count"]), x=NUMBERS, y=NUMBERS, k=st.none() | NUMBERS,
        radius=st.none() | NUMBERS, extra=EXTRA, encode=st.booleans())  # fmt: skip
 def test_both_ways_answer_alike_byte_for_byte(both, path, x, y, k, radius, extra, encode):
@@ -408,7 +409,7 @@ def test_readiness(sphere):
 
 def talk(server, data, answers, *, close=True):
     """Return the bytes that come back until so many answers have, for bytes that are sent as they are."""
-    with socket.create_connection(server.at, timeout=30) as connection:
+    with socket.create_connection(server.at, timeout=WAIT) as connection:
         connection.sendall(data)
         if close:
             connection.shutdown(socket.SHUT_WR)
@@ -478,7 +479,7 @@ def test_unusual_requests_get_the_usual_answer(sphere):
 
 def test_one_who_reads_nothing_holds_up_nobody(sphere):
     """Answers that he does not take stay few; others are answered."""
-    with socket.create_connection(sphere.at, timeout=30) as silent, Asker(sphere) as asker:
+    with socket.create_connection(sphere.at, timeout=WAIT) as silent, Asker(sphere) as asker:
         silent.setblocking(False)
         sent = get("/knn?lon=10&lat=50&k=64") * 400
         for _ in range(40):

@@ -18,7 +18,8 @@ from tests.dtoss.serve.served import running, target
 from tests.dtoss.serve.watched import Told, commit, town
 
 CONNECTIONS = 50
-SWAPS = 50
+FEW, MANY = 12, 50
+ALL_SWAPS = pytest.mark.deep("fifty swaps, twelve are in make test")
 PLACES = [[10.0, 50.0], [10.2, 50.1], [9.7, 49.9], [10.05, 50.05]]
 CONDITION = "speed < 40"
 
@@ -79,8 +80,9 @@ class Load:
         await asyncio.wait_for(asyncio.gather(*map(self.ask, range(CONNECTIONS))), 120)
 
 
+@pytest.mark.parametrize("swaps", [FEW, pytest.param(MANY, marks=ALL_SWAPS)])
 @pytest.mark.parametrize("hot", [True, False])
-def test_swaps_under_load(tmp_path, hot):
+def test_swaps_under_load(tmp_path, hot, swaps):
     store = commit(tmp_path, 0)
     towns = [expected(town(seed)) for seed in (0, 1)]
     assert towns[0] != towns[1]
@@ -93,7 +95,7 @@ def test_swaps_under_load(tmp_path, hot):
         load = Load(server.at, known)
 
         def swap():
-            for seed in range(1, SWAPS + 1):
+            for seed in range(1, swaps + 1):
                 commit(store, seed % 2)
                 known[Store(store).current()] = towns[seed % 2]
                 assert watcher.look()
@@ -102,6 +104,8 @@ def test_swaps_under_load(tmp_path, hot):
                     assert CONDITION in server.serving.now.conditions.in_use()
                 if load.wrong:
                     break
+            while load.answers <= 20 * CONNECTIONS and not (load.wrong or load.stopped):
+                time.sleep(0.01)
             load.stopped = True
 
         async def both():
@@ -114,8 +118,8 @@ def test_swaps_under_load(tmp_path, hot):
 
         asyncio.run(both())
         assert load.wrong == []
-        assert len(told.swaps) == SWAPS
+        assert len(told.swaps) == swaps
         assert told.refusals == 0
         assert load.answers > 20 * CONNECTIONS
-        assert len(load.seen) > SWAPS / 2
+        assert len(load.seen) > swaps / 2
         assert len({id(server.serving.now), id(server.serving.before)}) == 2

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
+from dtoss.serve.paces import PACES
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.swapping.preparing import adopted, first
@@ -82,13 +83,15 @@ def running_loop():
 
 
 @contextmanager
-def watched(store, verified=None, pages=lambda: 0, **settings):
+def watched(store, verified=None, pages=lambda: 0, paces=PACES, circle=None, **settings):
     """A watcher of a store that has not looked yet, what it serves, and what it told."""
     told = Told()
     given = Settings(str(store), **settings)
     verified = np.zeros(1, np.int64) if verified is None else verified
     serving = Serving(adopted(first(given), 2, lambda work: work(), told.evaluated))
-    state = SimpleNamespace(number=0, settings=given, serving=serving, metrics=told, log=told, circle=None)
+    state = SimpleNamespace(
+        number=0, settings=given, serving=serving, metrics=told, log=told, circle=circle, paces=paces
+    )
     with running_loop() as (loop, thread):
         watcher = Watcher(state, loop, verified, pages)
         try:

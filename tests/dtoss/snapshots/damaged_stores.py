@@ -14,6 +14,7 @@ from dtoss.snapshots.manifest_fields import MOMENTS
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.structure import time_type
+from tests.dtoss.scenes import bounds_of
 
 
 def stored(index, path, *, attributes=None, kinds=None, times=None, tombstones=None, rejected=None, change=None):
@@ -40,7 +41,7 @@ def stored(index, path, *, attributes=None, kinds=None, times=None, tombstones=N
         index.space,
         index.partitioning,
         index.reach,
-        index._bounds,
+        bounds_of(index),
         entries,
         borders,
         id_type="string" if index.string_ids else "int64",

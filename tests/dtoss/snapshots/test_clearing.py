@@ -12,7 +12,7 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.folder import LocalFolder, RemoteFolder
 from dtoss.errors import StoreError
 from dtoss.snapshots.debris import remove_snapshot
-from dtoss.snapshots.keeping import current_within, kept
+from dtoss.snapshots.keeping import current_within, kept, snapshot_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import assert_clean, commit, read, silent
 
@@ -90,8 +90,8 @@ def test_a_rollback_to_what_is_just_going(store, monkeypatch):
 
     monkeypatch.setattr(kind, "move" if store.folder.renames else "remove", slow)
     folders = store.folder
-    assert remove_snapshot(folders, names[0], store._points_to)
-    assert not remove_snapshot(folders, names[1], store._points_to)
+    assert remove_snapshot(folders, names[0], lambda: snapshot_of(store.head()))
+    assert not remove_snapshot(folders, names[1], lambda: snapshot_of(store.head()))
     assert len(rolled) == 1
     assert store.current() == names[1]
     assert store.snapshots() == names[1:]

@@ -334,10 +334,10 @@ def test_vectors_ascend_where_they_are_sorted(data):
     width = data.draw(st.sampled_from([2, 3]))
     sites = np.array(data.draw(st.lists(st.tuples(*[st.integers(0, 2)] * width), max_size=6)), np.float64)
     sites = sites.reshape(-1, width)
-    assert structure._ascend(sites) == (sites.tolist() == sorted(sites.tolist()))
+    assert structure.ascend(sites) == (sites.tolist() == sorted(sites.tolist()))
     if len(sites) > 1:
         sites[data.draw(st.integers(0, len(sites) - 1)), 0] = np.nan
-        assert not structure._ascend(sites)
+        assert not structure.ascend(sites)
 
 
 def test_equal_ids_at_one_distance_do_not_hang():

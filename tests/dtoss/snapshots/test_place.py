@@ -85,7 +85,7 @@ def test_no_message_of_a_store_holds_its_keys(bucket):
     after = store.head()
     commit(store, 2)
     with pytest.raises(StoreError) as late:
-        store._commit(store.current(), b"", after)
+        store.chain.append({"snapshot": store.current()}, after)
     with store.writer(), pytest.raises(StoreError) as refused:
         store.writer()
     with pytest.raises(StoreError) as unknown:
@@ -150,11 +150,11 @@ def test_a_lease_of_a_dead_process_is_taken_over_on_an_object_store(bucket):
     with store.writer() as lock:
         lock.check()
         before = Holder.read(store.folder.read(LEASE))
-        lock._renew()
+        lock.renew()
         after = Holder.read(store.folder.read(LEASE))
         assert (after.token, after.until > before.until) == (before.token, True)
         store.folder.write(Holder("elsewhere", 1, token="theirs").data, LEASE)
-        lock._renew()
+        lock.renew()
         with pytest.raises(StoreError, match="was taken over by process 1 on elsewhere"):
             lock.check()
     assert Holder.read(store.folder.read(LEASE)).token == "theirs"

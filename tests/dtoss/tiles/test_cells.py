@@ -12,19 +12,19 @@ from shapely.geometry import Point
 import dtoss
 from dtoss.geometry.space import space_of
 from dtoss.serve.page.tiling import Tiles
-from dtoss.tiles import cells
-from dtoss.tiles.cells import CellSource
+from dtoss.tiles.cells import CELL_LIMITS, CellLimits, CellSource
 from dtoss.tiles.clipping import tile_box
 from dtoss.tiles.frame import MERCATOR_RIM, frame_of
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 from tests.dtoss.tiles.decoded import cut_to_tile, every_tile, layers, tile_of, unit_places
+from tests.examples import examples
 
 
-def source_of(positions, *, crs=None, partitions=3, ids=None, **more):
+def source_of(positions, *, crs=None, partitions=3, ids=None, limits=CELL_LIMITS, **more):
     ids = np.arange(len(positions)) if ids is None else ids
     index = dtoss.build(ids, positions, crs=crs, partitions=partitions, **more)
     bounds = None if index.bounds is None else np.array(index.bounds)
-    return index, CellSource(index, frame_of(index.space, bounds))
+    return index, CellSource(index, frame_of(index.space, bounds), limits)
 
 
 def in_its_cell(index, source, places, zooms):
@@ -48,7 +48,7 @@ def in_its_cell(index, source, places, zooms):
     return looked
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.deep("another seed of the same kind"))])
 def test_a_place_is_in_the_cell_of_the_object_nearest_to_it(seed):
     """At all zooms: with poles and the antimeridian, with places of several objects, over partitions."""
     rng = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ def test_a_place_is_in_the_cell_of_the_object_nearest_to_it(seed):
     assert in_its_cell(index, source, places, [0, 3, 8, 14, 16]) > 100
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(lonlat(20), st.integers(0, 2**32 - 1), st.sampled_from([0, 2, 9]))
 def test_small_worlds_of_the_sphere(positions, seed, z):
     """Ties, lines, poles: cells hold what is nearest to them."""
@@ -132,17 +132,16 @@ def test_cells_fill_a_tile_without_gaps():
     assert len(index) == 900
 
 
-def test_too_many_cells_to_be_seen_are_none(monkeypatch):
+def test_too_many_cells_to_be_seen_are_none():
     """From zoom 14 on more are drawn; never more than the limit."""
-    monkeypatch.setattr(cells, "FEW_CELLS", 50)
-    monkeypatch.setattr(cells, "MOST_CELLS", 200)
+    limits = CellLimits(far=50, near=200)
     rng = np.random.default_rng(6)
     town = rng.uniform([7.001, 51.001], [7.008, 51.005], (150, 2))
-    _, source = source_of(town)
+    _, source = source_of(town, limits=limits)
     middle = source.frame.world_of(np.array([[7.005, 51.003]]))[0]
     assert source.tile(*tile_of(middle, 10)) == b""
     assert len(layers(source.tile(*tile_of(middle, 14)))["cells"]) > 100
-    _, source = source_of(np.concatenate([town, town + 0.0001]))
+    _, source = source_of(np.concatenate([town, town + 0.0001]), limits=limits)
     assert source.tile(*tile_of(middle, 14)) == b""
 
 

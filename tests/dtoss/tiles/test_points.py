@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.serve.page import tiling
-from dtoss.serve.page.tiling import DEEPEST_TILE, Tiles
+from dtoss.serve.page.tiling import DEEPEST_TILE, Tiles, Whole
 from dtoss.tiles import mvt
 from dtoss.tiles.classes import MOST_CLASSES, classes_of
 from dtoss.tiles.frame import MERCATOR_RIM, box_of, frame_of, mercator, unmercator
@@ -193,17 +192,14 @@ def order(tiles, index):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_objects_that_do_not_satisfy_a_condition_are_left_out(town, whole, monkeypatch):
+def test_objects_that_do_not_satisfy_a_condition_are_left_out(town, whole):
     index, _, columns = town
-    if not whole:
-        monkeypatch.setattr(tiling, "WHOLE_BELOW", 0)
+    tiles = Tiles(index, whole=Whole() if whole else Whole(below=0))
     matching = index.filters.get("speed > 40 and state = 'free'")
     speed = np.array([-1 if value is None else value for value in columns["speed"].to_pylist()])
     wanted = (speed > 40) & (np.array(columns["state"]) == "free")
     found = [
-        one
-        for x, y in {(0, 0), (0, 1), (1, 0), (1, 1)}
-        for one in features(Tiles(index).objects(1, x, y, None, matching))
+        one for x, y in {(0, 0), (0, 1), (1, 0), (1, 1)} for one in features(tiles.objects(1, x, y, None, matching))
     ]
     if whole:
         assert sorted(int(properties["id"]) for _, properties in found) == np.flatnonzero(wanted).tolist()
@@ -212,13 +208,12 @@ def test_objects_that_do_not_satisfy_a_condition_are_left_out(town, whole, monke
 
 
 @pytest.mark.parametrize("zoom", [0, 7, 16])
-def test_where_few_objects_match_all_of_them_are_shown_however_many_there_are(town, zoom, monkeypatch):
+def test_where_few_objects_match_all_of_them_are_shown_however_many_there_are(town, zoom):
     """With their ids and classes, each once, though the sample holds one of a hundred."""
-    monkeypatch.setattr(tiling, "WHOLE_BELOW", 1_000)
     index, positions, columns = town
     speed = np.array([-1 if value is None else value for value in columns["speed"].to_pylist()])
     rows = np.flatnonzero(speed == 7)
-    tiles = Tiles(index, most=60)
+    tiles = Tiles(index, most=60, whole=Whole(below=1_000))
     assert tiles.sample.one_of == 100
     classes = tiles.classes("state").of(pa.array(columns["state"]))
     matching, shown = index.filters.get("speed = 7"), []
@@ -230,7 +225,7 @@ def test_where_few_objects_match_all_of_them_are_shown_however_many_there_are(to
     assert len(features(tiles.objects(0, 0, 0, None, index.filters.get("speed < 0")))) == 0
 
 
-def test_from_afar_only_few_objects_are_all_shown(town, monkeypatch):
+def test_from_afar_only_few_objects_are_all_shown(town):
     """3,000 are a sample at zoom 8, and all there at zoom 12, where they are in several tiles."""
     index, positions, _ = town
     tiles = Tiles(index, most=3_000)
@@ -243,8 +238,8 @@ def test_from_afar_only_few_objects_are_all_shown(town, monkeypatch):
     assert abs(sum(properties["objects"] for _, properties in far) - held / 2) < 200
     for x, y in tiles_that_hold(mercator(positions[:50]), 12):
         assert all("id" in properties for _, properties in features(tiles.objects(12, x, y)))
-    monkeypatch.setattr(tiling, "WHOLE_AFAR", 4_000)
-    assert len(features(tiles.objects(8, *near))) == held
+    more = Tiles(index, most=3_000, whole=Whole(afar=4_000))
+    assert len(features(more.objects(8, *near))) == held
 
 
 def test_a_whole_tile_has_classes_too_and_none_where_there_is_no_value(town):

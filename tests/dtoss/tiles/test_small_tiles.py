@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.serve.page import tiling
-from dtoss.serve.page.tiling import Tiles
+from dtoss.serve.page.tiling import Tiles, Whole
 from dtoss.tiles import mvt
 from dtoss.tiles.sample import hashes_of, picked
 
@@ -43,7 +42,7 @@ def points(body):
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_all_tiles_of_a_zoom_show_each_object_once(text, monkeypatch):
+def test_all_tiles_of_a_zoom_show_each_object_once(text):
     index, places, _ = spread(text)
     known = {str(one): grade for one, grade in zip(ids_of(index), grades_of(index), strict=True)}
     every = [(x, y) for x in range(8) for y in range(8)]
@@ -51,7 +50,7 @@ def test_all_tiles_of_a_zoom_show_each_object_once(text, monkeypatch):
     shown = [properties for x, y in every for _, properties in points(tiles.objects(3, x, y, "grade"))]
     assert {one["id"]: one.get("class") for one in shown} == known
     assert len(shown) == len(places) == 48
-    monkeypatch.setattr(tiling, "WHOLE_BELOW", 0)
+    tiles = Tiles(index, whole=Whole(below=0))
     found = [one for x, y in every for one in points(tiles.objects(3, x, y, "grade"))]
     assert {properties["level"] for _, properties in found} == {0, 3}
     # 20 are in one place, and lon -180 and 180 stand at either side

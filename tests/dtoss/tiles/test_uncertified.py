@@ -9,7 +9,6 @@ from shapely.ops import unary_union
 
 import dtoss
 from dtoss.serve.page.shape_tiles import ShapeTiles
-from dtoss.tiles import uncertified
 from dtoss.tiles.frame import frame_of
 from dtoss.tiles.rings import split_arcs
 from dtoss.tiles.uncertified import POINT_UNITS, uncertified_on_map, uncertified_tile
@@ -100,7 +99,7 @@ def test_cells_smaller_than_a_point_are_drawn_as_one_point_for_all_of_them():
     assert all(any(max(abs(a - c), abs(b - d)) <= 1 for c, d in squares) for a, b in wanted)
 
 
-def test_cells_in_view_are_the_same_where_not_all_are_kept(monkeypatch):
+def test_cells_in_view_are_the_same_where_not_all_are_kept():
     """From near by nothing is left out."""
     index, _, frame = world("sphere", 9)
     all_of_them = ShapeTiles(index, frame)
@@ -112,8 +111,7 @@ def test_cells_in_view_are_the_same_where_not_all_are_kept(monkeypatch):
                 tile = tile_of(place, 14)
                 wanted[tile] = layers(all_of_them.uncertified(*tile)).get("uncertified", [])
     assert len(wanted) > 30
-    monkeypatch.setattr(uncertified, "MOST_UNCERTIFIED", 5)
-    few = ShapeTiles(index, frame)
+    few = ShapeTiles(index, frame, most_uncertified=5)
     assert not few.uncertified_drawn.complete
     for tile, features in wanted.items():
         found = layers(few.uncertified(*tile)).get("uncertified", [])
@@ -127,11 +125,10 @@ def test_cells_in_view_are_the_same_where_not_all_are_kept(monkeypatch):
             assert near.difference(far.buffer(40)).length < 100
 
 
-def test_only_the_largest_are_kept_and_a_store_of_one_partition_has_none(monkeypatch):
+def test_only_the_largest_are_kept_and_a_store_of_one_partition_has_none():
     """The others would not be seen from afar."""
     index, bounds, frame = world("plane")
-    monkeypatch.setattr(uncertified, "MOST_UNCERTIFIED", 10)
-    drawn = uncertified_on_map(frame, index.border, bounds)
+    drawn = uncertified_on_map(frame, index.border, bounds, most=10)
     assert len(drawn.partition) == 10
     assert not drawn.complete
     largest = np.sort(index.border.area[index.border.open])[-10:]

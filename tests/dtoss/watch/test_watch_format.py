@@ -14,9 +14,20 @@ import pytest
 from dtoss.buckets import bucket_of
 from dtoss.commits.source import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import subscribe
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, READERS, STATE, Home
+from dtoss.watch.home import (
+    BUILT,
+    CHANGES,
+    DEFAULT_NAME,
+    EVENTS,
+    LAYOUTS,
+    LOAD,
+    QUARANTINED,
+    READERS,
+    STATE,
+    Home,
+    Limits,
+)
 from dtoss.watch.layout.batch import run_on_workers
 from dtoss.watch.layout.committing import commit_on_workers
 from dtoss.watch.stream.plan import Options, plan_batch
@@ -45,27 +56,22 @@ JSON = {"number": int, "text": str, "object": dict, "list": list, "boolean": boo
 @pytest.fixture(scope="module", params=["int64", "string"])
 def home(request, tmp_path_factory):
     """A watch of some batches, the first of which are folded; with resets, quarantine, a reader, a base and a delta."""
-    home, ids = Home(str(tmp_path_factory.mktemp("format"))), request.param
-    before = changing.BASE_EVERY
-    changing.BASE_EVERY = 2
-    try:
-        first = [
-            circle("a", 0.0, 0.0, 1000.0, where="occupied = 0", meta='{"to":1}'),
-            asked("b", BOX, west=-1.0, south=-1.0, east=1.0, north=1.0, events=7),
-            asked("c", AROUND, object="7", radius=10.0, events=1),
-        ]
-        subscribe(home, table_of(first), space=space_of())
-        for number in range(4):
-            rows = [
-                {"id": n, "t": BEGIN + number * SECOND, "x": 0.003 * number, "y": 0.0,
-                 "attributes": {"occupied": n % 2, "kind": "taxi"}}
-                for n in range(6)
-            ]  # fmt: skip
-            rows.append(rows[0] | {"id": 99, "t": NOW * 2})
-            run(home, settings_of(ids=ids), rows, 2, ids=ids, max_bad=1.0, carry=("kind",))
-            subscribe(home, table_of([circle("d", 0.0, 0.0, 10.0 + number)]))
-    finally:
-        changing.BASE_EVERY = before
+    home, ids = Home(str(tmp_path_factory.mktemp("format")), DEFAULT_NAME, Limits(base_every=2)), request.param
+    first = [
+        circle("a", 0.0, 0.0, 1000.0, where="occupied = 0", meta='{"to":1}'),
+        asked("b", BOX, west=-1.0, south=-1.0, east=1.0, north=1.0, events=7),
+        asked("c", AROUND, object="7", radius=10.0, events=1),
+    ]
+    subscribe(home, table_of(first), space=space_of())
+    for number in range(4):
+        rows = [
+            {"id": n, "t": BEGIN + number * SECOND, "x": 0.003 * number, "y": 0.0,
+             "attributes": {"occupied": n % 2, "kind": "taxi"}}
+            for n in range(6)
+        ]  # fmt: skip
+        rows.append(rows[0] | {"id": 99, "t": NOW * 2})
+        run(home, settings_of(ids=ids), rows, 2, ids=ids, max_bad=1.0, carry=("kind",))
+        subscribe(home, table_of([circle("d", 0.0, 0.0, 10.0 + number)]))
     keep_cursor(home, "me", fold_cursor(home))
     assert fold_events(home, NOW + HOUR_US).batches == 4
     rows = [{"id": 1, "t": BEGIN + 9 * SECOND, "x": 0.0, "y": 0.0, "attributes": {"occupied": 0, "kind": "taxi"}}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -18,7 +17,6 @@ from dtoss.watch.layout.committing import RoundLoad, commit_on_workers, write_lo
 from dtoss.watch.layout.grid import RoutingGrid
 from dtoss.watch.stream.plan import Options, plan_batch
 from pipelines.balancing.load_patterns import patterns_of_watch
-from pipelines.command.main import main
 from tests.dtoss.watch.streams import NOW, change, circle, random_rows, rows_of, settings_of
 from tests.pipelines.watching.drawn_layouts import drawn_routing, routed_by
 
@@ -79,7 +77,7 @@ def test_rows_are_in_the_slots_of_their_rounds(tmp_path):
     assert berlin.loads[0, 9] == pytest.approx(patterns.loads[0, 8])
 
 
-def test_the_command_writes_a_file_that_a_plan_reads(tmp_path, capsys):
+def test_the_command_writes_a_file_that_a_plan_reads(tmp_path, command):
     """And says how many mean rows a second a core has; rounds of other cells are left out and counted."""
     other = replace(GRID, rows=5)
     home = watched(
@@ -90,10 +88,10 @@ def test_the_command_writes_a_file_that_a_plan_reads(tmp_path, capsys):
         ],
     )
     out = tmp_path / "patterns.parquet"
-    with pytest.raises(SystemExit) as ended:
-        main(["patterns", "--store", home.store, "--watch", "w", "--out", str(out), "--slot-minutes", "60", "--json"])
-    assert ended.value.code == 0
-    facts = json.loads(capsys.readouterr().out)
+    patterns = ("patterns", "--store", home.store, "--watch", "w", "--out", out)
+    ran = command(*patterns, "--slot-minutes", 60, "--json")
+    assert ran.code == 0
+    facts = ran.json
     assert (facts["rounds"], facts["leftOut"], facts["rows"], facts["cells"]) == (1, 1, 10_800, 2)
     assert facts["rowsASecondOfACore"] == pytest.approx(3600.0)
     held = read_patterns(out)
@@ -105,10 +103,7 @@ def test_the_command_writes_a_file_that_a_plan_reads(tmp_path, capsys):
         (["--slot-minutes", "7"], "a slot of 420 s does not divide a day"),
         (["--time-zone", "Mars/City"], "--time-zone is 'Mars/City'"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(["patterns", "--store", home.store, "--watch", "w", "--out", str(out), *more])
-        assert ended.value.code == 2
-        assert wanted in capsys.readouterr().err
+        assert wanted in command.fails(*patterns, *more)
 
 
 def test_a_watch_without_workers_has_no_load(tmp_path):

@@ -20,7 +20,6 @@ from dtoss.watch.home import Home
 from dtoss.watch.layout.grid import cells_of
 from pipelines.balancing.rehearsing import best_of, facts_of, rehearse_stream
 from pipelines.balancing.stream_in import Names, read_stream
-from pipelines.command.main import main
 from tests.dtoss.watch.streams import change, circle
 from tests.oracles import asked_holds
 
@@ -130,16 +129,14 @@ def test_rows_are_counted_by_the_words_that_are_asked_for(tmp_path):
         assert (one.work.sum(axis=1) >= [rounds.loads(number).work.sum() - 1e-6 for number in range(1, 4)]).all()
 
 
-def test_the_command_writes_a_page_json_and_csv_that_say_the_same(tmp_path, capsys):
+def test_the_command_writes_a_page_json_and_csv_that_say_the_same(tmp_path, command):
     """Twice the same bytes; of all strategies, and two numbers of workers; CSV as an input."""
     path, asked = made(tmp_path, "csv")
-    outs = [tmp_path / "one", tmp_path / "two"]
+    outs, told = [tmp_path / "one", tmp_path / "two"], ""
     for out in outs:
-        options = ["--subscriptions", str(asked), "--workers", "2,5", "--round", "1h", "--out", str(out)]
-        with pytest.raises(SystemExit) as ended:
-            main(["rehearse", str(path), *options])
-        assert ended.value.code == 0
-    told = capsys.readouterr().out
+        ran = command("rehearse", path, "--subscriptions", asked, "--workers", "2,5", "--round", "1h", "--out", out)
+        assert ran.code == 0
+        told += ran.out
     for name in ("report.html", "rehearsal.json", "rounds.csv"):
         assert (outs[0] / name).read_bytes() == (outs[1] / name).read_bytes()
     facts = json.loads((outs[0] / "rehearsal.json").read_text())
@@ -186,7 +183,7 @@ def test_subscriptions_of_a_watch_and_rows_in_a_folder(tmp_path):
     assert facts_of(done)["subscriptions"] == 2
 
 
-def test_what_is_strange_is_defined_or_said(tmp_path, capsys):
+def test_what_is_strange_is_defined_or_said(tmp_path, command):
     """Nobody asks, all rows in one cell, more workers than cells; each error is a line, and names the way out."""
     path, asked = made(tmp_path, rows=100)
     nobody = Home(str(tmp_path / "store"), "w")
@@ -211,12 +208,9 @@ def test_what_is_strange_is_defined_or_said(tmp_path, capsys):
             "subscriptions come of files (--subscriptions FILE) or of a watch (--store STORE)",
         ),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(["rehearse", str(path), "--subscriptions", str(asked), "--out", str(tmp_path / "out"), *arguments])
-        err = capsys.readouterr().err
-        assert ended.value.code == 2, arguments
-        assert wanted in err
-        assert err.strip().count("\n") == 0
+        assert wanted in command.fails(
+            "rehearse", path, "--subscriptions", asked, "--out", tmp_path / "out", *arguments
+        )
     with pytest.raises(InputError, match="name one"):
         rehearse_stream(str(path))
     empty = tmp_path / "empty.parquet"

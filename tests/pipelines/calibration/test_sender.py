@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import socket
 import ssl
 import threading
@@ -70,7 +71,7 @@ class Answering:
         self._listening.close()
 
 
-def sent(server, due, connections=4, patience=0.5):
+def sent(server, due, connections=4, patience=60.0):
     """What was seen of requests that were due at some times."""
     sender = Sender(server.where(connections), REQUESTS)
     sender.connect()
@@ -102,11 +103,11 @@ def test_connections_may_be_encrypted(tmp_path, monkeypatch):
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(cert, key)
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
-    sender_of_requests._context.cache_clear()
+    sender_of_requests.trust.cache_clear()
     long = PLAIN.replace(b"2\r", b"50000\r") + b"x" * 49_998
     with Answering(lambda number: [long], tls) as server:
-        seen = sent(server, np.arange(20) * 0.004, patience=5.0)
-    sender_of_requests._context.cache_clear()
+        seen = sent(server, np.arange(20) * 0.004)
+    sender_of_requests.trust.cache_clear()
     assert seen.statuses == Counter({200: 20})
 
 
@@ -116,7 +117,7 @@ def test_a_request_waits_for_nobody_else():
 
     def answer(number):
         if number == 1:
-            assert all_came.wait(20.0)
+            assert all_came.wait(60.0)
         elif number == 4:
             all_came.set()
         return [PLAIN]
@@ -124,7 +125,7 @@ def test_a_request_waits_for_nobody_else():
     due = [0.0, 0.1, 0.2, 0.3]
     with Answering(answer) as server:
         begin = time.monotonic()
-        seen = sent(server, due, connections=2, patience=20.0)
+        seen = sent(server, due, connections=2)
     assert seen.statuses == Counter({200: 4})
     assert seen.latency[0] > 0.2
     assert (np.array(server.times) - begin >= due).all()
@@ -138,7 +139,7 @@ def test_a_server_that_falls_behind_cannot_hide_it():
         return [PLAIN]
 
     with Answering(answer) as server:
-        seen = sent(server, np.arange(20) * 0.005, connections=1, patience=5.0)
+        seen = sent(server, np.arange(20) * 0.005, connections=1)
     assert seen.latency[-1] > 0.02 * 20 - 0.005 * 20
     assert (np.diff(seen.latency) > 0).mean() > 0.9
     # the sender itself was there in time
@@ -150,7 +151,7 @@ def test_what_fails_is_never_a_quick_answer():
     """Refusals, connections that break, answers that do not come within the patience."""
     kinds = {1: [REFUSED], 2: [None], 3: [b"HTTP/1.1 200 OK\r\n", None], 4: [PLAIN[:-1]]}
     with Answering(lambda number: kinds.get(number, [PLAIN])) as server:
-        seen = sent(server, np.arange(10) * 0.02, connections=2, patience=0.3)
+        seen = sent(server, np.arange(10) * 0.02, connections=2, patience=2.0)
     assert seen.statuses == Counter({200: 6, 429: 1, 0: 3})
     assert np.isinf(seen.latency).sum() == 4
 
@@ -159,18 +160,18 @@ def test_processes_share_a_rate():
     """About as many requests as are due, at times that look random; then as many as the server can answer."""
     with Answering(lambda number: [PLAIN]) as server, Senders(server.where(6), 2) as senders:
         senders.load(REQUESTS)
-        window = senders.at_rate(400.0, 0.5, 1.0, np.random.default_rng(0))
+        window = senders.at_rate(400.0, 0.5, 60.0, np.random.default_rng(0))
         assert window.statuses.total() == len(server.came)
         assert 130 < window.statuses[200] < 280
         gaps = np.diff(np.sort(server.times))
         assert np.std(gaps) > 0.5 * np.mean(gaps)
         assert set(server.came) == set(REQUESTS)
-        assert 0 < window.p50 <= window.p99 < 1.0
+        assert 0 < window.p50 <= window.p99 < 60.0
         server.came.clear()
         rate, statuses = senders.at_most(0.3)
         assert rate == statuses[200] / 0.3
         assert statuses[200] <= len(server.came) <= statuses[200] + 12
         where = server.where(2)
-    assert not senders._running
+    assert not multiprocessing.active_children()
     with pytest.raises(InputError, match="cannot be asked any more"):
         Senders(where, 1)

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dtoss.errors import InputError
 from dtoss.snapshots.store import Store
-from pipelines.command.main import main
+from pipelines.spark.renewal import renewed
 from tests.pipelines.stores import objects_of
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +29,7 @@ real, long, begun = pipelines.beats.committing.cycle, sys.argv.pop(1), sys.argv.
 
 def slow(batches):
     open(begun, "w").close()
-    time.sleep(60)
+    time.sleep(600)
     yield from batches
 
 def cycle(positions, store, **options):
@@ -39,7 +41,26 @@ def cycle(positions, store, **options):
 pipelines.beats.committing.cycle = cycle
 main(sys.argv[1:])
 """
-"""The command; while there is a file ``long``, tasks of Spark's take a minute before a cycle has ended."""
+"""The command; while there is a file ``long``, tasks of Spark's take ten minutes before a cycle has ended."""
+WITHOUT_JAVA = """
+import sys, time
+from pathlib import Path
+import pipelines.beats.committing, pipelines.spark.session
+from pipelines.command.main import main
+from tests.pipelines.jobs.test_run import Scene, fails
+
+def long():
+    begun.touch()
+    time.sleep(600)
+
+begun, scene = Path(sys.argv.pop(1)), Scene(None, None)
+scene.before = [None, fails(OSError("Java has gone")), fails(OSError("Java has gone")), None, long]
+pipelines.spark.session.spark_session = lambda *where, **options: None
+pipelines.beats.committing.cycle = scene.cycle
+pipelines.beats.committing.read_positions = scene.read_positions
+main(sys.argv[1:])
+"""
+"""The command, whose cycles keep lines of files and need no Spark: the second fails twice, the third does not end."""
 
 
 def put(folder, name, rows):
@@ -57,7 +78,7 @@ def until(true, process, seconds=200):
     while not true():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < ends
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def children(pid, name):
@@ -74,7 +95,77 @@ def children(pid, name):
     return [pid for pid in found if name in Path(f"/proc/{pid}/cmdline").read_text()] + below
 
 
-@pytest.mark.slow
+def numbers(path):
+    """Of a file of metrics, by name."""
+    return dict(line.split(" ") for line in path.read_text().splitlines() if line[0] != "#")
+
+
+def test_a_loop_without_java_through_what_may_happen(tmp_path):
+    """As the loop below: cycles, a Spark that fails twice and is started anew, metrics; then SIGTERM in mid-cycle."""
+    pytest.importorskip("prometheus_client")
+    updates, store, begun, metrics = (tmp_path / name for name in ("updates", "store", "begun", "m.prom"))
+    updates.mkdir()
+    put(updates, "a.csv", [(1, 2.5, 0.5, 1)])
+    arguments = [
+        sys.executable, "-c", WITHOUT_JAVA, begun, "run", "--updates", updates, "--store", store, "--every", "50ms",
+        "--json", "--metrics-file", metrics, "--keep", "1", "--keep-for", "0s", "--done", f"move:{tmp_path / 'read'}",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [*map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        first = json.loads(process.stdout.readline())["snapshot"]
+        put(updates, "b.csv", [(2, 2.5, 0.5, 1)])
+        second = json.loads(process.stdout.readline())
+        assert second["staleness"] >= 30.0
+        until(lambda: sorted(path.name for path in (tmp_path / "read").glob("*")) == ["a.csv", "b.csv"], process)
+        put(updates, "c.csv", [(3, 2.5, 0.5, 1)])
+        until(begun.exists, process)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=300)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    assert (process.returncode, out) == (1, "")
+    failed = ["warning: a cycle has failed: OSError: Java has gone", "warning: the cycle is tried again in 0.05 s"]
+    assert err.splitlines() == [
+        *failed, failed[0], "warning: Spark is started anew", failed[1], "error: interrupted",
+    ]  # fmt: skip
+    home = Store(str(store))
+    assert home.writes() is None
+    assert home.current() == second["snapshot"] > first
+    assert len(home.unfinished()) == 0
+    found = numbers(metrics)
+    assert (found["dtoss_cycles_total"], found["dtoss_cycle_failures_total"]) == ("2.0", "2.0")
+    assert found["dtoss_spark_sessions_total"] == "2.0"
+
+
+def test_a_java_that_does_not_answer_is_let_go_of_at_once(monkeypatch):
+    """At the first failure, whatever the error; one that answers only after a second failure that we do not know."""
+    session_type = pytest.importorskip("pyspark.sql").SparkSession
+    told, renewals = [], []
+
+    def renewals_after(error, in_a_row, stopped):
+        context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=stopped)))
+        session = SimpleNamespace(sparkContext=context)
+        monkeypatch.setattr(session_type, "getActiveSession", classmethod(lambda cls: session))
+        del renewals[:]
+        renewed(lambda: renewals.append(1), error, in_a_row, told.append)
+        return len(renewals)
+
+    def gone():
+        raise ConnectionRefusedError("Java has gone")
+
+    assert renewals_after(InputError("a column is missing"), 1, gone) == 1
+    assert renewals_after(OSError("no"), 1, lambda: True) == 1
+    assert told == ["Spark is started anew"] * 2
+    assert renewals_after(OSError("no"), 1, lambda: False) == 0
+    assert renewals_after(OSError("no"), 2, lambda: False) == 1
+    assert renewals_after(InputError("a column is missing"), 2, lambda: False) == 0
+
+
+@pytest.mark.deep("starts Java twice; the loop without Java above takes the same way")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 def test_a_loop_through_what_may_happen(tmp_path):
     """Cycles, a Java that is killed, metrics; then SIGTERM in mid-cycle, which takes less than five seconds."""
@@ -115,40 +206,27 @@ def test_a_loop_through_what_may_happen(tmp_path):
         until(begun.exists, process)
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         seconds = time.monotonic() - began
     finally:
         if process.poll() is None:
             process.kill()
             process.communicate()
-    assert seconds < 30.0  # its tasks would take sixty
+    assert seconds < 120.0  # its tasks would take six hundred
     assert (process.returncode, out) == (1, "")
     lines = [line for line in err.splitlines() if not re.fullmatch(r"\w+: \d+\.\d s", line)]
     assert lines[-1] == "error: interrupted"
     assert "warning: Spark is started anew" in lines
     assert Store(str(store)).writes() is None
     assert Store(str(store)).current() > current  # its cycle had ended but for the saying
-    found = dict(line.split(" ") for line in (tmp_path / "m.prom").read_text().splitlines() if line[0] != "#")
+    found = numbers(tmp_path / "m.prom")
     assert found["dtoss_cycles_total"] == "3.0"
     assert found["dtoss_cycle_failures_total"] == "1.0"
     assert found["dtoss_updated_total"] == "60.0"
     assert found["dtoss_objects"] == "40.0"
 
 
-@pytest.fixture
-def command(capsys):
-    """Run the command here; return its exit code, what it printed, and what it said on stderr."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as done:
-            main([str(argument) for argument in arguments])
-        return done.value.code, *capsys.readouterr()
-
-    return run
-
-
-def test_a_beat_without_updates_needs_no_spark(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.command.cycles.start_spark", pytest.fail)
+def test_a_beat_without_updates_needs_no_spark(command, tmp_path, no_spark):
     done = command("run", "--updates", tmp_path, "--store", tmp_path / "store", "--cycles", 1)
     assert done == (0, "nothing has changed\n", "")
 
@@ -168,13 +246,8 @@ def test_a_beat_without_updates_needs_no_spark(command, tmp_path, monkeypatch):
         (["--in-place-until", "-1"], "in_place_until is -1.0"),
     ],
 )
-def test_arguments_that_cannot_be(command, tmp_path, monkeypatch, arguments, said):
+def test_arguments_that_cannot_be(command, tmp_path, no_spark, arguments, said):
     """One line, exit code 2, before Spark starts."""
-    monkeypatch.setattr("pipelines.command.cycles.start_spark", pytest.fail)
     given = ["--updates", tmp_path, *arguments] if arguments[0] != "--updates" else arguments
-    code, out, err = command("run", "--store", tmp_path / "store", "--cycles", 1, *given)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert said in err
-    assert err.count("\n") == 1
+    assert said in command.fails("run", "--store", tmp_path / "store", "--cycles", 1, *given)
     assert not (tmp_path / "store").exists()

@@ -14,11 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from pipelines.command.main import main
 from pipelines.command.quick import answer_quickly
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
-from tests.pipelines.stores import rebuilt
 
 RUN = """
 import sys
@@ -51,33 +49,30 @@ def town(tmp_path_factory):
     return str(stored(index, path, kinds={"v": "bigint"}))
 
 
-def said(capsys, *arguments):
-    """(exit code, stdout, stderr) of a command in this process."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as done:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return done.value.code, printed.out, printed.err
-
-
 NAMED = ("--id", "who", "--x", "east", "--y", "north")
 
 
-@pytest.mark.parametrize("asked", [("knn", "-k", 5, "--how", "left"), ("range", "--radius", 6e4)], ids=str)
-def test_the_rows_are_those_of_spark(spark, tmp_path, capsys, places, asked):
-    """The same columns of the same types, the same rows, the same warning; the order is that of the file."""
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory):
+    """A store of objects with texts as ids and attributes of several types."""
     rng = np.random.default_rng(1)
-    table = {"id": [f"o{i}" for i in range(300)], "lon": rng.uniform(-5, 5, 300), "lat": rng.uniform(-5, 5, 300)}
+    positions = rng.uniform(-5, 5, (300, 2))
     day = pa.array(rng.integers(0, 10**15, 300), pa.timestamp("us", "UTC"))
     attributes = {"speed": rng.integers(0, 99, 300).astype(np.int16), "seen": day, "busy": rng.random(300) < 0.5}
-    store = tmp_path / "store"
-    rebuilt(spark, pa.table(table | attributes), store, partitions=3)
+    index = dtoss.build([f"o{i}" for i in range(300)], positions, partitions=3, columns=attributes)
+    kinds = {"speed": "smallint", "seen": "timestamp", "busy": "boolean"}
+    return stored(index, tmp_path_factory.mktemp("typed") / "store", kinds=kinds)
+
+
+@pytest.mark.parametrize("asked", [("knn", "-k", 5, "--how", "left"), ("range", "--radius", 6e4)], ids=str)
+def test_the_rows_are_those_of_spark(spark, tmp_path, command, places, typed, asked):
+    """The same columns of the same types, the same rows, the same warning; the order is that of the file."""
     carried = ("--columns", "speed,seen,busy,lat", "--where", "speed > 10", "--having", "busy = true")
     outs = [tmp_path / "process.parquet", tmp_path / "spark.parquet"]
     errors = []
     for out, more in zip(outs, ((), ("--master", "local[2]")), strict=True):
-        code, printed, err = said(
-            capsys, *asked, "--store", store, "--queries", places, "--out", out, *NAMED, *carried, *more
+        code, printed, err = command(
+            *asked, "--store", typed, "--queries", places, "--out", out, *NAMED, *carried, *more
         )
         assert (code, printed) == (0, "")
         errors.append(err.replace(str(out), ""))
@@ -108,7 +103,7 @@ def test_a_join_loads_what_it_needs(town, tmp_path, places, form):
     assert not loaded & {"pandas", "typer", "pyspark", "pyarrow.dataset", "sqlglot", "scipy.spatial", "rich", "pyproj"}
 
 
-def test_what_is_not_plain_goes_to_the_parser(town, tmp_path, places, capsys):
+def test_what_is_not_plain_goes_to_the_parser(town, tmp_path, places, command):
     """Which does the same, or says what is wrong."""
     out = tmp_path / "o.csv"
     asked = ["knn", "--store", town, "--queries", str(places), "--out", str(out)]
@@ -116,7 +111,7 @@ def test_what_is_not_plain_goes_to_the_parser(town, tmp_path, places, capsys):
     quickly = out.read_text()
     for more in (["--verify", "all"], ["--how=inner", "--verify=no"]):
         assert not answer_quickly([*asked, *NAMED, *more])
-        assert said(capsys, *asked, *NAMED, *more)[0] == 0
+        assert command(*asked, *NAMED, *more)[0] == 0
         assert out.read_text() == quickly
     for more in (["--how", "outer"], ["--at", "1", "2"], ["--json", "--how", "left"]):
         assert not answer_quickly([*asked, *NAMED, *more])
@@ -136,29 +131,25 @@ def test_what_is_not_plain_goes_to_the_parser(town, tmp_path, places, capsys):
         ((*NAMED, "--out", "/proc/o.csv"), "--out /proc/o.csv cannot be written"),
     ],
 )
-def test_errors_are_one_line(town, tmp_path, places, capsys, more, words):
+def test_errors_are_one_line(town, tmp_path, places, command, more, words):
     """With exit code 2, and nothing is left."""
     out = tmp_path / "o.csv"
-    code, printed, err = said(capsys, "knn", "--store", town, "--queries", places, "--out", out, *more)
-    assert (code, printed) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in command.fails("knn", "--store", town, "--queries", places, "--out", out, *more)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_server_is_asked_with_url(town, tmp_path, places, capsys):
+def test_a_server_is_asked_with_url(town, tmp_path, places, command):
     """The same file; what a server does not tell is said."""
     opened = dtoss.open(town)
     asked = ("--queries", places, "--columns", "v", "-k", 3, *NAMED)
-    assert said(capsys, "knn", "--store", town, "--out", tmp_path / "a.csv", *asked)[0] == 0
+    assert command("knn", "--store", town, "--out", tmp_path / "a.csv", *asked)[0] == 0
     with answering(opened, opened.snapshot) as served:
-        there = said(capsys, "knn", "--url", served.url, "--out", tmp_path / "b.csv", *asked)
+        there = command("knn", "--url", served.url, "--out", tmp_path / "b.csv", *asked)
         assert there == (0, "", f"180 rows in {tmp_path / 'b.csv'}\n{LOST}")
         assert len(served.heard.accesses) > 0
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
     for more in (("--having", "v > 1"), ("--verify", "all"), ("--master", "local[1]"), ("--store", town)):
-        code, _, err = said(capsys, "knn", "--url", served.url, "--out", tmp_path / "c.csv", *asked, *more)
-        assert (code, err.count("\n")) == (2, 1)
+        command.fails("knn", "--url", served.url, "--out", tmp_path / "c.csv", *asked, *more)
     assert not (tmp_path / "c.csv").exists()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +13,7 @@ from dtoss.history.change import Change
 from dtoss.history.committing import commit
 from dtoss.history.orders.settle import settle
 from pipelines.beats.beat import settle_history
-from pipelines.command.main import main
-from tests.dtoss.history.adapting.test_adapt import PLANE, batch
+from tests.dtoss.history.adapting.towns import PLANE, batch
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of
 
 
@@ -28,58 +27,63 @@ def home(tmp_path):
     return home
 
 
-def run(capsys, *words, code=0):
-    with pytest.raises(SystemExit) as done:
-        main(["history", *words])
-    assert done.value.code in ((0, None) if code == 0 else (code,))
-    return capsys.readouterr()
+@pytest.fixture
+def run(command):
+    """What a command under history has printed, which has ended well."""
+
+    def ended(*words):
+        ran = command("history", *words)
+        assert ran.code == 0, ran.err
+        return ran
+
+    return ended
 
 
-def ask(home, capsys, *more):
-    run(capsys, "count", "--history", home.path, "--at", "100", "100", "--radius", "30", *more)
+def ask(home, run, *more):
+    run("count", "--history", home.path, "--at", 100, 100, "--radius", 30, *more)
 
 
-def test_what_commands_ask_is_noted_unless_it_is_not_wanted(home, capsys, monkeypatch):
-    """A question a command; none with --no-learn."""
-    monkeypatch.setattr("dtoss.history.asking.learning.NOTED_AT_ONCE", 1)
-    ask(home, capsys, "--no-learn")
+def test_what_commands_ask_is_noted_unless_it_is_not_wanted(home, run):
+    """A question a command, written when its process lets the history go; none with --no-learn."""
+    ask(home, run, "--no-learn")
+    gc.collect()
     assert home.folder.files(ASKED) == []
-    ask(home, capsys)
+    ask(home, run)
+    gc.collect()
     questions = gather(home, 2).questions
     assert len(questions) == 1
     assert questions.low.tolist() == [[100.0, 100.0]]
 
 
-def test_a_dry_run_a_run_and_another(home, capsys):
+def test_a_dry_run_a_run_and_another(home, run):
     """Says what is cut and what that costs; the second finds nothing that has paid."""
     history = dtoss.history.open(home.path)
     for _ in range(40):
         history.range([(100.0, 100.0)], 30.0)
     history.listen.flush()
     words = ("adapt", "--history", home.path, "--request-bytes", "20000")
-    assert "would be cut" in run(capsys, *words, "--dry-run").out
-    done = json.loads(run(capsys, *words, "--json").out)
+    assert "would be cut" in run(*words, "--dry-run").out
+    done = run(*words, "--json").json
     assert done["cut"] == 1
     assert done["made"] > 1
     assert done["waste"] >= done["bytes"]
     assert home.version().options["request_bytes"] == 20_000
-    assert "nothing has paid" in run(capsys, *words).out
+    assert "nothing has paid" in run(*words).out
 
 
-def test_calibrate_says_and_keeps_the_price(home, capsys):
+def test_calibrate_says_and_keeps_the_price(home, run):
     """In milliseconds, MB/s and bytes."""
-    assert "it costs" in run(capsys, "calibrate", "--history", home.path, "--dry-run").out
+    assert "it costs" in run("calibrate", "--history", home.path, "--dry-run").out
     assert "request_bytes" not in home.version().options
-    found = json.loads(run(capsys, "calibrate", "--history", home.path, "--json").out)
+    found = run("calibrate", "--history", home.path, "--json").json
     assert home.version().options["request_bytes"] == found["request_bytes"] >= 1
 
 
-def test_bad_input_is_one_line(home, capsys, tmp_path):
+def test_bad_input_is_one_line(home, command, tmp_path):
     """A price that is none, a folder that is no history: exit code 2."""
-    error = run(capsys, "adapt", "--history", home.path, "--request-bytes", "0", code=2).err
-    assert "a positive number is wanted" in error
-    error = run(capsys, "adapt", "--history", str(tmp_path / "none"), code=2).err
-    assert "is no history" in error
+    adapt = ("history", "adapt", "--history")
+    assert "a positive number is wanted" in command.fails(*adapt, home.path, "--request-bytes", 0)
+    assert "is no history" in command.fails(*adapt, tmp_path / "none")
 
 
 def test_it_adapts_between_beats(home):

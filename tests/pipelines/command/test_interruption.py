@@ -19,13 +19,16 @@ import pytest
 import dtoss
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.damaged_stores import stored
-from tests.dtoss.snapshots.small_stores import assert_clean
+from tests.dtoss.snapshots.small_stores import assert_clean, commit
 from tests.pipelines.stores import listing, rebuilt
 
 ROOT = Path(__file__).parents[3]
-KINDS = [(signal.SIGTERM, False), (signal.SIGINT, True), (signal.SIGINT, False)]
-if not os.environ.get("DTOSS_ALL_SIGNALS"):
-    KINDS.pop()  # each starts a Java; `make check-data` tries all
+STARTS_JAVA = pytest.mark.deep("another signal, and another Java")
+KINDS = [
+    (signal.SIGTERM, False),
+    pytest.param(signal.SIGINT, True, marks=STARTS_JAVA),
+    pytest.param(signal.SIGINT, False, marks=STARTS_JAVA),
+]
 SLOW = """
 import sys, time
 import dtoss.snapshots.store, pipelines.rebuild, pipelines.cycles.partitions
@@ -39,7 +42,7 @@ def builder(plan, tasks):
     def slow(batches):
         yield from build(batches)
         open(sys_argv_mark, "w").close()
-        time.sleep(60)
+        time.sleep(600)
 
     return slow
 
@@ -47,7 +50,17 @@ sys_argv_mark = sys.argv.pop(1)
 pipelines.cycles.partitions.builder = builder
 main(sys.argv[1:])
 """
-"""The command, whose tasks of the build write their files and then take a minute."""
+"""The command, whose tasks of the build write their files and then take ten minutes."""
+HOLDER = """
+import sys, time
+from dtoss.snapshots.store import Store
+
+with Store(sys.argv[1]).writer(print), Store(sys.argv[1]).fresh(print) as name:
+    Store(sys.argv[1]).write(name, "partitions/00000.arrow", b"half of it")
+    print("writes", flush=True)
+    time.sleep(600)
+"""
+"""What writes to a store and takes ten minutes for it."""
 STORE = "a store of two objects"
 INTERRUPTED_AT = """
 import os, signal, sys
@@ -64,6 +77,13 @@ from pipelines.command.main import main
 main()
 """
 """The command, with a Ctrl-C at the moment when it begins to load a module."""
+
+
+def stored_of(positions, count, store):
+    """The path of a store of the first of some positions."""
+    table = pq.read_table(positions).slice(0, count)
+    places = np.stack([table["lon"].to_numpy(), table["lat"].to_numpy()], axis=1)
+    return stored(dtoss.build(table["id"].to_numpy(), places), store)
 
 
 @pytest.fixture
@@ -83,11 +103,11 @@ def started(tmp_path, positions, store):
         [*map(str, arguments), "--driver-memory", "1g", "--partitions", "2"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    ends = time.monotonic() + 200
+    ends = time.monotonic() + 300
     while not mark.exists():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < ends
-        time.sleep(0.05)
+        time.sleep(0.02)
     return process
 
 
@@ -104,34 +124,35 @@ def living(group):
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize(("kind", "whole_group"), KINDS)
-def test_an_interrupted_rebuild_leaves_nothing(spark, tmp_path, positions, kind, whole_group):
+def test_an_interrupted_rebuild_leaves_nothing(tmp_path, positions, kind, whole_group):
     """SIGINT, from a program or by Ctrl-C to all processes, and SIGTERM: one line, exit code 1, no lock, no Java."""
     store = tmp_path / "store"
-    rebuilt(spark, pq.read_table(positions).slice(0, 40), store)
+    stored_of(positions, 40, store)
     before = listing(store)
     process = started(tmp_path, positions, store)
     try:
         assert (store / "LEASE").exists()
         assert len(Store(str(store)).unfinished()) == 1
         (os.killpg if whole_group else os.kill)(process.pid, kind)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         # stages of more than ten seconds leave a line
         said = [line for line in err.splitlines() if not re.fullmatch(r"\w+: \d+\.\d s", line)]
         assert (process.returncode, out, said) == (1, "", ["error: interrupted"])
         assert listing(store) == before
         assert_clean(Store(str(store)))
-        ends = time.monotonic() + 20
+        ends = time.monotonic() + 120
         while living(process.pid):
             assert time.monotonic() < ends, living(process.pid)
-            time.sleep(0.1)
+            time.sleep(0.05)
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
-    assert len(rebuilt(spark, pq.read_table(positions), store)) == 90
+    home, current = Store(str(store)), Store(str(store)).current()
+    assert commit(home, 1) > current  # the next rebuild finds no lock
+    assert_clean(home)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +175,36 @@ def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command
     store = stored(dtoss.build([1, 2], [[0.0, 0.0], [1.0, 1.0]]), tmp_path / "store") if STORE in command else ""
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_AT, module, *(store if word == STORE else word for word in command)],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: interrupted\n")
 
 
-@pytest.mark.slow
+def test_a_rebuild_beside_another_writer_ends_at_once(command, tmp_path, positions, no_spark):
+    """As below, where no rebuild writes first: its name and exit code 2; once it is killed, the next goes on."""
+    store = tmp_path / "store"
+    home = Store(stored_of(positions, 40, store))
+    current = home.current()
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, store], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "writes\n"
+        for second in (("rebuild", positions, "--store", store), ("rollback", "--store", store)):
+            assert command.fails(*second).startswith(
+                f"{store} is being written by process {process.pid} on {socket.gethostname()} since "
+            )
+        assert len(dtoss.open(str(store))) == 40
+    finally:
+        process.kill()
+        process.communicate()
+    assert (store / "LEASE").exists()
+    assert len(home.unfinished()) == 1
+    assert home.current() == current
+    assert commit(home, 1, keep=1) > current
+    assert home.unfinished() == []
+    assert_clean(home)
+
+
+@pytest.mark.deep("starts Java; with a writer that is no rebuild it is tested above")
 def test_the_second_rebuild_ends_at_once(spark, tmp_path, positions):
     """With exit code 2 and the name of the first, before Spark starts; when the first is killed, the next goes on."""
     store = tmp_path / "store"
@@ -171,7 +216,7 @@ def test_the_second_rebuild_ends_at_once(spark, tmp_path, positions):
             done = subprocess.run(
                 [sys.executable, "-c", "import sys; from pipelines.command.main import main; main(sys.argv[1:])",
                  *map(str, second)],
-                cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+                cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
             )  # fmt: skip
             assert (done.returncode, done.stdout) == (2, "")
             assert done.stderr.startswith(

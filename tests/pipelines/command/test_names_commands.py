@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ import pytest
 import dtoss
 from dtoss.names import RESERVED
 from dtoss.snapshots.store import Store
-from pipelines.command.main import main
 from pipelines.graph import knn_graph
 from pipelines.join import knn_join, range_join
 from pipelines.rebuild import rebuild
@@ -37,14 +35,6 @@ def positions(tmp_path_factory):
     held |= {name: values(name) for name in [*ATTRIBUTES, "lon_", 'say "x" y']}
     pq.write_table(pa.table(held), path)
     return str(path)
-
-
-def said(capsys, *arguments):
-    with pytest.raises(SystemExit) as done:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert done.value.code == 0, err
-    return out, err
 
 
 @pytest.fixture(scope="module")
@@ -79,21 +69,19 @@ def test_the_rebuild_says_what_it_renamed(store):
     assert dtoss.open(path).column_names == [*FRESH.values(), "lon_", 'say "x" y']
 
 
-def test_the_command_says_it_too(spark, positions, tmp_path, capsys):
+def test_the_command_says_it_too(spark, positions, tmp_path, works):
     """A warning on stderr, a row of the summary and of info; nothing where nothing was renamed."""
     place = tmp_path / "store"
-    out, err = said(
-        capsys, "rebuild", positions, "--store", place, "--x", "east", "--y", "north", "--columns", "rank,lon_"
-    )
+    _, out, err = works("rebuild", positions, "--store", place, "--x", "east", "--y", "north", "--columns", "rank,lon_")
     assert "warning: attributes with reserved names are stored under others: rank as rank_\n" in err
     assert "rank as rank_" in out
-    assert "rank as rank_" in said(capsys, "info", "--store", place)[0]
-    facts = json.loads(said(capsys, "info", "--store", place, "--json")[0])
+    assert "rank as rank_" in works("info", "--store", place).out
+    facts = works("info", "--store", place, "--json").json
     assert (facts["renamed"], facts["columns"]) == ({"rank": "rank_"}, {"rank_": "string", "lon_": "string"})
-    out, err = said(capsys, "rebuild", positions, "--store", place, "--x", "east", "--y", "north", "--columns", "lon_")
+    _, out, err = works("rebuild", positions, "--store", place, "--x", "east", "--y", "north", "--columns", "lon_")
     assert "reserved" not in err
     assert "renamed" not in out
-    assert "renamed" not in said(capsys, "info", "--store", place)[0]
+    assert "renamed" not in works("info", "--store", place).out
 
 
 def test_joins_return_them_beside_what_is_theirs(spark, either):
@@ -126,7 +114,7 @@ def test_joins_return_them_beside_what_is_theirs(spark, either):
         knn_join(queries, either, 4, where="lat > 3")
 
 
-def test_commands_print_them(either, tmp_path, capsys):
+def test_commands_print_them(either, tmp_path, works):
     """knn, range and within with every attribute, and an export."""
     index = dtoss.open(either)
     names = [*FRESH.values(), "lon_"]
@@ -135,7 +123,7 @@ def test_commands_print_them(either, tmp_path, capsys):
         ("range", "--radius", 1e5, "--at", 0, 0),
         ("within", "--box", -1, -1, 1, 1),
     ):
-        out, err = said(capsys, *arguments, "--store", either, "--columns", ",".join(names))
+        _, out, err = works(*arguments, "--store", either, "--columns", ",".join(names))
         rows = list(csv.DictReader(out.splitlines()))
         assert err == ""
         assert rows
@@ -144,21 +132,21 @@ def test_commands_print_them(either, tmp_path, capsys):
             place = index[int(row["id"])]
             assert {name: row[name] for name in names} == {name: place[name] for name in names}
     target = tmp_path / "objects.parquet"
-    said(capsys, "export", "--store", either, "--what", "objects", "--out", target)
+    works("export", "--store", either, "--what", "objects", "--out", target)
     table = pq.read_table(target)
     assert table.column_names == ["id", "partition", *FRESH.values(), "lon_", 'say "x" y', "geometry", "bbox"]
     for name, fresh in FRESH.items():
         assert table[fresh].to_pylist() == [values(name)[i] for i in table["id"].to_pylist()]
 
 
-def test_accesses_name_columns_as_their_files_do(spark, store, tmp_path, capsys):
+def test_accesses_name_columns_as_their_files_do(spark, store, tmp_path, works):
     """A column of the accesses is no attribute: it may be called rank or distance."""
     times = ["2024-01-01T00:00:00"] * N
     table = pa.table({"lon": PLACES[:, 0], "lat": PLACES[:, 1], "t": times, "rank": [2] * N, "distance": [3] * N})
     pq.write_table(table, tmp_path / "accesses.parquet")
     out = tmp_path / "patterns.parquet"
-    said(
-        capsys, "patterns", tmp_path / "accesses.parquet", "--store", store[0], "--out", out, "--weight", "rank",
+    works(
+        "patterns", tmp_path / "accesses.parquet", "--store", store[0], "--out", out, "--weight", "rank",
         "-k", "distance",
     )  # fmt: skip
     assert out.exists()

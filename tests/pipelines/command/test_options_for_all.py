@@ -11,7 +11,6 @@ import pytest
 
 from dtoss.compiled.notice import quiet
 from pipelines.command.app import command_line
-from pipelines.command.main import main
 from pipelines.command.notes import hush, note
 from tests.pipelines.command.asking.without_spark import stored
 
@@ -19,15 +18,12 @@ COMMANDS = sorted(command_line().commands)
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
-    """(exit code, stdout, stderr) of a command that nothing told to be quiet."""
+def run(command, monkeypatch):
+    """How a command ends that no command before has told to be quiet."""
 
-    def ended(*arguments):
+    def ended(*words):
         monkeypatch.setenv("DTOSS_QUIET", "compiling")
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return end.value.code, said.out, said.err
+        return command(*words)
 
     return ended
 
@@ -48,21 +44,20 @@ def run(capsys, monkeypatch):
         ("knn --store", "Option '--store' requires an argument"),
     ],
 )
-def test_an_option_that_is_not_known_leads_to_the_one_that_is(run, arguments, said):
+def test_an_option_that_is_not_known_leads_to_the_one_that_is(command, arguments, said):
     """In one line; nothing near is no suggestion."""
-    code, out, err = run(*arguments.split())
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"error: {said}")
-    assert ("did you mean" in err.lower()) == ("did you mean" in said.lower())
+    told = command.fails(*arguments.split())
+    assert told.startswith(said)
+    assert ("did you mean" in told.lower()) == ("did you mean" in said.lower())
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_can_be_quiet(run, command):
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_can_be_quiet(command, name):
     """Its help says so."""
-    code, out, err = run(command, "--help")
+    code, out, err = command(name, "--help")
     assert (code, err) == (0, "")
     assert "-q, --quiet" in out
-    assert out.lstrip().startswith(f"Usage: dtoss {command} ")
+    assert out.lstrip().startswith(f"Usage: dtoss {name} ")
 
 
 def test_quiet_silences_notes_and_nothing_else(capsys, monkeypatch):
@@ -109,8 +104,8 @@ def test_quiet_reaches_what_a_command_starts(store):
     """Compiling is not told of either: nothing is on stderr where no code is kept."""
     code = "import os, sys; from pipelines.command.main import main\ntry: main(sys.argv[1:])\n"
     code += "finally: print(os.environ['DTOSS_QUIET'])"
-    run = [sys.executable, "-c", code, "range", "--store", store, "--at", "0", "0", "--radius", "1km", "--quiet"]
+    asked = [sys.executable, "-c", code, "range", "--store", store, "--at", "0", "0", "--radius", "1km", "--quiet"]
     env = {name: value for name, value in os.environ.items() if name != "DTOSS_QUIET"}
-    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False, env=env)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "1"

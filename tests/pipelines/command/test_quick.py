@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,12 +13,9 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.building.border import border_of
-from dtoss.building.construct import Built
-from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.store import Store
-from pipelines.command.main import main
 from pipelines.command.quick import answer_quickly
+from tests.dtoss.snapshots.damaged_stores import stored
 
 HEAVY = {"numpy", "pandas", "pyarrow", "numba", "llvmlite", "scipy", "pyproj", "sqlglot", "pyspark", "matplotlib"}
 PARSER = {"typer", "pydantic"}
@@ -34,34 +32,16 @@ finally:
 @pytest.fixture(scope="module")
 def two_snapshots(tmp_path_factory):
     """A store of two snapshots, made without Spark."""
-    place = Store(str(tmp_path_factory.mktemp("store")))
+    path = tmp_path_factory.mktemp("store") / "store"
     for n in (20, 30):
-        write(place, n)
-    return place.path
+        stored(dtoss.build(np.arange(n), np.random.default_rng(n).uniform(-50, 50, (n, 2)), partitions=1), path)
+    return path
 
 
 @pytest.fixture
-def store(two_snapshots):
-    """The same, and the second snapshot is current, whatever a test has done."""
-    place = Store(two_snapshots)
-    last = place.snapshots()[-1]
-    place._commit(last, place.folder.read("snapshots", last, "manifest.json"), place.head())
-    return two_snapshots
-
-
-def write(place, n):
-    rng = np.random.default_rng(n)
-    index = dtoss.build(np.arange(n), rng.uniform(-50, 50, (n, 2)), partitions=1)
-    name = place.begin()
-    (only,) = index.parts.all()
-    parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
-    borders = write_borders(place, name, index.border)
-    manifest = make_manifest(
-        name, "2026-01-01T00:00:00Z", index.space, index.partitioning, index.reach, None, parts, borders,
-        id_type="int64", columns={}, parameters={},
-        counts={"read": n, "kept": n, "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
-    )  # fmt: skip
-    place.finish(name, manifest)
+def store(two_snapshots, tmp_path):
+    """The same, of which the second snapshot is current, whatever a test does."""
+    return str(shutil.copytree(two_snapshots, tmp_path / "store"))
 
 
 def loaded(*arguments):
@@ -88,8 +68,8 @@ def test_quick_commands_load_no_library(store, form):
         "--version": f"dtoss {dtoss.__version__}\n",
         "rollback": f"{first} is current, {second} was\n",
         "info --json": f'{{"snapshot": "{second}"',
-        "info": f"snapshot     {second} of 2026",
-        "info --snapshot": f"snapshot     {first} of 2026",
+        "info": f"snapshot     {second} of 2024",
+        "info --snapshot": f"snapshot     {first} of 2024",
         "--help": "Usage: ",
     }[form]
     assert printed.strip().startswith(wanted.strip())
@@ -122,15 +102,12 @@ def test_a_question_loads_what_it_needs(store, form):
     ["knn", "knn -k 3", "knn -k 3 --max-distance 3e6 --json", "knn --columns= --where id<9 --having id>2 -k 30",
      "range --radius .5e7", "range --radius 1e7 --count", "range --radius 1e7 --count --json --where id<9"],
 )  # fmt: skip
-def test_both_ways_to_an_answer_print_the_same(store, capsys, form):
+def test_both_ways_to_an_answer_print_the_same(store, command, capfd, form):
     """The quick one, and the one through the parser, which alone knows --verify."""
     asked = [*form.split(), "--store", store, "--at", "1", "-2.5"]
     assert answer_quickly(asked)
-    quick = capsys.readouterr().out
-    with pytest.raises(SystemExit) as ended:
-        main([*asked, "--verify", "no"])
-    assert ended.value.code == 0
-    assert quick == capsys.readouterr().out
+    quick = capfd.readouterr().out
+    assert command(*asked, "--verify", "no")[:2] == (0, quick)
     assert gc.isenabled()
 
 
@@ -148,27 +125,17 @@ def test_what_is_not_plain_goes_to_the_parser(arguments):
 
 
 @pytest.mark.parametrize("arguments", ["info --store", "rollback --store", "info --json --snapshot s --store"])
-def test_a_store_that_is_not_there_is_one_line(tmp_path, capsys, arguments):
+def test_a_store_that_is_not_there_is_one_line(tmp_path, command, arguments):
     """The same as the parser's way gives."""
     missing = str(tmp_path / "none")
-    texts = []
-    for extra in ([missing], [missing, "--store", missing]):  # an option twice is not plain: the parser takes the last
-        with pytest.raises(SystemExit) as ended:
-            main([*arguments.split(), *extra])
-        texts.append((ended.value.code, capsys.readouterr().err))
+    # an option twice is not plain: the parser takes the last
+    texts = [command.fails(*arguments.split(), *extra) for extra in ([missing], [missing, "--store", missing])]
     assert texts[0] == texts[1]
-    assert texts[0][0] == 2
-    assert texts[0][1].startswith("error: ")
-    assert texts[0][1].count("\n") == 1
 
 
-def test_both_ways_to_information_print_the_same(store, capsys):
+def test_both_ways_to_information_print_the_same(store, command):
     """The quick one, and the one through the parser."""
     for extra in ([], ["--json"]):
-        printed = []
-        for again in ([], ["--store", store]):
-            with pytest.raises(SystemExit):
-                main(["info", "--store", store, *extra, *again])
-            printed.append(capsys.readouterr().out)
+        printed = [command("info", "--store", store, *extra, *again).out for again in ([], ["--store", store])]
         assert printed[0] == printed[1]
         assert printed[0]

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.snapshots.store import Store
-from pipelines.command.main import main
 from tests.pipelines.sql.stores import rows_of, store_of
 
 N = 60
@@ -23,17 +22,14 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture
-def sql(spark, store, tmp_path, capsys):
+def sql(spark, store, tmp_path, command):
     """Run a text as a file; return (code, stdout, stderr). Views are gone afterwards."""
     path = tmp_path / "asked.sql"
 
     def run(text, *options, at=store[1]):
         path.write_text(text, encoding="utf-8")
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as done:
-            main(["sql", str(path), "--store", at, *options])
-        said = capsys.readouterr()
-        return done.value.code, said.out, said.err.replace(str(path), "asked.sql")
+        code, out, err = command("sql", path, "--store", at, *options)
+        return code, out, err.replace(str(path), "asked.sql")
 
     yield run
     for view in ("asked_places", "dtoss", "taxis", "one"):
@@ -76,12 +72,10 @@ def test_a_statement_without_a_result_prints_nothing(sql):
     assert sql(text, "--query-id", "string") == (0, "query_id\nhere\n", "")
 
 
-def test_a_file_may_come_on_stdin(spark, store, capsys, monkeypatch):
+def test_a_file_may_come_on_stdin(spark, store, command, monkeypatch):
     """As ``-``."""
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT count(*) AS n FROM dtoss"))
-    with pytest.raises(SystemExit) as done:
-        main(["sql", "-", "--store", store[1]])
-    assert (done.value.code, capsys.readouterr().out) == (0, f"n\n{N}\n")
+    assert command("sql", "-", "--store", store[1])[:2] == (0, f"n\n{N}\n")
 
 
 @pytest.mark.parametrize(
@@ -130,11 +124,8 @@ def test_what_is_wrong_with_options_is_one_line(sql, options, said):
     assert err.startswith(said)
 
 
-def test_a_store_or_a_file_that_is_missing(sql, capsys, tmp_path, store):
+def test_a_store_or_a_file_that_is_missing(sql, command, tmp_path, store):
     """Is named."""
     code, _, err = sql("SELECT 1", at=str(tmp_path / "nix"))
     assert (code, "is not a store" in err) == (2, True)
-    with pytest.raises(SystemExit) as done:
-        main(["sql", str(tmp_path / "nix.sql"), "--store", store[1]])
-    assert done.value.code == 2
-    assert f"error: {tmp_path / 'nix.sql'} cannot be read" in capsys.readouterr().err
+    assert f"{tmp_path / 'nix.sql'} cannot be read" in command.fails("sql", tmp_path / "nix.sql", "--store", store[1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,32 +10,9 @@ from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import as_before_commits, commit, immutable
+from tests.pipelines.command.processes import commands_without
 
-ROOT = Path(__file__).parents[3]
-BLOCKED = """
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("pyspark", "py4j"):
-            raise AssertionError(f"{name} is loaded before the check")
-
-sys.meta_path.insert(0, Blocker())
-from pipelines.command.main import main
-main(sys.argv[1:])
-"""
-
-
-def refused(*arguments):
-    """stderr of the command, which must be one line, in a process that may load no Spark."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BLOCKED, *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
+SPARK = ("pyspark", "py4j")
 
 
 def test_a_result_that_cannot_be_written(tmp_path):
@@ -77,37 +52,35 @@ def test_a_folder_that_is_not_to_be_changed(tmp_path):
         immutable(tmp_path, "-i")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_commands_look_before_they_start(tmp_path):
+    """Spark is not loaded."""
+    (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n")
+    ran = commands_without(
+        SPARK,
         ("knn", "--store", "s", "--queries", "q.csv", "--out", "/proc/o.csv"),
         ("knn", "--store", "s", "--all", "--out", "/proc/o.csv"),
         ("range", "--store", "s", "--radius", "1", "--queries", "q.csv", "--out", "/proc/o.csv"),
-        ("patterns", "a.csv", "--store", "s", "--out", "/proc/o.parquet"),
-        ("rebuild", "a.csv", "--store", "/proc/store"),
-    ],
-)
-def test_commands_look_before_they_start(tmp_path, arguments):
-    """Spark is not loaded."""
-    (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n")
-    arguments = [str(tmp_path / "a.csv") if name == "a.csv" else name for name in arguments]
-    assert " cannot be written: " in refused(*arguments)
+        ("patterns", tmp_path / "a.csv", "--store", "s", "--out", "/proc/o.parquet"),
+        ("rebuild", tmp_path / "a.csv", "--store", "/proc/store"),
+        forbidden=True,
+    )
+    for one in ran:
+        assert (one.code, one.out, one.err.count("\n")) == (2, "", 1)
+        assert one.err.startswith("error: ")
+        assert " cannot be written: " in one.err
 
 
-def test_a_damaged_pointer_in_a_command(tmp_path):
+def test_a_damaged_pointer_in_a_command(tmp_path, command):
     """That of a store of an earlier version, and a damaged commit: one line each; rolling back mends it."""
     store = Store(str(tmp_path / "store"))
     first = commit(store, 1)
     as_before_commits(store)
     for text in (b"", b"\xff\x00", b"../x"):
         (tmp_path / "store" / "CURRENT").write_bytes(text)
-        assert "CURRENT of " in refused("info", "--store", store.path)
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED, "rollback", "--store", store.path],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{first} is current, ")
+        assert "CURRENT of " in command.fails("info", "--store", store.path)
+    code, out, err = command("rollback", "--store", store.path)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{first} is current, ")
     assert store.current() == first
     Path(store.chain.path(1)).write_bytes(b"{")
-    assert "00000000000000000001.json is damaged: it is not JSON" in refused("info", "--store", store.path)
+    assert "00000000000000000001.json is damaged: it is not JSON" in command.fails("info", "--store", store.path)

@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 
-from pipelines.command.main import main
 from tests.pipelines.command.test_cycles_commands import put
 from tests.pipelines.stores import objects_of
 
 
-def told(capsys, *arguments):
-    """(exit code, stdout, stderr) of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(map(str, arguments)))
-    out, err = capsys.readouterr()
-    return ended.value.code, out, err
-
-
-def test_updates_are_merged_once(spark, tmp_path, capsys):
+def test_updates_are_merged_once(spark, tmp_path, works):
     """The columns are those of the rebuild; a file is read once; a second call says that nothing has changed."""
     arriving, store = tmp_path / "in", tmp_path / "s"
     arriving.mkdir()
     rows = [(i, 0.1 * i + 1.0, 1.0, 10) for i in range(20)]
     put(tmp_path, "all.csv", rows)
-    code, out, err = told(capsys, "rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 2)
-    assert code == 0, err
+    works("rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 2)
     put(arriving, "a.csv", [(0, 5.0, 5.0, 11), (1, 5.0, 5.0, 9), (30, 6.0, 6.0, 10)])
-    code, out, err = told(capsys, "rebuild", "--updates", arriving, "--store", store, "--now", 12, "--json")
-    assert code == 0, err
-    done = json.loads(out)
+    done = works("rebuild", "--updates", arriving, "--store", store, "--now", 12, "--json").json
     assert (done["cycle"]["updated"], done["cycle"]["late"], done["objects"]) == (2, 1, 21)
-    code, out, err = told(capsys, "rebuild", "--updates", arriving, "--store", store, "--now", 12)
-    assert (code, out) == (0, "nothing has changed\n")
-    code, out, err = told(capsys, "rebuild", "--updates", arriving, "--store", store, "--now", 100.5, "--expire", "90s")
-    assert code == 0
-    assert "20 expired" in out
+    assert works("rebuild", "--updates", arriving, "--store", store, "--now", 12).out == "nothing has changed\n"
+    said = works("rebuild", "--updates", arriving, "--store", store, "--now", 100.5, "--expire", "90s").out
+    assert "20 expired" in said
     assert {id: row[2] for id, row in objects_of(store).items() if id in (0, 1, 30)} == {0: 11}
 
 
-def test_deletions_and_expiry_from_all_rows(spark, tmp_path, capsys):
+def test_deletions_and_expiry_from_all_rows(spark, tmp_path, works):
     """A deletion is no object; it is remembered, so an older row of a later cycle does not bring the object back."""
     store = tmp_path / "s"
     text = "id,lon,lat,t,gone\n1,0,0,10,\n2,1,1,10,\n2,,,11,true\n3,2,2,1,\n"
     (tmp_path / "all.csv").write_text(text)
-    code, out, err = told(
-        capsys, "rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 1, "--deleted", "gone", "--expire",
+    ran = works(
+        "rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 1, "--deleted", "gone", "--expire",
         "5s", "--now", 12, "--deleted-for", "ever",
     )  # fmt: skip
-    assert code == 0, err
-    assert "objects kept" in out
+    assert "objects kept" in ran.out
     assert objects_of(store) == {1: (0.0, 0.0, 10)}
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "late.csv").write_text("id,lon,lat,t,gone\n2,1,1,10,false\n")
     os.utime(tmp_path / "in" / "late.csv", (1, 1))
-    code, out, err = told(
-        capsys, "rebuild", "--updates", tmp_path / "in", "--store", store, "--deleted", "gone", "--now", 12, "--json"
-    )
-    assert code == 0, err
-    assert json.loads(out)["cycle"]["late"] == 1
+    ran = works("rebuild", "--updates", tmp_path / "in", "--store", store, "--deleted", "gone", "--now", 12, "--json")
+    assert ran.json["cycle"]["late"] == 1
     assert objects_of(store) == {1: (0.0, 0.0, 10)}
 
 
@@ -79,9 +60,6 @@ def test_deletions_and_expiry_from_all_rows(spark, tmp_path, capsys):
         (("--updates", "in", "--expire", "soon"), "soon"),
     ],
 )
-def test_what_cannot_be_meant_is_said(arguments, said, tmp_path, capsys):
+def test_what_cannot_be_meant_is_said(arguments, said, tmp_path, command, no_spark):
     """One line, exit code 2, before Spark starts."""
-    code, out, err = told(capsys, "rebuild", *arguments, "--store", tmp_path / "s")
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
+    assert said in command.fails("rebuild", *arguments, "--store", tmp_path / "s")

@@ -2,98 +2,80 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from pipelines.files.places import read_places
 from pipelines.rows.write_file import written
-from tests.pipelines.stores import rebuilt
+from tests.dtoss.snapshots.damaged_stores import stored
+from tests.pipelines.command.processes import commands_without
 
-ROOT = Path(__file__).parents[3]
-BLOCKED = """
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocker())
-from pipelines.command.main import main
-main(sys.argv[1:])
-"""
-
-
-def command(*arguments, code=0, said=""):
-    """stdout of the command in a process that has no pyspark."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BLOCKED, *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    assert said is None or (done.stderr == "") == (code == 0), done.stderr
-    return done.stdout or done.stderr
+MISSING = ("pyspark", "py4j", "pandas")
+FORMATS = (".parquet", ".csv", ".jsonl")
 
 
 @pytest.fixture(scope="module")
-def store(spark, tmp_path_factory):
-    rng = np.random.default_rng(14)
+def store(tmp_path_factory):
+    """A store of two snapshots, and how far its objects are from the place that is asked about."""
+    positions = np.random.default_rng(14).uniform(-5, 5, (300, 2))
     path = tmp_path_factory.mktemp("bare") / "store"
-    table = pa.table({"id": np.arange(300), "lon": rng.uniform(-5, 5, 300), "lat": rng.uniform(-5, 5, 300)})
-    rebuilt(spark, table, path, partitions=3)
-    rebuilt(spark, table, path, partitions=2)
-    vectors = space_of().vectors(np.stack([table["lon"].to_numpy(), table["lat"].to_numpy()], axis=1))
-    return path, distance(vectors, space_of().vectors(np.array([[1.0, 2.0]]))[0])
+    for partitions in (3, 2):
+        stored(dtoss.build(np.arange(300), positions, partitions=partitions), path)
+    return path, distance(space_of().vectors(positions), space_of().vectors(np.array([[1.0, 2.0]]))[0])
 
 
 def test_help_and_queries_run(store):
     """--help, info, knn, range and rollback."""
     path, far = store
-    assert "rebuild" in command("--help")
-    assert json.loads(command("info", "--store", path, "--json"))["objects"] == 300
+    info = ("info", "--store", path, "--json")
+    ran = commands_without(
+        MISSING, ("--help",), info, ("knn", "--store", path, "--at", 1, 2, "-k", 4),
+        ("range", "--store", path, "--at", 1, 2, "--radius", 2e5), ("rollback", "--store", path), info,
+    )  # fmt: skip
+    assert [(one.code, one.err) for one in ran] == [(0, "")] * len(ran)
+    helped, before, nearest, within, _, after = ran
+    assert "rebuild" in helped.out
+    assert before.json["objects"] == 300
     order = np.lexsort((np.arange(300), far))
-    lines = command("knn", "--store", path, "--at", 1, 2, "-k", 4).splitlines()[1:]
-    assert lines == [f"0,{i},{far[i].item()},{rank}" for rank, i in enumerate(order[:4].tolist(), 1)]
-    lines = command("range", "--store", path, "--at", 1, 2, "--radius", 2e5).splitlines()[1:]
-    assert len(lines) == (far <= 2e5).sum()
-    command("rollback", "--store", path)
-    assert json.loads(command("info", "--store", path, "--json"))["partitions"] == 3
+    assert nearest.out.splitlines()[1:] == [
+        f"0,{i},{far[i].item()},{rank}" for rank, i in enumerate(order[:4].tolist(), 1)
+    ]
+    assert len(within.out.splitlines()) == 1 + (far <= 2e5).sum()
+    assert (before.json["partitions"], after.json["partitions"]) == (2, 3)
 
 
 def test_jobs_say_what_is_missing(store, tmp_path):
     """One line with the way out."""
     path, _ = store
-    wanted = "error: this needs Spark: pip install 'dtoss[spark]'\n"
     places = tmp_path / "a.csv"
     places.write_text("id,lon,lat\n1,2,3\n")
-    assert command("rebuild", places, "--store", tmp_path / "new", code=2) == wanted
-    assert not (tmp_path / "new").exists()
     asked = ("knn", "--store", path, "--queries", places, "--out", tmp_path / "o.csv", "--master", "local[1]")
-    assert command(*asked, code=2) == wanted
+    ran = commands_without(MISSING, ("rebuild", places, "--store", tmp_path / "new"), asked)
+    assert ran == [(2, "", "error: this needs Spark: pip install 'dtoss[spark]'\n")] * 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.csv"]
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
-@pytest.mark.parametrize("given", [".parquet", ".csv", ".jsonl"])
-def test_places_in_a_file_are_joined(store, tmp_path, given, suffix):
+def test_places_in_files_are_joined(store, tmp_path):
     """From any format to any other."""
     path, far = store
     table = pa.table({"id": ["a", "b"], "lon": [1.0, None], "lat": [2.0, 2.0]})
-    places, out = tmp_path / f"q{given}", tmp_path / f"o{suffix}"
-    with written(str(places), table.schema) as write:
-        write(table.to_batches()[0])
-    command("knn", "--store", path, "--queries", places, "--out", out, "-k", 3, "--how", "left", said=None)
+    for given in FORMATS:
+        with written(str(tmp_path / f"q{given}"), table.schema) as write:
+            write(table.to_batches()[0])
+    before = {file.name for file in tmp_path.iterdir()}
+    pairs = {(given, suffix): tmp_path / f"from{given}{suffix}" for given in FORMATS for suffix in FORMATS}
+    asked = ("knn", "--store", path, "-k", 3, "--how", "left")
+    ran = commands_without(
+        MISSING, *((*asked, "--queries", tmp_path / f"q{given}", "--out", out) for (given, _), out in pairs.items())
+    )
     nearest = np.lexsort((np.arange(300), far))[:3].tolist()
-    wanted = [("a", i, far[i].item(), rank) for rank, i in enumerate(nearest, 1)] + [("b", None, None, None)]
-    rows = read_places(str(out), id="query_id", x="id", y="distance")
-    assert [tuple(row.values()) for batch in rows.batches() for row in batch.to_pylist()] == [
-        (name, None if i is None else float(i), distance) for name, i, distance, _ in wanted
-    ]
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([places.name, out.name])
+    wanted = [("a", float(i), far[i].item()) for i in nearest] + [("b", None, None)]
+    for (pair, out), one in zip(pairs.items(), ran, strict=True):
+        assert (one.code, one.out) == (0, ""), pair
+        rows = read_places(str(out), id="query_id", x="id", y="distance")
+        assert [tuple(row.values()) for batch in rows.batches() for row in batch.to_pylist()] == wanted, pair
+    assert {file.name for file in tmp_path.iterdir()} - before == {out.name for out in pairs.values()}

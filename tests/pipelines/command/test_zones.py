@@ -14,8 +14,8 @@ import pytest
 import shapely
 
 import dtoss
-from pipelines.command.asking import zones as module
-from pipelines.command.main import main
+from pipelines.command.asking.printed import Form
+from pipelines.command.asking.zones import print_zones
 from pipelines.files.zones import read_zones
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -57,46 +57,34 @@ def files(tmp_path_factory):
     return folder
 
 
-def said(capsys, *arguments):
-    """(exit code, stdout, stderr) of a command in this process."""
-    with pytest.raises(SystemExit) as done:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    return done.value.code, printed.out, printed.err
-
-
 def rows(text):
     return list(csv.reader(io.StringIO(text)))
 
 
 @pytest.mark.parametrize("name", ["zones.geojson", "zones.gpkg", "zones.shp", "zones.parquet"])
-def test_counts_of_every_format(town, files, capsys, name):
+def test_counts_of_every_format(town, files, command, name):
     """In the order of the file, zeros and zones of one name too; the missing one is said."""
     counts = town.opened.count_within(SHAPES).tolist()
     assert counts[0] > counts[1] > 100 > counts[2] == 0
-    code, out, err = said(
-        capsys, "within", "--store", town.store, "--polygons", files / name, "--by", "name", "--count"
-    )
+    code, out, err = command("within", "--store", town.store, "--polygons", files / name, "--by", "name", "--count")
     assert (code, err) == (0, "warning: 1 of 5 zones has no geometry and holds nothing\n")
     assert rows(out) == [["zone", "count"], *([n or "", str(c)] for n, c in zip(NAMES, counts, strict=True))]
-    _, out, _ = said(capsys, "within", "--store", town.store, "--polygons", files / name, "--count", "--json")
+    _, out, _ = command("within", "--store", town.store, "--polygons", files / name, "--count", "--json")
     wanted = [{"zone": i, "count": count} for i, count in enumerate(counts)]
     assert json.loads(out) == {"snapshot": town.opened.snapshot, "counts": wanted}
 
 
 @pytest.mark.parametrize(("name", "kept"), [("native.parquet", [0, 1, 2]), ("zones.fgb", [0, 1, 2, 4])])
-def test_formats_without_missing_geometries(town, files, capsys, name, kept):
+def test_formats_without_missing_geometries(town, files, command, name, kept):
     """GeoArrow's own polygons in GeoParquet, FlatGeobuf."""
-    code, out, err = said(
-        capsys, "within", "--store", town.store, "--polygons", files / name, "--by", "name", "--count"
-    )
+    code, out, err = command("within", "--store", town.store, "--polygons", files / name, "--by", "name", "--count")
     assert (code, err) == (0, "")
     counts = town.opened.count_within(SHAPES)
     assert rows(out)[1:] == [[NAMES[i], str(counts[i])] for i in kept]
 
 
 @pytest.mark.parametrize("more", [(), ("--where", "speed < 200"), ("--columns", "speed,lon")])
-def test_hits_on_stdout_and_in_files(town, files, capsys, tmp_path, monkeypatch, more):
+def test_hits_on_stdout_and_in_files(town, files, command, capfd, tmp_path, more):
     """CSV, JSON and three kinds of files say the same; zones are answered some at a time."""
     columns = ["speed", "lon"] if "--columns" in more else []
     where = "speed < 200" if "--where" in more else None
@@ -105,67 +93,81 @@ def test_hits_on_stdout_and_in_files(town, files, capsys, tmp_path, monkeypatch,
     table |= {name: column.to_pylist() for name, column in hits.columns.items()}
     wanted = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     ask = ("within", "--polygons", files / "zones.geojson", "--by", "name", *more)
-    for at_a_time in (module.HITS_AT_A_TIME, 7):
-        monkeypatch.setattr(module, "HITS_AT_A_TIME", at_a_time)
-        code, out, _ = said(capsys, *ask, "--store", town.store, "--json")
-        assert (code, json.loads(out)["hits"]) == (0, wanted)
-        _, out, _ = said(capsys, *ask, "--store", town.store)
-        assert rows(out) == [list(table), *([str(value) for value in one.values()] for one in wanted)]
+
+    def asked(as_json=False, out=None):
+        more = [] if out is None else ["--out", out]
+        ran = command(*ask, "--store", town.store, *more, *(["--json"] if as_json else []))
+        assert ran.code == 0
+        return ran.out, ran.err
+
+    def seven_at_a_time(as_json=False, out=None):
+        print_zones(
+            town.opened, str(files / "zones.geojson"), "name", count=False, out=out, columns=columns, where=where,
+            edges="spherical", form=Form(as_json), hits_at_a_time=7,
+        )  # fmt: skip
+        return capfd.readouterr()
+
+    for printed in (asked, seven_at_a_time):
+        assert json.loads(printed(as_json=True)[0])["hits"] == wanted
+        assert rows(printed()[0]) == [list(table), *([str(value) for value in one.values()] for one in wanted)]
         for suffix in ("parquet", "csv", "jsonl"):
-            target = tmp_path / f"out.{suffix}"
-            code, out, err = said(capsys, *ask, "--store", town.store, "--out", target)
-            assert (code, out) == (0, "")
+            target = str(tmp_path / f"out.{suffix}")
+            out, err = printed(out=target)
+            assert out == ""
             assert err.startswith(f"{len(wanted)} rows in {target}\n")
         assert pq.read_table(tmp_path / "out.parquet").to_pylist() == wanted
         assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == wanted
         assert len(rows((tmp_path / "out.csv").read_text())) == len(wanted) + 1
-    assert said(capsys, *ask, "--url", town.url)[1] == said(capsys, *ask, "--store", town.store)[1]
+    assert command(*ask, "--url", town.url)[1] == command(*ask, "--store", town.store)[1]
     counted = [
-        said(capsys, *ask[:5], "--count", "--url", town.url)[1],
-        said(capsys, *ask[:5], "--count", "--store", town.store)[1],
+        command(*ask[:5], "--count", "--url", town.url)[1],
+        command(*ask[:5], "--count", "--store", town.store)[1],
     ]
     assert counted[0] == counted[1]
 
 
-def test_the_first_rows_and_an_attribute_that_is_called_zone(files, capsys, tmp_path, monkeypatch):
-    """Over the ends of batches; the note says of how many."""
-    monkeypatch.setattr(module, "HITS_AT_A_TIME", 4)
-    monkeypatch.delenv("DTOSS_QUIET", raising=False)
+def test_the_first_rows_and_an_attribute_that_is_called_zone(files, command, capfd, tmp_path):
+    """Over the ends of batches, too; the note says of how many."""
     index = dtoss.build(
         np.arange(9), np.full((9, 2), [9.97, 49.85]), columns={"zone": np.arange(9) * 7, "zone_": np.ones(9, int)}
     )
     path = str(tmp_path / "store")
     stored(index, path, kinds={"zone": "bigint", "zone_": "bigint"})
     ask = ("within", "--store", path, "--polygons", files / "zones.geojson", "--columns", "zone")
-    code, out, err = said(capsys, *ask, "--limit", 11)
+    code, *printed = command(*ask, "--limit", 11)
     assert code == 0
-    assert rows(out)[:2] == [["zone", "id", "zone_"], ["0", "0", "0"]]
-    assert [row[:2] for row in rows(out)[9:]] == [["0", "8"], ["1", "0"], ["1", "1"]]
-    assert "the first 11 of 27 hits: --limit 11" in err
+    print_zones(
+        dtoss.open(path), str(files / "zones.geojson"), None, count=False, out=None, columns=["zone"], where=None,
+        edges="spherical", form=Form(limit=11), hits_at_a_time=4,
+    )  # fmt: skip
+    for out, err in (printed, capfd.readouterr()):
+        assert rows(out)[:2] == [["zone", "id", "zone_"], ["0", "0", "0"]]
+        assert [row[:2] for row in rows(out)[9:]] == [["0", "8"], ["1", "0"], ["1", "1"]]
+        assert "the first 11 of 27 hits: --limit 11" in err
 
 
-def test_edges(town, files, capsys, tmp_path):
+def test_edges(town, files, command, tmp_path):
     """Straight ones where they are asked for, of a server too; those of a box are what they are."""
     wide = {"type": "Polygon", "coordinates": [[[-40, 50], [60, 50], [60, 51], [-40, 51], [-40, 50]]]}
     (tmp_path / "wide.geojson").write_text(json.dumps(wide))
     counts = []
     for edges in ("spherical", "planar"):
         ask = ("within", "--polygons", tmp_path / "wide.geojson", "--count", "--edges", edges)
-        out = said(capsys, *ask, "--store", town.store)[1]
-        assert out == said(capsys, *ask, "--url", town.url)[1]
-        one = said(
-            capsys, "within", "--polygon", tmp_path / "wide.geojson", "--count", "--edges", edges, "--store", town.store
+        out = command(*ask, "--store", town.store)[1]
+        assert out == command(*ask, "--url", town.url)[1]
+        one = command(
+            "within", "--polygon", tmp_path / "wide.geojson", "--count", "--edges", edges, "--store", town.store
         )[1]
         assert rows(out)[1] == ["0", one.strip()]
         counts.append(int(one))
     assert counts == [0, int(town.opened.count_box([-40, 50, 60, 51])[0])]
     assert counts[1] > 100
-    code, _, err = said(capsys, "within", "--box", 1, 2, 3, 4, "--edges", "planar", "--store", town.store)
+    code, _, err = command("within", "--box", 1, 2, 3, 4, "--edges", "planar", "--store", town.store)
     assert code == 2
     assert "--edges is for --polygon and --polygons" in err
 
 
-def test_counts_in_a_file_and_names_of_several_kinds(town, capsys, tmp_path):
+def test_counts_in_a_file_and_names_of_several_kinds(town, command, tmp_path):
     """Numbers beside texts are texts, lists JSON; names that are all missing are so."""
     shape = json.loads(shapely.to_geojson(HOLED))
     names = [7, "seven", [1, 2], None]
@@ -173,15 +175,15 @@ def test_counts_in_a_file_and_names_of_several_kinds(town, capsys, tmp_path):
     path = tmp_path / "mixed.json"
     path.write_text("\ufeff" + json.dumps({"type": "FeatureCollection", "features": features}), encoding="utf-8")
     ask = ("within", "--store", town.store, "--polygons", path, "--count", "--out", tmp_path / "out.parquet")
-    assert said(capsys, *ask, "--by", "a")[0] == 0
+    assert command(*ask, "--by", "a")[0] == 0
     found = pq.read_table(tmp_path / "out.parquet")
     assert found["zone"].to_pylist() == ["7", "seven", "[1, 2]", None]
     assert found.schema.types == [pa.large_string(), pa.int64()]
-    assert said(capsys, *ask, "--by", "b")[0] == 0
+    assert command(*ask, "--by", "b")[0] == 0
     assert pq.read_table(tmp_path / "out.parquet")["zone"].to_pylist() == [None] * 4
 
 
-def test_one_shape_and_no_features_and_heights(town, capsys, tmp_path):
+def test_one_shape_and_no_features_and_heights(town, command, tmp_path):
     """A geometry or a feature by itself is one zone; an empty collection none."""
     shape = json.loads(shapely.to_geojson(shapely.force_3d(PARTS, 5.0)))
     (count,) = town.opened.count_within([PARTS]).tolist()
@@ -192,8 +194,8 @@ def test_one_shape_and_no_features_and_heights(town, capsys, tmp_path):
     ):
         (tmp_path / "one.geojson").write_text(json.dumps(held))
         asked = ("within", "--store", town.store, "--polygons", tmp_path / "one.geojson")
-        assert rows(said(capsys, *asked, "--count")[1]) == [["zone", "count"], *wanted]
-        code, out, _ = said(capsys, *asked)
+        assert rows(command(*asked, "--count")[1]) == [["zone", "count"], *wanted]
+        code, out, _ = command(*asked)
         assert code == 0
         assert rows(out)[0] == ["zone", "id"]
         assert len(rows(out)) == 1 + (count if wanted else 0)
@@ -249,17 +251,14 @@ RING = [[9, 49], [11, 49], [11, 51], [9, 49]]
     ],
     ids=range(15),
 )
-def test_a_file_that_is_none_is_one_line(town, capsys, tmp_path, text, says):
+def test_a_file_that_is_none_is_one_line(town, command, tmp_path, text, says):
     """With exit code 2, nothing on stdout."""
     path = tmp_path / "bad.geojson"
     path.write_text(text)
-    code, out, err = said(capsys, "within", "--store", town.store, "--polygons", path, "--count")
-    assert (code, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1
+    assert says in command.fails("within", "--store", town.store, "--polygons", path, "--count")
 
 
-def test_other_files_that_are_none_are_one_line(town, files, capsys, tmp_path):
+def test_other_files_that_are_none_are_one_line(town, files, command, tmp_path):
     """Nothing there, noise in each format, several layers, a table without polygons, points."""
     pq.write_table(pa.table({"a": [1]}), tmp_path / "plain.parquet")
     for suffix in ("parquet", "gpkg", "shp", "fgb", "txt"):
@@ -284,10 +283,7 @@ def test_other_files_that_are_none_are_one_line(town, files, capsys, tmp_path):
         ("points.gpkg", "zone 0: a shape of type 'Point'"),
         ("bare.gpkg", "name no CRS"),
     ):
-        code, out, err = said(capsys, "within", "--store", town.store, "--polygons", tmp_path / name, "--count")
-        assert (code, out) == (2, ""), name
-        assert says in err, name
-        assert err.count("\n") == 1, name
+        assert says in command.fails("within", "--store", town.store, "--polygons", tmp_path / name, "--count"), name
 
 
 @pytest.mark.parametrize(
@@ -307,18 +303,18 @@ def test_other_files_that_are_none_are_one_line(town, files, capsys, tmp_path):
     ],
     ids=lambda one: " ".join(one)[:30] if isinstance(one, tuple) else "",
 )
-def test_what_does_not_fit_is_one_line(town, files, capsys, more, says):
+def test_what_does_not_fit_is_one_line(town, files, command, more, says):
     """With exit code 2."""
-    code, out, err = said(capsys, "within", "--store", town.store, "--polygons", files / "zones.geojson", *more)
+    code, out, err = command("within", "--store", town.store, "--polygons", files / "zones.geojson", *more)
     assert (code, out) == (2, "")
     assert says in err
     for option in (("--by", "name"), ("--out", "x.csv")):
-        code, out, err = said(capsys, "within", "--store", town.store, "--box", 1, 2, 3, 4, *option)
+        code, out, err = command("within", "--store", town.store, "--box", 1, 2, 3, 4, *option)
         assert (code, out) == (2, "")
         assert f"{option[0]} is for --polygons FILE" in err
 
 
-def test_a_projected_store_takes_the_numbers_of_a_file_as_its_own(capsys, tmp_path):
+def test_a_projected_store_takes_the_numbers_of_a_file_as_its_own(command, tmp_path):
     """As --polygon does; a file that looks like degrees and names no CRS is refused."""
     rng = np.random.default_rng(3)
     index = dtoss.build(np.arange(100), rng.uniform(4e5, 5e5, (100, 2)), crs="EPSG:32632")
@@ -327,20 +323,18 @@ def test_a_projected_store_takes_the_numbers_of_a_file_as_its_own(capsys, tmp_pa
     box = shapely.box(4e5, 4e5, 4.5e5, 5e5)
     (tmp_path / "metres.geojson").write_text(shapely.to_geojson(box))
     found = [
-        said(capsys, "within", "--store", path, option, tmp_path / "metres.geojson", "--count")[1]
+        command("within", "--store", path, option, tmp_path / "metres.geojson", "--count")[1]
         for option in ("--polygon", "--polygons")
     ]
     count = int(index.count_within([box])[0])
     assert found == [f"{count}\n", f"zone,count\n0,{count}\n"]
     (tmp_path / "degrees.geojson").write_text(shapely.to_geojson(HOLED))
-    code, _, err = said(capsys, "within", "--store", path, "--polygons", tmp_path / "degrees.geojson", "--count")
+    code, _, err = command("within", "--store", path, "--polygons", tmp_path / "degrees.geojson", "--count")
     assert code == 2
     assert "names no CRS, so its numbers are taken in EPSG:32632 of the store, and they look like degrees" in err
     stated = json.loads(shapely.to_geojson(HOLED)) | {"crs": {"type": "name", "properties": {"name": "EPSG:32632"}}}
     (tmp_path / "near.geojson").write_text(json.dumps(stated))
-    assert said(capsys, "within", "--store", path, "--polygons", tmp_path / "near.geojson", "--count")[1].endswith(
-        "0,0\n"
-    )
+    assert command("within", "--store", path, "--polygons", tmp_path / "near.geojson", "--count")[1].endswith("0,0\n")
 
 
 def test_files_are_read_without_libraries_of_geometries(files):

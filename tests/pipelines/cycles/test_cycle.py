@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,16 @@ import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
+from pipelines.cycles import making
+from pipelines.cycles.here import NOTHING, USUAL
 from pipelines.rebuild import rebuild
 from tests.oracles import apply, standing
 from tests.pipelines.cycles.in_place import full_bytes, objects, stored_bytes
 from tests.pipelines.cycles.test_in_place import same, wanted
+from tests.pipelines.stores import listing, made
 from tests.update_worlds import INT_IDS, STRING_IDS, drawn, table
 
 inf = float("inf")
-EVERYWHERE = {"pipelines.cycles.collect.BYTES_HERE": -1, "pipelines.cycle.OBJECTS_HERE": -1}
-EVERYWHERE |= {"pipelines.cycles.making.BUILT_HERE": -1, "pipelines.cycles.making.COPIES_HERE": -1}
-"""Settings with which every step of a cycle is a job of Spark's."""
 RULES = {"deleted": "deleted", "deleted_for": None, "max_ahead": None, "now": 100.0}
 
 
@@ -46,20 +47,30 @@ def state_of(store):
     return index.space, index.partitioning, index.reach, bounds
 
 
+MORE = pytest.mark.deep("planes and more partitions in Spark; test_in_place.py has them without it")
+
+
 @pytest.mark.parametrize(
     ("string_ids", "plane", "partitions", "everywhere"),
-    [(False, False, 7, False), (True, False, 2, True), (False, True, 7, True), (True, True, 64, False)],
-    ids=["sphere", "sphere, strings, tasks", "plane, tasks", "plane, strings, 64"],
+    [
+        pytest.param(False, False, 7, False, id="sphere"),
+        pytest.param(True, False, 2, True, id="sphere, strings, tasks"),
+        pytest.param(False, True, 7, True, id="plane, tasks", marks=MORE),
+        pytest.param(True, True, 64, False, id="plane, strings, 64", marks=MORE),
+    ],
 )
-def test_cycles_say_what_the_dictionary_says(spark, tmp_path, monkeypatch, string_ids, plane, partitions, everywhere):
+def test_cycles_say_what_the_dictionary_says(spark, tmp_path, string_ids, plane, partitions, everywhere):
     """From nothing on: the rows of the oracle, and the files of a full build with the same pivots."""
-    for name, value in EVERYWHERE.items() if everywhere else ():
-        monkeypatch.setattr(name, value)
     store, state = tmp_path / "s", None
     first = {"crs": "none" if plane else None, "partitions": partitions, "columns": "name,size"}
-    for batch in worlds(string_ids, plane):
+    for batch in worlds(string_ids, plane, count=2):
         manifest = cycle(
-            frame(spark, batch, string_ids=string_ids, plane=plane), store, pivots="keep", first=first, **RULES
+            frame(spark, batch, string_ids=string_ids, plane=plane),
+            store,
+            pivots="keep",
+            first=first,
+            **RULES,
+            here=NOTHING if everywhere else USUAL,
         )
         state, counted = apply(state, batch)
         done = manifest["cycle"]
@@ -73,18 +84,54 @@ def test_cycles_say_what_the_dictionary_says(spark, tmp_path, monkeypatch, strin
     assert stored_bytes(Store(str(store))) == full_bytes(state_of(store), rows, string_ids=string_ids)
 
 
+def test_tasks_that_fail_are_tried_again_or_leave_what_stood(spark, tmp_path, monkeypatch):
+    """Each task that builds fails once when its files are there: no harm. Where it always does, nothing has changed."""
+    store, marks, real = tmp_path / "s", tmp_path / "marks", making.renew
+    marks.mkdir()
+
+    def fails(often):
+        def renew(plan, dropped, wanted):
+            entries = real(plan, dropped, wanted)
+            mark = marks / "-".join(str(one.number) for one in wanted)
+            if often or not mark.exists():
+                mark.touch()
+                raise OSError("this executor is lost")
+            return entries
+
+        return renew
+
+    one, other = worlds(False, False, count=2, rows=60)
+    cycle(frame(spark, one), store, pivots="keep", first={"partitions": 3, "columns": "name,size"}, **RULES)
+    before = listing(store)
+    monkeypatch.setattr(making, "renew", fails(often=True))
+    with pytest.raises(Exception, match="this executor is lost"):
+        cycle(frame(spark, other), store, pivots="keep", in_place_until=1e9, here=NOTHING, **RULES)
+    assert listing(store) == before
+    for mark in marks.iterdir():
+        mark.unlink()
+    monkeypatch.setattr(making, "renew", fails(often=False))
+    cycle(frame(spark, other), store, pivots="keep", in_place_until=1e9, here=NOTHING, **RULES)
+    assert len(list(marks.iterdir())) >= 2
+    state, _ = apply(None, one)
+    state, _ = apply(state, other)
+    assert same(objects(Store(str(store)))) == same(wanted(state))
+    assert stored_bytes(Store(str(store))) == full_bytes(state_of(store), table(standing(state).values()))
+
+
 def test_everything_anew_comes_out_the_same(spark, tmp_path):
     """With the pivots kept the bytes are those of a cycle in place; with others the objects are."""
-    *before, last = worlds(False, False)
-    first = {"partitions": 7, "columns": "name,size"}
-    made = []
-    for name, options in (("a", {}), ("b", {"in_place_until": 0.0}), ("c", {"pivots": "balanced"})):
+    before, last = worlds(False, False, count=2)
+    stands, _ = apply(None, before)
+    rows = table(standing(stands).values()).drop_columns(["deleted"])
+    made(rows, tmp_path / "a", partitions=7, columns=["name", "size"])
+    found = []
+    for name, options in (("b", {"in_place_until": 0.0}), ("c", {"pivots": "balanced"}), ("a", {})):
         store = tmp_path / name
-        for batch in before:
-            cycle(frame(spark, batch), store, **{"pivots": "keep"} | RULES, first=first)
+        if name != "a":
+            shutil.copytree(tmp_path / "a", store)
         manifest = cycle(frame(spark, last), store, **{"pivots": "keep"} | RULES | options)
-        made.append((stored_bytes(Store(str(store))), objects(Store(str(store))), manifest["cycle"]))
-    (place, rows, _), (anew, _, why), (_, others, chosen) = made
+        found.append((stored_bytes(Store(str(store))), objects(Store(str(store))), manifest["cycle"]))
+    (anew, _, why), (_, others, chosen), (place, rows, _) = found
     assert place == anew
     assert same(rows) == same(others)
     assert why["pivots"] == "kept"
@@ -103,7 +150,8 @@ def two_towns(count=400):
 def test_partitions_that_nothing_concerns_are_linked(spark, tmp_path):
     """One town reports: files of the other are the same inodes; nothing new at all links the border table too."""
     rows = two_towns()
-    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=8)
+    tmp_path = tmp_path / "store"
+    made(rows, tmp_path, columns="none", partitions=8)
     store = Store(str(tmp_path))
     before = store.manifest()
     moved = rows.slice(0, 100).set_column(3, "t", pa.array(np.full(100, 20)))
@@ -126,8 +174,8 @@ def test_partitions_that_nothing_concerns_are_linked(spark, tmp_path):
 def test_times_pass(spark, tmp_path):
     """Expiry needs no updates; rows ahead are set aside and counted; data may be the clock; a given now comes first."""
     rows = two_towns(20)
-    frame = spark.createDataFrame(rows)
-    rebuild(frame, str(tmp_path), partitions=2)
+    tmp_path = tmp_path / "store"
+    made(rows, tmp_path, columns="none", partitions=2)
     late = rows.slice(0, 5).set_column(3, "t", pa.array([11, 50, 1000, 5000, 9]))
     manifest = cycle(spark.createDataFrame(late), str(tmp_path), now=100, max_ahead=60, max_bad=1.0)
     assert manifest["counts"]["quarantined"] == {"time is ahead of now": 2}
@@ -160,8 +208,7 @@ def test_bounds_grow_the_same_in_any_order(spark, tmp_path):
     ]
     boxes = []
     for name, parts in (("a", far), ("b", far[::-1]), ("c", [pa.concat_tables(far)])):
-        store = str(tmp_path / name)
-        rebuild(spark.createDataFrame(base), store, crs="none", partitions=2)
+        store = made(base, tmp_path / name, columns="none", crs="none", partitions=2)
         for part in parts:
             manifest = cycle(spark.createDataFrame(part), store, now=10, pivots="keep")
         boxes.append((manifest["bounds"], stored_bytes(Store(store))))
@@ -190,7 +237,8 @@ def test_what_was_read_is_forgotten_with_what_stood(spark, tmp_path):
 def test_columns_that_come_and_go(spark, tmp_path):
     """A missing one is an error or null, a new one null for the others, another type an error that names both."""
     rows = two_towns(10).append_column("speed", pa.array(np.arange(20.0)))
-    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=2)
+    tmp_path = tmp_path / "store"
+    made(rows, tmp_path, partitions=2)
     bare = rows.slice(0, 1).drop_columns(["speed"]).set_column(3, "t", pa.array([11]))
     with pytest.raises(InputError, match=r"no column 'speed', which snapshot .* has: .* --missing null"):
         cycle(spark.createDataFrame(bare), str(tmp_path), now=20)
@@ -215,10 +263,10 @@ def test_columns_that_come_and_go(spark, tmp_path):
 def test_a_store_without_times_is_not_updated(spark, tmp_path):
     """Nor are updates without a time taken, or none where nothing stands."""
     rows = two_towns(10)
-    rebuild(spark.createDataFrame(rows.drop_columns(["t"])), str(tmp_path / "a"), partitions=1)
+    made(rows.drop_columns(["t"]), tmp_path / "a", partitions=1)
     with pytest.raises(StoreError, match=r"has no times, .* rebuild once from all rows with --time"):
         cycle(spark.createDataFrame(rows), str(tmp_path / "a"))
-    rebuild(spark.createDataFrame(rows), str(tmp_path / "b"), partitions=1)
+    made(rows, tmp_path / "b", partitions=1)
     with pytest.raises(InputError, match="there is no column 't'"):
         cycle(spark.createDataFrame(rows.drop_columns(["t"])), str(tmp_path / "b"))
     with pytest.raises(InputError, match=r"nothing stands in .* and there are no updates"):
@@ -229,7 +277,8 @@ def test_a_store_without_times_is_not_updated(spark, tmp_path):
 def test_who_loses_a_race_merges_with_the_winner(spark, tmp_path, monkeypatch):
     """Another cycle commits while this one builds: its update is not lost, and this one says so."""
     rows = two_towns(10)
-    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=2)
+    tmp_path = tmp_path / "store"
+    made(rows, tmp_path, columns="none", partitions=2)
 
     def update(id, t):
         return spark.createDataFrame(rows.slice(id, 1).set_column(3, "t", pa.array([t])))
@@ -254,7 +303,8 @@ def test_who_loses_a_race_merges_with_the_winner(spark, tmp_path, monkeypatch):
 def test_what_others_clear_meanwhile_is_read_anew(spark, tmp_path, monkeypatch):
     """Without the lease: the snapshot that a cycle reads is cleared by one that was faster; a real error is raised."""
     rows = two_towns(10)
-    rebuild(spark.createDataFrame(rows), str(tmp_path), partitions=2)
+    tmp_path = tmp_path / "store"
+    made(rows, tmp_path, columns="none", partitions=2)
     newer = rows.set_column(3, "t", pa.array([20 + i for i in range(20)]))
     begin, once = Store.begin, [True]
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import StoreError
+from tests.examples import examples
 from tests.oracles import Update, apply, in_order, standing
 from tests.pipelines.cycles.in_place import begun, cycled, full_bytes, objects, state_of, stored_bytes
 from tests.update_worlds import NOW, cycles, table, updates
@@ -31,7 +32,7 @@ def wanted(state):
 
 @pytest.mark.parametrize("plane", [False, True], ids=["sphere", "plane"])
 @pytest.mark.parametrize("string_ids", [False, True], ids=["int", "string"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(data=st.data())
 def test_any_cycles_give_the_files_of_one_build(string_ids, plane, data):
     """However updates are split, ordered and repeated: the rows of the oracle, the bytes of a full build of them."""
@@ -82,13 +83,16 @@ def test_a_damaged_file_is_not_carried_on(tmp_path):
         assert store.current() == manifest["snapshot"]
 
 
-def test_a_hundred_cycles_of_a_fleet(tmp_path):
+@pytest.mark.parametrize(
+    "cycles_of_it", [25, pytest.param(100, marks=pytest.mark.deep("four times as many cycles of the same fleet"))]
+)
+def test_a_hundred_cycles_of_a_fleet(tmp_path, cycles_of_it):
     """Taxis that move, sleep, come back, are deleted and reported late: after each cycle the rows of a dictionary."""
     rng = np.random.default_rng(14)
     state = state_of(7)
     store, stands = begun(tmp_path, state), {}
     places = np.array([(2.35, 48.86), (139.7, 35.7), (-179.99, 0.0)])[rng.integers(0, 3, 200)]
-    for cycle in range(100):
+    for cycle in range(cycles_of_it):
         now = 10 * (cycle + 1)
         places = np.clip(places + rng.normal(0.0, 0.05, places.shape), (-180, -90), (180, 90))
         batch = [

@@ -26,7 +26,7 @@ def script(*arguments):
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        out, err = process.communicate(timeout=280)
+        out, err = process.communicate(timeout=900)
     finally:
         # Java that has lost its driver ends by itself, a little later
         with suppress(ProcessLookupError):
@@ -34,7 +34,7 @@ def script(*arguments):
     return process.returncode, out, err[-3000:]
 
 
-@pytest.mark.slow
+@pytest.mark.deep("a Spark of its own; tasks that fail in mid-cycle are in test_cycle.py, kills in test_faults.py")
 def test_python_workers_and_java_that_are_killed_lose_nothing(tmp_path):
     """In the middle of building, and of comparing: the state is the old or the new one, and the next cycle is whole."""
     code, out, err = script("kills", tmp_path / "store", 3, "worker:build", "java:compare")
@@ -44,7 +44,7 @@ def test_python_workers_and_java_that_are_killed_lose_nothing(tmp_path):
     assert told["failed"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.deep("a Spark of its own; a process that is killed at each step of a cycle is in test_faults.py")
 def test_a_driver_that_is_killed_loses_nothing(tmp_path):
     """What it has left is cleared by the next cycle, which applies its updates once."""
     store = begin(str(tmp_path / "store"))

@@ -9,7 +9,11 @@ from tests.oracles import apply, standing
 from tests.pipelines.cycles.stored import FATES, compared, files, held, merged, moved
 from tests.update_worlds import INT_IDS, STRING_IDS, Update, drawn
 
-WORLDS = [(False, False), (True, True)]
+WORLDS = [
+    pytest.param(False, False, marks=pytest.mark.deep("numbers as ids; test_cycle.py has them too")),
+    (True, True),
+]
+SPLIT = pytest.mark.deep("in Spark; test_any_cycles_give_the_files_of_one_build splits cycles without it")
 
 
 def ids_of(string_ids, count):
@@ -25,12 +29,12 @@ def told(counts):
 
 @pytest.mark.parametrize(("string_ids", "plane"), WORLDS)
 def test_cycles_keep_what_the_slow_version_keeps(spark, tmp_path, string_ids, plane):
-    """Four cycles with deletions, expiry, late rows and clocks ahead: objects, tombstones and counts of each."""
+    """Three cycles with deletions, expiry, late rows and clocks ahead: objects, tombstones and counts of each."""
     rng = np.random.default_rng(17 + 2 * string_ids + plane)
     ids, state = ids_of(string_ids, 60), None
     rules = {"expire": 60, "deleted_for": 30, "max_ahead": 5}
     options = {"string_ids": string_ids, "plane": plane, "max_bad": 1.0}
-    for number in range(4):
+    for number in range(3):
         now = 100 + 20 * number
         rows = drawn(rng, ids, 80, plane=plane, at=(now - 90, now + 12), deleted=0.2)
         state, counts = apply(state, rows, now=now, **rules)
@@ -43,7 +47,8 @@ def test_cycles_keep_what_the_slow_version_keeps(spark, tmp_path, string_ids, pl
         assert manifest["counts"]["quarantined"] == quarantined
 
 
-@pytest.mark.parametrize(("string_ids", "plane"), WORLDS)
+@SPLIT
+@pytest.mark.parametrize(("string_ids", "plane"), [(False, False), (True, True)])
 def test_any_splitting_gives_the_same_bytes(spark, tmp_path, string_ids, plane):
     """Deletions remembered for ever, one schema, the same now at the end: one cycle or three, rows once or twice."""
     rng = np.random.default_rng(29 + 2 * string_ids + plane)

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-import pipelines.cycle
 from bench.measuring.machine import family
 from dtoss.snapshots.store import Store
-from pipelines.cycles import collect, making
+from pipelines.cycles.here import NOTHING
 from pipelines.spark.progress import Stages
 from pipelines.spark.session import forget_spark, spark_session
 from tests.dtoss.snapshots.small_stores import silent
@@ -26,13 +25,12 @@ from tests.pipelines.cycles.stored import compared, held, merged
 from tests.pipelines.cycles.without_spark import assert_clean, assert_holds, begin, rows_of
 
 STAGES = ("updates", "compare", "build", "borders")
-RULES = {"deleted_for": None, "max_ahead": None, "expire": 90, "pivots": "keep", "keep": 2, "in_place_until": 1e9}
+RULES = {
+    "deleted_for": None, "max_ahead": None, "expire": 90, "pivots": "keep", "keep": 2, "in_place_until": 1e9,
+    "here": NOTHING,
+}  # fmt: skip
+"""Of its cycles: tasks do what a job does in the driver where there is little of it."""
 FEW = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
-
-
-def in_tasks() -> None:
-    """Let Spark's tasks do what a job does in the driver where there is little of it."""
-    collect.BYTES_HERE = making.BUILT_HERE = making.COPIES_HERE = pipelines.cycle.OBJECTS_HERE = -1
 
 
 def session():
@@ -88,7 +86,6 @@ def killing(kind: str, stage: str, delay: float):
 def kills(path: str, rounds: list[tuple[str, str]], seed: int) -> dict[str, int]:
     """Kill in each round of (kind, stage), and look: the old or the new state, and the next cycle applies all once."""
     rng, store, told = np.random.default_rng(seed), Store(path), Counter()
-    in_tasks()
     spark, state = session(), {}
     for number, (kind, stage) in enumerate(rounds, 1):
         rows, now, before = rows_of(number, at=(number, 100 + number)), 100 + number, state
@@ -115,7 +112,6 @@ def kills(path: str, rounds: list[tuple[str, str]], seed: int) -> dict[str, int]
 
 def driver(path: str, stage: str, delay: float) -> None:
     """Make a cycle, and be killed in it."""
-    in_tasks()
     spark = session()
     with killing("driver", stage, delay):
         merged(spark, path, rows_of(1, at=(1, 101)), now=101, warn=silent, **RULES)
@@ -123,7 +119,6 @@ def driver(path: str, stage: str, delay: float) -> None:
 
 def cluster(path: str, master: str, marks: str) -> None:
     """Make a cycle on a cluster; while partitions are built a file tells so, and another one is waited for."""
-    in_tasks()
     few = FEW | {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], "spark.executor.memory": "512m"}
     spark = spark_session(master, driver_memory="512m", name="cluster", settings=few)
     real = Stages.stage

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -32,7 +33,7 @@ from dtoss.names import columns_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.cycles import making
 from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.collect import _sent as here
+from pipelines.cycles.collect import judge_and_send
 from pipelines.cycles.tally import profile_of_tallies
 from pipelines.rows.positions import REASON
 from tests.dtoss.snapshots.small_stores import faults_at, silent
@@ -56,10 +57,10 @@ def no_spark():
         schema = {column: SimpleNamespace(dataType=kind) for column, kind in kinds.items()}
         return SimpleNamespace(rows=rows, attributes=(), frame=SimpleNamespace(schema=schema)), CARRIED
 
-    def collect(positions, target, carried, clock):
+    def collect(positions, target, carried, clock, few):
         rows = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)
         rows = rows.append_column(REASON, pa.nulls(len(rows), pa.string()))
-        sent, tally = here(rows, target, carried, clock)
+        sent, tally = judge_and_send(rows, target, carried, clock)
         arrivals = Arrivals.gathered(target.place, [] if sent is None else [sent])
         return arrivals, profile_of_tallies([tally], clock.scale)
 
@@ -267,10 +268,12 @@ def _watch(path: str, done: Path) -> dict[str, int]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one of these and print what it returns: ``broken PATH HOW FIRST STRIDE``, and so on."""
+    """Run ``broken PATH HOW FIRST STRIDE ...``, three words for each loop, or ``races PATH WRITERS EACH``; print it."""
     kind, path, *rest = arguments
+    told: Any
     if kind == "broken":
-        told = broken(path, rest[0], int(rest[1]), int(rest[2]))
+        loops = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+        told = {how: broken(f"{path}-{how}", how, int(first), int(stride)) for how, first, stride in loops}
     else:
         told = races(path, int(rest[0]), int(rest[1]))
     print(json.dumps(told))

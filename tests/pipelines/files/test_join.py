@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
-import sys
+import resource
 import threading
 from pathlib import Path
 
@@ -17,8 +16,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from pipelines.files import join
-from pipelines.files.join import join_file, join_with_server
+from pipelines.files.join import AT_A_TIME, HITS, in_order, join_file, join_with_server, rows_at_a_time
 from pipelines.files.places import read_places
 from pipelines.rows.write_file import written
 from tests import join_worlds, worlds
@@ -43,7 +41,7 @@ def options_of(asked):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in WORLDS if kind in worlds.KINDS])
-def test_small_worlds(tmp_path, monkeypatch, kind):
+def test_small_worlds(tmp_path, kind):
     """The rows that an oracle finds, in the order of the file and by rank, however many places a batch holds."""
     seeds = (seed for seed in itertools.count(5) if len(worlds.world(kind, seed).ids) <= 60)
     for seed, partitions in zip(seeds, (1, 2, 7), strict=False):
@@ -56,8 +54,10 @@ def test_small_worlds(tmp_path, monkeypatch, kind):
         for number, asked in enumerate(ASKED):
             queries = objects_as_queries(w) if asked.exclude_self else queries_of(w)
             pq.write_table(queries, tmp_path / "q.parquet")
-            monkeypatch.setattr(join, "AT_A_TIME", (1, 3, 1 << 16)[(seed + number) % 3])
-            done = join_file(str(tmp_path / "q.parquet"), store, str(tmp_path / "o.parquet"), **options_of(asked))
+            done = join_file(
+                str(tmp_path / "q.parquet"), store, str(tmp_path / "o.parquet"), **options_of(asked),
+                at_a_time=(1, 3, 1 << 16)[(seed + number) % 3],
+            )  # fmt: skip
             rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
             assert wrong(w, asked, queries, rows) == []
             order = {name: at for at, name in enumerate(queries["query_id"].to_pylist())}
@@ -82,15 +82,14 @@ def town(tmp_path_factory):
     return path
 
 
-def test_threads_and_batches_change_nothing(town, tmp_path, monkeypatch):
+def test_threads_and_batches_change_nothing(town, tmp_path):
     """The same file to the byte."""
     files = set()
     for threads, most in ((1, 1 << 16), (3, 7), (2, 1), (5, 64)):
-        monkeypatch.setattr(join, "AT_A_TIME", most)
         out = tmp_path / f"{threads}.csv"
         done = join_file(
             str(town / "q.parquet"), str(town / "store"), str(out), k=4, how="left", columns=["speed", "lon"],
-            threads=threads,
+            threads=threads, at_a_time=most,
         )  # fmt: skip
         assert done.unanswered == {"queries": 100, "no_position": 1, "not_legal": 2}
         assert done.rows == 97 * 4 + 3
@@ -107,7 +106,7 @@ def test_no_more_is_read_than_is_held(town):
             taken.append(number)
             yield number
 
-    answers = join._in_order(lambda batch: answered.release() or batch, batches(), 3)
+    answers = in_order(lambda batch: answered.release() or batch, batches(), 3)
     for number, answer in enumerate(answers):
         assert answer == number
         assert len(taken) <= number + 3 + 3
@@ -117,10 +116,10 @@ def test_large_answers_are_made_of_few_places(town):
     """By k, or by what a radius holds where the places are."""
     index = dtoss.open(str(town / "store"))
     (batch,) = (batch.slice(0, 64) for batch in itertools.islice(read_places(str(town / "q.parquet")).batches(), 1))
-    assert join._rows_at_a_time(index, 8, None, None, batch) == join.HITS // 8
-    assert join._rows_at_a_time(index, 10 * join.HITS, None, None, batch) == 1
-    assert join._rows_at_a_time(index, None, 1e7, None, batch) == join.HITS // 400
-    assert join._rows_at_a_time(index, None, 0.0, None, batch) == join.AT_A_TIME
+    assert rows_at_a_time(index, 8, None, None, batch) == HITS // 8
+    assert rows_at_a_time(index, 10 * HITS, None, None, batch) == 1
+    assert rows_at_a_time(index, None, 1e7, None, batch) == HITS // 400
+    assert rows_at_a_time(index, None, 0.0, None, batch) == AT_A_TIME
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
@@ -179,25 +178,21 @@ def test_a_file_is_whole_or_not_there(town, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "q.parquet"]
 
 
-FULL = """
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from pipelines.command.main import main
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-main(sys.argv[1:])
-"""
+@pytest.fixture
+def small_disk():
+    """No file of this process can grow beyond 20 kB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
-def test_a_disk_that_is_full_is_one_line(town, tmp_path, suffix):
+def test_a_disk_that_is_full_is_one_line(town, tmp_path, command, small_disk, suffix):
     """And no file is left."""
     out = tmp_path / f"o{suffix}"
-    asked = ["knn", "--store", town / "store", "--queries", town / "q.parquet", "--out", out, "-k", "100"]
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, *map(str, asked)], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: {out} cannot be written: File too large\n"
+    asked = ("knn", "--store", town / "store", "--queries", town / "q.parquet", "--out", out, "-k", 100)
+    assert command.fails(*asked) == f"{out} cannot be written: File too large"
     assert not list(tmp_path.iterdir())
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from pipelines.files import places
-from pipelines.files.places import read_places
+from pipelines.files.places import KEPT_BYTES, read_places
 from pipelines.rows.inputs import look
 from pipelines.rows.positions import Columns
 from pipelines.rows.read_files import read_positions
@@ -41,10 +41,8 @@ def by_spark(spark, path, **names):
 def in_process(path, **names):
     """The same, without Spark: of a file that is kept from the first look, and of one that is too large for that."""
     found = []
-    for most in (places.KEPT_BYTES, 0):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(places, "KEPT_BYTES", most)
-            read = read_places(str(path), **names)
+    for most in (KEPT_BYTES, 0):
+        read = read_places(str(path), kept_bytes=most, **names)
         for _ in range(2):
             rows = [row for batch in read.batches() for row in batch.rename_columns(["id", "x", "y"]).to_pylist()]
             found.append((read.id_type == pa.string(), counted(rows)))
@@ -59,6 +57,28 @@ def counted(rows):
 def number(value):
     """NaN is equal to itself here, and no position either way."""
     return None if value is None or math.isnan(value) else value
+
+
+TOLD = json.loads((Path(__file__).parent / "told_by_spark.json").read_text())
+"""What Spark said of each of the files below: whether ids are text, and how often each row is there; null: it refused.
+
+``python -m tests.pipelines.files.told_by_spark`` writes it anew.
+"""
+
+
+def as_told(found):
+    """What was found, as the file has it."""
+    texts, rows = found
+    return [texts, sorted(([*row, many] for row, many in rows.items()), key=repr)]
+
+
+def assert_told(name, path, **names):
+    """In process a file holds what Spark said of it."""
+    if TOLD[name] is None:
+        with pytest.raises(InputError):
+            in_process(path, **names)
+    else:
+        assert as_told(in_process(path, **names)) == TOLD[name]
 
 
 def same(spark, path, **names):
@@ -103,35 +123,35 @@ TEXTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_text(spark, tmp_path, name):
-    """Of every shape that people's tools write."""
-    path = tmp_path / "q.csv"
+def text(folder, name):
+    """A file of a text, and what its columns are called."""
+    path = folder / "q.csv"
     path.write_bytes(TEXTS[name].encode())
-    same(spark, path)
+    return path, {}
 
 
-def test_other_texts(spark, tmp_path):
-    """Packed, with tabs, in other encodings, in folders with others, by other names."""
-    rows = HEAD + "é,1,2\nb,3,4\n"
-    (tmp_path / "q.csv.gz").write_bytes(gzip.compress(rows.encode()))
-    (tmp_path / "q.csv.bz2").write_bytes(bz2.compress(rows.encode()))
-    (tmp_path / "q.tsv").write_text(rows.replace(",", "\t"))
-    (tmp_path / "wide.csv").write_bytes(rows.encode("utf-16"))
-    (tmp_path / "latin.csv").write_bytes(rows.encode("latin-1"))
-    for name in ("q.csv.gz", "q.csv.bz2", "q.tsv", "wide.csv", "latin.csv"):
-        _, found = same(spark, tmp_path / name)
-        assert sum(found.values()) == 2
-    folder = tmp_path / "folder"
-    (folder / "deep").mkdir(parents=True)
-    (folder / "a.csv").write_text(HEAD + "1,2,3\n")
-    (folder / "deep" / "b.csv").write_text(HEAD + "x,2,3\n")
-    (folder / "_SUCCESS").write_text("")
-    same(spark, folder)
-    same(spark, folder / "*.csv")
-    same(spark, folder / "a.csv", id="lon", x="lat", y="lat")
-    (folder / "c.csv").write_text("id,lat,lon\n1,2,3\n")
-    assert isinstance(same(spark, folder), InputError)
+def written(folder, name, data):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+ROWS = HEAD + "é,1,2\nb,3,4\n"
+PARTS = {"a.csv": HEAD + "1,2,3\n", "deep/b.csv": HEAD + "x,2,3\n", "_SUCCESS": "", "c/c.csv": "id,lat,lon\n1,2,3\n"}
+OTHERS = {
+    "gzip": lambda at: (written(at, "q.csv.gz", gzip.compress(ROWS.encode())), {}),
+    "bzip2": lambda at: (written(at, "q.csv.bz2", bz2.compress(ROWS.encode())), {}),
+    "tabs": lambda at: (written(at, "q.tsv", ROWS.replace(",", "\t").encode()), {}),
+    "UTF-16": lambda at: (written(at, "wide.csv", ROWS.encode("utf-16")), {}),
+    "Latin-1": lambda at: (written(at, "latin.csv", ROWS.encode("latin-1")), {}),
+    "folders": lambda at: ([written(at, name, PARTS[name].encode()) for name in list(PARTS)[:3]] and at, {}),
+    "a glob": lambda at: ([written(at, name, PARTS[name].encode()) for name in list(PARTS)[:3]] and at / "*.csv", {}),
+    "one column for all": lambda at: (
+        written(at, "a.csv", PARTS["a.csv"].encode()), {"id": "lon", "x": "lat", "y": "lat"}
+    ),
+    "another order of columns": lambda at: ([written(at, name, PARTS[name].encode()) for name in PARTS] and at, {}),
+}  # fmt: skip
 
 
 VALUE = st.sampled_from(
@@ -170,12 +190,41 @@ JSONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", JSONS)
-def test_json_lines(spark, tmp_path, name):
-    """Of every shape."""
-    path = tmp_path / "q.jsonl"
+def lines(folder, name):
+    """A file of JSON lines, and what its columns are called."""
+    path = folder / "q.jsonl"
     path.write_bytes(JSONS[name].encode())
-    same(spark, path)
+    return path, {}
+
+
+FILES = {
+    **{f"text: {name}": lambda at, name=name: text(at, name) for name in TEXTS},
+    **{f"other text: {name}": make for name, make in OTHERS.items()},
+    **{f"JSON: {name}": lambda at, name=name: lines(at, name) for name in JSONS},
+}
+"""Files of every shape that people's tools write: texts, packed ones, in folders, JSON lines."""
+LIVE = ("text: mostly whole", "text: a long open quote", "other text: UTF-16", "JSON: mixed ids", "JSON: broken lines")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_hold_what_spark_said(tmp_path, name):
+    """Of every shape; the ids, the coordinates, how often each is there, and what is refused."""
+    path, names = FILES[name](tmp_path)
+    assert_told(name, path, **names)
+
+
+DEEP = pytest.mark.deep("Spark reads each anew; what it said before is held to in test_files_hold_what_spark_said")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in LIVE else DEEP) for name in FILES])
+def test_spark_says_what_it_said(spark, tmp_path, name):
+    """That is what is written down."""
+    path, names = FILES[name](tmp_path)
+    try:
+        found = as_told(by_spark(spark, path, **names))
+    except InputError:
+        found = None
+    assert found == TOLD[name]
 
 
 ONE = st.sampled_from([1, 2.5, -3, "x", "4", None, True, ""])

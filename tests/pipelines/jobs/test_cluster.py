@@ -73,10 +73,10 @@ def started(environment, log, role, *arguments):
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
 def wait_for(log, words, process):
@@ -85,7 +85,7 @@ def wait_for(log, words, process):
         if re.search(words, log.read_text()):
             return
         assert process.poll() is None, log.read_text()
-        time.sleep(0.2)
+        time.sleep(0.05)
     pytest.fail(f"no {words!r} after {PATIENCE:g} s: {log.read_text()[-2000:]}")
 
 
@@ -109,7 +109,7 @@ def cluster(environment, tmp_path_factory):
         yield url, two.pid
 
 
-@pytest.mark.slow
+@pytest.mark.deep("processes of a cluster; what Spark builds is what is built in process in test_in_process.py")
 @pytest.mark.timeout(LIFETIME)
 def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_path):
     """As docs/cluster.md says, ours in a zip: the same bytes as here, on both workers, and true answers.
@@ -156,7 +156,7 @@ def test_a_rebuild_on_a_cluster_of_processes(spark, environment, cluster, tmp_pa
     assert snapshot_bytes(store) == snapshot_bytes(tmp_path / "here")
 
 
-@pytest.mark.slow
+@pytest.mark.deep("processes of a cluster; tasks of a cycle that fail are tried again in test_cycle.py")
 @pytest.mark.timeout(LIFETIME)
 def test_a_cycle_of_which_a_worker_is_killed_is_whole(environment, cluster, tmp_path):
     """Its executor and Python workers go while partitions are built; the others do its tasks once more."""

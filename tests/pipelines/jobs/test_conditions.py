@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.command.main import main
+import dtoss
 from pipelines.graph import knn_graph
 from pipelines.join import knn_join, range_join
 from tests import oracles
-from tests.pipelines.stores import rebuilt
+from tests.pipelines.stores import made
 
-N = 3000
+N = 1500
 
 
 @pytest.fixture(scope="module")
-def town(spark, tmp_path_factory):
+def town():
     """A store of seven partitions whose objects carry a kind and a rank; many share a place."""
     rng = np.random.default_rng(5)
     table = pa.table(
@@ -32,8 +31,8 @@ def town(spark, tmp_path_factory):
             "rank_": rng.permutation(N),
         }
     )
-    store = tmp_path_factory.mktemp("town") / "store"
-    return rebuilt(spark, table, store, partitions=7), str(store), table
+    store = made(table, partitions=7)
+    return dtoss.open(store), store, table
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,16 @@ def in_process(places, ask):
     return rows
 
 
-@pytest.mark.parametrize("text", ["kind = 'taxi'", "rank_ < 20", "kind = 'bus' and rank_ > 100 and id like 'cab 1%'"])
+MORE = pytest.mark.deep("more conditions on the same way; test_small_worlds of files has them in process")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind = 'bus' and rank_ > 100 and id like 'cab 1%'",
+        *(pytest.param(text, marks=MORE) for text in ("kind = 'taxi'", "rank_ < 20")),
+    ],
+)
 def test_where_is_before_the_search_and_having_after(places, town, text):
     index, store, _ = town
     assert found(knn_join(places, store, 5, where=text)) == in_process(places, lambda q: index.knn(q, 5, where=text))
@@ -124,65 +132,45 @@ def test_graph_within_a_distance_and_refusals(spark, town):
             knn_graph(spark, store, k)
 
 
-@dataclass
-class Run:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def dtoss(capsys):
-    """The command, run in this process."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as done:
-            main(arguments)
-        said = capsys.readouterr()
-        return Run(done.value.code, said.out, said.err)
-
-    return run
-
-
-def test_commands(dtoss, town, tmp_path):
+def test_commands(command, spark, town, tmp_path):
     """`--where`, `--having` and `--all` of the command."""
     index, store, _ = town
     place = ["--at", "2.35", "48.85"]
-    run = dtoss("knn", "--store", store, *place, "-k", "3", "--where", "kind = 'taxi'")
+    run = command("knn", "--store", store, *place, "-k", "3", "--where", "kind = 'taxi'")
     expected = [f"0,{i},{d},{r}" for r, (_, i, d) in enumerate(index.knn([2.35, 48.85], 3, where="kind = 'taxi'"), 1)]
-    assert run.stdout.split("\n")[1:4] == expected
-    count = dtoss("range", "--store", store, *place, "--radius", "3000", "--where", "kind = 'taxi'", "--count")
-    assert int(count.stdout) == index.count([2.35, 48.85], 3000.0, where="kind = 'taxi'")[0]
-    bad = dtoss("knn", "--store", store, *place, "--where", "kind = 1")
-    assert (bad.returncode, bad.stdout) == (2, "")
-    assert bad.stderr == "error: where 'kind = 1': kind = 1 compares string with int64\n"
-    box = dtoss(
+    assert run.out.split("\n")[1:4] == expected
+    count = command("range", "--store", store, *place, "--radius", "3000", "--where", "kind = 'taxi'", "--count")
+    assert int(count.out) == index.count([2.35, 48.85], 3000.0, where="kind = 'taxi'")[0]
+    bad = command("knn", "--store", store, *place, "--where", "kind = 1")
+    assert (bad.code, bad.out) == (2, "")
+    assert bad.err == "error: where 'kind = 1': kind = 1 compares string with int64\n"
+    box = command(
         "within", "--store", store, "--box", "2.3", "48.8", "2.4", "48.9", "--where", "kind = 'taxi'", "--count"
     )
-    assert int(box.stdout) == index.count_box([2.3, 48.8, 2.4, 48.9], where="kind = 'taxi'")[0] > 0
+    assert int(box.out) == index.count_box([2.3, 48.8, 2.4, 48.9], where="kind = 'taxi'")[0] > 0
     triangle = [[2.3, 48.8], [2.4, 48.8], [2.35, 48.9], [2.3, 48.8]]
     boundary = tmp_path / "boundary.geojson"
     boundary.write_text(json.dumps({"type": "Polygon", "coordinates": [triangle]}))
-    run = dtoss("within", "--store", store, "--polygon", str(boundary), "--json", "--columns", "kind")
-    hits = json.loads(run.stdout)["hits"]
+    run = command("within", "--store", store, "--polygon", str(boundary), "--json", "--columns", "kind")
+    hits = json.loads(run.out)["hits"]
     assert [hit["id"] for hit in hits] == index.within(triangle).id.tolist()
     assert {hit["kind"] for hit in hits} == {"taxi", "bus"}
     for wrong in ([], ["--box", "1", "2", "3", "4", "--polygon", "x"], ["--polygon", str(tmp_path / "none")]):
-        run = dtoss("within", "--store", store, *wrong)
-        assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+        run = command("within", "--store", store, *wrong)
+        assert (run.code, run.err.count("\n")) == (2, 1)
     deep = tmp_path / "deep.geojson"
     deep.write_text('{"type": "Polygon", "coordinates": ' + "[" * 5000 + "]" * 5000 + "}")
-    run = dtoss("within", "--store", store, "--polygon", str(deep))
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == f"error: --polygon {deep} nests too deep for a GeoJSON file: some ten levels are wanted\n"
+    run = command("within", "--store", store, "--polygon", str(deep))
+    assert (run.code, run.out) == (2, "")
+    assert run.err == f"error: --polygon {deep} nests too deep for a GeoJSON file: some ten levels are wanted\n"
     for text in ("(" * 400 + "kind = 'a'" + ")" * 400, "drop table kind", "kind like '%_" + "a" * 1_000_000 + "'"):
-        run = dtoss("knn", "--store", store, *place, "--where", text)
-        assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
-        assert len(run.stderr) < 1000
+        run = command("knn", "--store", store, *place, "--where", text)
+        assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
+        assert len(run.err) < 1000
     out = tmp_path / "graph.parquet"
-    run = dtoss("knn", "--store", store, "--all", "-k", "2", "--out", str(out))
-    assert run.returncode == 0, run.stderr
+    run = command("knn", "--store", store, "--all", "-k", "2", "--out", str(out))
+    assert run.code == 0, run.err
     assert len(pq.read_table(out)) == 2 * N
     for wrong in (["--all"], ["--all", "--out", "x.txt"], ["--all", "--out", "x.csv", *place]):
-        run = dtoss("knn", "--store", store, *wrong)
-        assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+        run = command("knn", "--store", store, *wrong)
+        assert (run.code, run.err.count("\n")) == (2, 1)

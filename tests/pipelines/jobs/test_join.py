@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import dtoss
 from dtoss.errors import InputError, StoreError
+from dtoss.snapshots.store import Store
 from pipelines.join import knn_join, range_join
-from pipelines.rebuild import rebuild
-from tests.pipelines.stores import rebuilt
+from tests.dtoss.snapshots.damaged_stores import stored
+from tests.pipelines.stores import made
 
 N, M = 2500, 300
 
@@ -25,13 +27,13 @@ def objects():
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("join") / "store")
+def store(objects):
+    return made(objects, partitions=7)
 
 
 @pytest.fixture(scope="module")
-def index(spark, objects, store):
-    return rebuilt(spark, objects, store, partitions=7)
+def index(store):
+    return dtoss.open(store)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,7 @@ def test_left_joins_keep_queries_without_hits(spark, index, store):
         assert all(row == {"query_id": row["query_id"], **nothing} for row in empty)
 
 
-def test_queries_that_can_have_no_hits_are_counted(spark, index, store, tmp_path):
+def test_queries_that_can_have_no_hits_are_counted(spark, store):
     """Each for one reason, before the inner join drops them: on the sphere, in the plane, and for a projected CRS."""
     from pyspark.sql import Observation
 
@@ -146,9 +148,8 @@ def test_queries_that_can_have_no_hits_are_counted(spark, index, store, tmp_path
     assert seen[1].get == {"queries": 8, "no_position": 3, "not_legal": 3, "no_radius": 1}
     assert len(joined(knn_join(frame, store, 1, how="left", observation=seen[2]))) == 8
     assert seen[2].get == {"queries": 8, "no_position": 3, "not_legal": 3}
-    projected = str(tmp_path / "projected")
     places = pa.table({"id": [1, 2], "x": [500_000.0, 501_000.0], "y": [4_000_000.0, 4_000_000.0]})
-    rebuild(spark.createDataFrame(places), projected, crs="EPSG:32610", metric="sphere")
+    projected = made(places, crs="EPSG:32610", metric="sphere", partitions=2)
     asked = pa.table({"query_id": [0, 1, 2], "x": [500_000.0, 1e9, inf], "y": [4_000_000.0, 1e9, 0.0]})
     rows = joined(knn_join(spark.createDataFrame(asked), projected, 2, observation=seen[3]))
     assert [(row["query_id"], row["id"]) for row in rows] == [(0, 1), (0, 2)]
@@ -195,21 +196,19 @@ def test_all_queries_at_one_place(spark, index, store):
 
 def test_a_join_stays_with_its_snapshot(spark, objects, tmp_path):
     """The snapshot is fixed when the join is made; another may become current before it runs."""
-    store = str(tmp_path / "store")
-    rebuilt(spark, objects, store, partitions=2)
+    store = made(objects, tmp_path / "store", partitions=2)
     frame = spark.createDataFrame(pa.table({"query_id": [0], "lon": [180.0], "lat": [0.0]}))
     before = knn_join(frame, store, 2)
     wanted = joined(before)
-    manifest = rebuild(spark.createDataFrame(objects.slice(0, 1)), store)
+    stored(dtoss.build([7], [[1.0, 2.0]]), store)
     assert joined(before) == wanted
-    assert len(joined(knn_join(frame, store, 2))) == 1
-    assert len(joined(knn_join(frame, store, 2, snapshot=manifest["snapshot"]))) == 1
+    assert [row["id"] for row in joined(knn_join(frame, store, 2))] == [7]
+    assert joined(knn_join(frame, store, 2, snapshot=Store(store).snapshots()[0])) == wanted
 
 
-def test_an_empty_store_and_no_queries(spark, index, store, objects, tmp_path):
+def test_an_empty_store_and_no_queries(spark, store, objects):
     """No rows; with left, rows of nulls."""
-    nowhere = str(tmp_path / "store")
-    rebuild(spark.createDataFrame(objects.slice(0, 0)), nowhere, allow_empty=True)
+    nowhere = made(objects.slice(0, 0), partitions=2)
     frame = spark.createDataFrame(pa.table({"query_id": [3], "lon": [1.0], "lat": [0.0]}))
     assert joined(knn_join(frame, nowhere, 2)) == []
     assert joined(range_join(frame, nowhere, 1e9, how="left")) == [

@@ -11,14 +11,14 @@ import dtoss
 from dtoss.answer_rows import make_ask
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines import join
-from pipelines.join import knn_join, range_join
+from pipelines.join import answerer, knn_join, range_join, router
 from pipelines.rebuild import rebuild
 from tests import join_worlds, worlds
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.join_worlds import KINDS, PARTITIONS, objects_as_queries, objects_of, queries_of, questions, wrong
 
-IN_SPARK = ("antimeridian", "town 1e-7", "flat lattice", "poles")
+MORE = pytest.mark.deep("more worlds; test_in_process.py holds joins of Spark to those in process")
+IN_SPARK = {"antimeridian": MORE, "town 1e-7": MORE, "flat lattice": MORE, "poles": ()}
 
 
 def small(kind, first):
@@ -51,13 +51,13 @@ def by_tasks(store, asked, queries):
     manifest = Store(store).manifest()
     names = ["query_id", *queries.column_names[1:3]] + ([ask.per_row] if ask.per_row else [])
     table = queries.select(names).rename_columns(["query_id", "x", "y", "per_row"][: len(names)])
-    route = join._router(space_of_manifest(manifest), regions_of_manifest(manifest))
+    route = router(space_of_manifest(manifest), regions_of_manifest(manifest))
     batches = table.to_batches(max_chunksize=7) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     routed = pa.Table.from_batches(route(batches))
     rows = []
     for task in range(4):
         mine = routed.filter(pa.compute.equal(pa.compute.bit_wise_and(routed["task"], 3), task)).drop_columns("task")
-        for batch in join._answerer(ask)(iter(mine.to_batches())):
+        for batch in answerer(ask)(iter(mine.to_batches())):
             rows += batch.to_pylist()
     return rows
 
@@ -72,14 +72,14 @@ def test_what_tasks_answer_is_what_the_oracle_says(kind, tmp_path):
         assert wrong(w, asked, queries, by_tasks(store, asked, queries)) == []
 
 
-@pytest.mark.parametrize("kind", IN_SPARK)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks) for kind, marks in IN_SPARK.items()])
 def test_joins_in_spark_are_what_the_oracle_says(spark, kind, tmp_path):
     """Rebuilt from objects whose attributes are called as our own columns are."""
     w = small(kind, 300)
     store = str(tmp_path / "store")
     crs = None if w.metric == "sphere" else "none"
     frame = spark.createDataFrame(objects_of(w))
-    rebuild(frame, store, id="object", crs=crs, partitions=PARTITIONS[IN_SPARK.index(kind)], allow_empty=True)
+    rebuild(frame, store, id="object", crs=crs, partitions=PARTITIONS[list(IN_SPARK).index(kind)], allow_empty=True)
     knn, within, _ = questions(w)
     queries = queries_of(w)
     asked_by = spark.createDataFrame(queries).repartition(2)

@@ -22,7 +22,7 @@ from dtoss.geometry.distance import distance
 from dtoss.partitioning.routing import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.patterns import _rows, _urgent, patterns
+from pipelines.patterns import patterns, summed_rows, urgent_sets
 from pipelines.requests.made import reads_of_sets, summary
 from pipelines.requests.tally import furthest_hits, packed
 from pipelines.rows import day_counts
@@ -31,18 +31,19 @@ from pipelines.rows.read_files import read_positions
 from tests.ceps.oracles import variation_day_by_day
 from tests.dtoss.strategies import lonlat_queries, planar_queries
 from tests.pipelines.requests.slow_patterns import by_set, home_of, slow_patterns, slow_reads
-from tests.pipelines.stores import rebuilt
+from tests.pipelines.stores import made
 
 OBJECTS = 1500
+MORE = pytest.mark.deep("more of what others have: a zone, weights, radii")
 WINTER = 1_603_490_400  # Saturday 2020-10-24 00:00 in Berlin; its clocks go back the next night
 
 
 @pytest.fixture(scope="module")
-def world(spark, tmp_path_factory):
+def world():
     """A store of hotspots in nine partitions, and accesses of eleven days round the end of summer time."""
-    store = str(tmp_path_factory.mktemp("patterns") / "store")
     table = pa.Table.from_batches(hotspots(OBJECTS, seed=3, count=8)).drop(["hotspot"])
-    index = rebuilt(spark, table, store, partitions=9)
+    store = made(table, partitions=9)
+    index = dtoss.open(store)
     rng = np.random.default_rng(5)
     n = 900
     places = np.stack([table["lon"].to_numpy(), table["lat"].to_numpy()], axis=1)[rng.integers(0, OBJECTS, n)]
@@ -68,11 +69,11 @@ def frame(spark, world):
 @pytest.mark.parametrize(
     ("zone", "slot", "asked"),
     [
-        ("UTC", 300, {}),
         ("Europe/Berlin", 900, {"weight": "weight"}),
         ("America/St_Johns", 3600, {"k": "k"}),
-        ("UTC", 60, {"radius": "radius", "weight": "weight"}),
         ("Asia/Kolkata", 1800, {"k": "k", "radius": "radius"}),
+        pytest.param("UTC", 300, {}, marks=MORE),
+        pytest.param("UTC", 60, {"radius": "radius", "weight": "weight"}, marks=MORE),
     ],
 )
 def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
@@ -91,9 +92,9 @@ def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
     asks_for = world.rows["weight"].to_numpy().sum() if "weight" in asked else len(world.rows)
     assert counted.requests == pytest.approx(asks_for)
     assert ("k" in asked or "radius" in asked) == (len(sets) > 0)
-    for made in counted.patterns:
-        assert made.reads.total == pytest.approx(asks_for / whole.days)
-        assert by_set(made.reads) == pytest.approx({rows: n / whole.days for rows, n in sets.items()})
+    for one in counted.patterns:
+        assert one.reads.total == pytest.approx(asks_for / whole.days)
+        assert by_set(one.reads) == pytest.approx({rows: n / whole.days for rows, n in sets.items()})
     assert (counted.read, counted.bad, counted.outside) == (len(world.rows), {}, 0)
 
 
@@ -121,7 +122,7 @@ def test_squares_of_any_size_are_exact():
     assert exact == sum(int(number) ** 2 for number in sums)
 
 
-@pytest.mark.parametrize("by_weekday", [False, True])
+@pytest.mark.parametrize("by_weekday", [pytest.param(False, marks=MORE), True])
 def test_variation_equals_counting_day_by_day(spark, world, by_weekday):
     """How days differ is that of each day's, hour's and partition's own count, whatever the order of the rows."""
     zone, slot = "Europe/Berlin", 900
@@ -137,13 +138,13 @@ def test_variation_equals_counting_day_by_day(spark, world, by_weekday):
             found[(local.date() - counted.first).days, local.hour, partition] += row["weight"]
     kind = (np.arange(days) + counted.first.weekday()) % 7 if by_weekday else np.zeros(days, int)
     wanted = variation_day_by_day(found, kind)
-    made = counted.patterns[0].variation
-    np.testing.assert_allclose(made.levels, wanted.levels, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(made.own, wanted.own, rtol=1e-6, atol=1e-9)
-    assert made.levels.shape[1] == 24
+    one = counted.patterns[0].variation
+    np.testing.assert_allclose(one.levels, wanted.levels, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.own, wanted.own, rtol=1e-6, atol=1e-9)
+    assert one.levels.shape[1] == 24
     again = patterns(frame(spark, world).orderBy("lat"), world.store, asks)
-    assert again.patterns[0].variation.levels.tobytes() == made.levels.tobytes()
-    assert again.patterns[0].variation.own.tobytes() == made.own.tobytes()
+    assert again.patterns[0].variation.levels.tobytes() == one.levels.tobytes()
+    assert again.patterns[0].variation.own.tobytes() == one.own.tobytes()
 
 
 def test_requests_count_as_what_they_cost(spark, world):
@@ -176,14 +177,14 @@ def test_requests_count_as_what_they_cost(spark, world):
 
 def test_patterns_carry_what_the_manifest_says(spark, world):
     """Numbers, bytes and the hash of the pivots; places of the pivots."""
-    made = patterns(frame(spark, world), world.store).patterns[0]
+    one = patterns(frame(spark, world), world.store).patterns[0]
     entries = world.manifest["partitions"]
-    assert made.partitions.tolist() == [entry["number"] for entry in entries]
-    assert made.sizes.tolist() == [entry["bytes"] for entry in entries]
-    assert made.pivots_hash == world.manifest["pivots_hash"]
-    homes = [home_of(world.manifest, place) for place in made.positions]
+    assert one.partitions.tolist() == [entry["number"] for entry in entries]
+    assert one.sizes.tolist() == [entry["bytes"] for entry in entries]
+    assert one.pivots_hash == world.manifest["pivots_hash"]
+    homes = [home_of(world.manifest, place) for place in one.positions]
     space, regions = space_of_manifest(world.manifest), regions_of_manifest(world.manifest)
-    assert homes == regions.nearest(space.vectors(made.positions)).tolist()
+    assert homes == regions.nearest(space.vectors(one.positions)).tolist()
 
 
 def test_splits_of_the_input_change_nothing(spark, world, tmp_path):
@@ -202,13 +203,13 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
     request = np.repeat(np.arange(3000), [len(row) for row in rows])
     whole = reads_together(request, np.concatenate(rows), rng.integers(1, 2000, 3000))
     wanted = by_set(bounded(whole, 200))
-    sets = _rows(np.full(len(whole), -1), packed(whole.start, whole.row), whole.weight.astype(np.int64))
-    cells = _rows(np.arange(7), pa.nulls(7, pa.binary()), np.ones(7, np.int64))
+    sets = summed_rows(np.full(len(whole), -1), packed(whole.start, whole.row), whole.weight.astype(np.int64))
+    cells = summed_rows(np.arange(7), pa.nulls(7, pa.binary()), np.ones(7, np.int64))
     for tasks in (1, 3):
         kept = []
         for task in range(tasks):
             mine = sets.take(pa.array(np.arange(task, len(sets), tasks)))
-            kept += _urgent(201, iter([cells, mine.slice(0, 5), mine.slice(5, 400), mine.slice(405)]))
+            kept += urgent_sets(201, iter([cells, mine.slice(0, 5), mine.slice(5, 400), mine.slice(405)]))
         table = pa.Table.from_batches(kept)
         is_set = table.column("together").is_valid()
         assert table.filter(pc.invert(is_set)).num_rows == 7 * tasks
@@ -218,14 +219,16 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
         assert by_set(bounded(found, 200)) == pytest.approx({rows: w / scale for rows, w in wanted.items()})
 
 
-def test_each_access_of_many_requests_reads_as_often(spark, world):
-    """Sets scale with the loads, and the summary says how many there are."""
+def test_each_access_may_stand_for_many_requests(spark, world):
+    """A sample of the requests is scaled up and stays as unsure as it is; its sets of partitions scale with it."""
     one, many = (patterns(frame(spark, world), world.store, Asks(k=20, requests_per_access=n)) for n in (1.0, 50.0))
-    a, b = one.patterns[0].reads, many.patterns[0].reads
-    assert b.total == pytest.approx(50 * a.total)
-    np.testing.assert_allclose(b.weight, 50 * a.weight)
-    assert f"; {len(a):,} sets of partitions are read together" in dict(summary(one))["reads"]
-    assert len(a) > 3
+    few, more = one.patterns[0], many.patterns[0]
+    np.testing.assert_allclose(more.loads, 50 * few.loads)
+    assert (few.requests_per_event, more.requests_per_event) == (1.0, 50.0)
+    assert more.reads.total == pytest.approx(50 * few.reads.total)
+    np.testing.assert_allclose(more.reads.weight, 50 * few.reads.weight)
+    assert f"; {len(few.reads):,} sets of partitions are read together" in dict(summary(one))["reads"]
+    assert len(few.reads) > 3
 
 
 def test_days_that_count(spark, world):
@@ -242,15 +245,6 @@ def test_days_that_count(spark, world):
     assert (counted.requests, counted.patterns[0].days, counted.patterns[0].peak) == (0, 10, 0.0)
     with pytest.raises(InputError, match=r"none of 900 accesses can be used \(900 outside"):
         patterns(frame(spark, world), world.store, Asks(until=date(1999, 1, 11)))
-
-
-def test_each_access_may_stand_for_many_requests(spark, world):
-    """A sample of the requests is scaled up and stays as unsure as it is."""
-    one, many = (
-        patterns(frame(spark, world), world.store, Asks(requests_per_access=n)).patterns[0] for n in (1.0, 50.0)
-    )
-    np.testing.assert_allclose(many.loads, 50 * one.loads)
-    assert (one.requests_per_event, many.requests_per_event) == (1.0, 50.0)
 
 
 DIRTY = """lon,lat,when,n,k
@@ -273,7 +267,8 @@ def test_bad_rows_are_counted_by_reason(spark, world, tmp_path):
     file.write_text(DIRTY)
     asks = Asks(weight="n", k="k")
     columns = access_columns(asks, time="when")
-    counted = patterns(read_positions(spark, [str(file)], columns), world.store, asks, max_bad=0.9)
+    read = read_positions(spark, [str(file)], columns)
+    counted = patterns(read, world.store, asks, max_bad=0.9)
     assert counted.read == 10
     assert counted.requests == 3.5
     assert counted.bad == {
@@ -286,7 +281,7 @@ def test_bad_rows_are_counted_by_reason(spark, world, tmp_path):
     }
     assert dict(summary(counted)[1:2]) == {"bad": "1 no time"}
     with pytest.raises(InputError, match=r"8 of 10 accesses are bad .* more than --max-bad 0.1 allows"):
-        patterns(read_positions(spark, [str(file)], columns), world.store, asks)
+        patterns(read, world.store, asks)
 
 
 def test_times_in_numbers_and_text(spark, world):
@@ -339,21 +334,22 @@ def test_bad_arguments(options, message):
 
 
 @pytest.mark.parametrize("crs", ["EPSG:32610", "none"])
-def test_a_plane(spark, tmp_path, crs):
+def test_a_plane(spark, crs):
     """Accesses in CRS units; pivots are placed on the map by lon and lat where there is a CRS."""
     rng = np.random.default_rng(8)
     places = rng.uniform((5.4e5, 4.1e6), (5.6e5, 4.2e6), (400, 2))
     table = pa.table({"id": np.arange(400), "x": places[:, 0], "y": places[:, 1]})
-    index = rebuilt(spark, table, tmp_path / "store", crs=crs, partitions=5)
+    store = made(table, crs=crs, partitions=5)
+    index = dtoss.open(store)
     asked = pa.table({"x": places[:50, 0], "y": places[:50, 1], "t": pa.array([0] * 50, pa.timestamp("us", "UTC"))})
-    made = patterns(spark.createDataFrame(asked.to_pandas()), str(tmp_path / "store"), Asks(k=4)).patterns[0]
-    manifest = Store(str(tmp_path / "store")).manifest()
+    found = patterns(spark.createDataFrame(asked.to_pandas()), store, Asks(k=4)).patterns[0]
+    manifest = Store(store).manifest()
     wanted = np.zeros(5)
     for place in places[:50]:
         far = index.knn(place, 4).distance[-1]
         wanted[slow_reads(manifest, place, far)] += 1
-    np.testing.assert_allclose(made.loads[:, 0] * 300, wanted)
-    inside = (np.abs(made.positions) <= (180, 90)).all()
+    np.testing.assert_allclose(found.loads[:, 0] * 300, wanted)
+    inside = (np.abs(found.positions) <= (180, 90)).all()
     assert inside == (crs != "none")
 
 

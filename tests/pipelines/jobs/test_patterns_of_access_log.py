@@ -10,15 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chi2
 
+import dtoss
 from datasets.hotspots import hotspots
 from dtoss.serve.telling import accesses, sampling
 from pipelines.patterns import patterns
 from pipelines.rows.accesses import Asks, access_columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
-from tests.pipelines.stores import rebuilt
+from tests.pipelines.stores import made
 
-MINUTES, EACH, KEPT = 50, 2_000, 500
+MINUTES, EACH, KEPT = 30, 1_000, 250
 MORNING = 1_767_258_000  # 2026-01-01 09:00 UTC
 KEYS = ("t", "lon", "lat", "k", "radius")
 
@@ -35,17 +36,16 @@ def made_requests(table, rng):
         yield minute, at[:, 0], at[:, 1], np.where(near, k, np.nan), np.where(near, np.nan, radius)
 
 
-@pytest.mark.slow
 def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(spark, tmp_path, monkeypatch):
-    """100,000 requests of ten slots, of which a quarter is kept; a file that is half written is passed over."""
+    """30,000 requests of six slots, of which a quarter is kept; a file that is half written is passed over."""
     table = pa.Table.from_batches(hotspots(1_500, seed=3, count=8)).drop(["hotspot"])
     store, folder = str(tmp_path / "store"), tmp_path / "store" / "accesses"
-    index = rebuilt(spark, table, store, partitions=9)
+    index = dtoss.open(made(table, store, partitions=9))
     clock = SimpleNamespace(now=float(MORNING))
     times = SimpleNamespace(time=lambda: clock.now, time_ns=lambda: int(clock.now * 1e9))
     monkeypatch.setattr(sampling, "time", times)
-    monkeypatch.setattr(accesses, "MINUTE", 1e6)
-    log = accesses.Accesses(str(folder), index.space, sample=KEPT, server="s", seed=7)
+    all_day = accesses.Amounts(minute=1e6)
+    log = accesses.Accesses(str(folder), index.space, sample=KEPT, server="s", seed=7, amounts=all_day)
     whole = {name: [] for name in KEYS}
     for minute, lon, lat, k, radius in made_requests(table, np.random.default_rng(5)):
         clock.now = MORNING + 60.0 * minute + 1.0

@@ -21,8 +21,9 @@ from tests.data import real_set
 PEAK = 12_400.0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [5000, 500])
+@pytest.mark.parametrize(
+    "size", [5000, pytest.param(500, marks=pytest.mark.deep("ten times the partitions on the same way"))]
+)
 def test_gowalla_from_places_to_report(spark, tmp_path, size):
     """Every check-in is counted where its place is; the plan holds; the report shows it beside the competitors."""
     placed, asked = real_set("gowalla_poi_weights"), real_set("gowalla_checkins")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,10 @@ from dtoss.windows.stored.document import documents
 from dtoss.windows.stored.home import Home
 from pipelines.beats import committing
 from pipelines.loop.disposal import Disposal
+from pipelines.rows.positions import REASON, UNMARKED, Columns, from_frame
 from pipelines.run import Ran, run
 from pipelines.windowing.asked import read_asked
+from pipelines.windowing.feeding import Feed, feed
 from pipelines.windows import run_windows
 from tests.pipelines.past.test_appending import rows_in
 
@@ -207,3 +210,19 @@ def test_keys_of_a_file_are_the_options_of_the_command(tmp_path):
         "lengths": "5min,1h", "measures": "rows,speed", "witnesses": "3", "max_gap": "2min", "max_speed": 70.0,
         "slide": "1min", "by": "partition",
     }  # fmt: skip
+
+
+def test_rows_that_delete_an_object_are_no_rows_of_windows(spark):
+    """They say nothing of a place; who does not delete counts, and so does what is set aside, under its reason."""
+    told = [(1, 10.0, 8.1, 50.0, "no"), (2, 11.0, 8.2, 50.0, "yes"), (3, 12.0, 8.3, 50.0, None)]
+    told += [(4, 13.0, None, None, "yes"), (5, 14.0, None, 50.0, "no"), (6, 15.0, 8.6, 50.0, "perhaps")]
+    frame = spark.createDataFrame(told, "id bigint, t double, lon double, lat double, gone string")
+    counted = []
+    running = SimpleNamespace(batch=lambda session, positions, *_: counted.append(positions))
+    one = Feed(None, None, "sites", None, None, running)
+    both = [from_frame(frame, columns) for columns in (Columns(deleted="gone"), Columns())]
+    for positions in both:
+        feed(one, spark, positions, None, lambda: None)
+    rows = counted[0].frame.select("id", REASON).collect()
+    assert sorted(map(tuple, rows)) == [(1, None), (3, None), (5, "no position"), (6, UNMARKED)]
+    assert counted[1] is both[1]  # where none deletes, all are

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,41 +18,43 @@ from pipelines.rebuild import rebuild
 from pipelines.rows.positions import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.jobs.cases import CASES, N, plain
-from tests.pipelines.stores import snapshot_bytes
+from tests.pipelines.stores import made, snapshot_bytes
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("case", CASES)
+DEEP = pytest.mark.deep("both splits of each case; each in eleven pieces is in test_in_process.py")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[] if case == "updates" else DEEP) for case in CASES])
 def test_order_and_splits_of_the_input_change_nothing(spark, tmp_path, case):
-    """As it comes, shuffled in one piece, and shuffled over eleven."""
+    """Shuffled in one piece, and shuffled over eleven: files and manifest."""
     make, options = CASES[case]
     table = make()
     shuffled = table.take(pa.array(np.random.default_rng(9).permutation(len(table))))
     bytes_of = []
     for name, frame in (
-        ("a", spark.createDataFrame(table)),
-        ("b", spark.createDataFrame(shuffled).coalesce(1)),
-        ("c", spark.createDataFrame(shuffled).repartition(11)),
+        ("a", spark.createDataFrame(table).coalesce(1)),
+        ("b", spark.createDataFrame(shuffled).repartition(11)),
     ):
         rebuild(frame, str(tmp_path / name), **options)
         bytes_of.append(snapshot_bytes(tmp_path / name))
     assert bytes_of[0] == bytes_of[1]
-    assert bytes_of[0] == bytes_of[2]
     assert len([file for file in bytes_of[0] if file.startswith("partitions/")]) == options["partitions"]
     assert verify_store(Store(str(tmp_path / "a"))).damaged == []
 
 
 def test_one_file_or_many(spark, tmp_path):
-    """A Parquet file, and the same rows in a folder of nine."""
+    """Rows in a folder of nine files are those of one table."""
     table = plain()
-    pq.write_table(table, tmp_path / "one.parquet")
-    (tmp_path / "many").mkdir()
     for i in range(9):
-        pq.write_table(table.take(pa.array(np.arange(i, N, 9))), tmp_path / "many" / f"{i}.parquet")
-    for name in ("one.parquet", "many"):
-        rebuild(read_positions(spark, [str(tmp_path / name)], Columns()), str(tmp_path / f"{name}-store"), partitions=5)
-    assert snapshot_bytes(tmp_path / "one.parquet-store") == snapshot_bytes(tmp_path / "many-store")
+        pq.write_table(table.take(pa.array(np.arange(i, N, 9))), tmp_path / f"{i}.parquet")
+    rebuild(read_positions(spark, [str(tmp_path)], Columns()), str(tmp_path / "_store"), partitions=5)
+    good = table.filter(pc.is_finite(table["lon"]))
+    found, wanted = snapshot_bytes(tmp_path / "_store"), snapshot_bytes(made(good, partitions=5))
+    assert [found[file] for file in wanted if file != "manifest.json"] == [
+        data for file, data in wanted.items() if file != "manifest.json"
+    ]
 
 
 ELSEWHERE = """
@@ -67,12 +70,12 @@ for case in sys.argv[2:]:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.deep("a Java of its own; that tasks write what this process writes is in test_in_process.py")
 def test_another_process_with_one_core_writes_the_same(spark, tmp_path):
     """One core there, two here; hashes of Python strings, which differ between processes, play no part."""
     cases = ["plain", "string ids", "updates"]
     subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "there"), *cases], cwd=ROOT, check=True, timeout=280
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "there"), *cases], cwd=ROOT, check=True, timeout=600
     )
     for case in cases:
         make, options = CASES[case]

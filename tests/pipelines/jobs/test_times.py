@@ -15,7 +15,8 @@ from dtoss.opening import open_index
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify import verify_store
 from pipelines.rebuild import rebuild
-from pipelines.rows.positions import Columns
+from pipelines.rows.described import source_of, time_of
+from pipelines.rows.positions import Columns, from_frame
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import table
 
@@ -56,7 +57,28 @@ def times_of(index):
     return found, copies
 
 
-@pytest.mark.parametrize(("kind", "columns"), [*((kind, "none") for kind in KINDS), ("timestamp", "all")])
+MORE = pytest.mark.deep("more types on the same way; test_types_of_times has all of them")
+BUILT = [*((kind, "none") for kind in ("date", "decimal(12,3)")), ("timestamp", "all")]
+
+
+def test_types_of_times(spark, tmp_path):
+    """As a manifest says them, and as rows are built."""
+    held = pa.concat_tables([table(N, seed=1), table(N, seed=2)])
+    for kind, (values, arrow, _) in KINDS.items():
+        held = held.append_column(kind, pa.array(values, arrow))
+    pq.write_table(held, tmp_path / "in.parquet")
+    frame = spark.read.parquet(str(tmp_path / "in.parquet"))
+    for kind, (_, _, unit) in KINDS.items():
+        positions = from_frame(frame, Columns(time=kind, attributes="none"))
+        assert time_of(positions) == {"column": kind, "type": kind, "unit": unit}
+        assert (positions.attributes, positions.frame.schema["t"].dataType.simpleString()) == ((), kind)
+    assert time_of(from_frame(frame, Columns(attributes="none"))) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [*BUILT, *(pytest.param(kind, "none", marks=MORE) for kind in KINDS if (kind, "none") not in BUILT)],
+)
 def test_times_of_every_kind(spark, tmp_path, kind, columns):
     """The latest one of each object; seven partitions of which some may be empty; no attribute unless asked for."""
     values, _, unit = KINDS[kind]
@@ -114,15 +136,20 @@ def test_times_of_text(spark, tmp_path, value, time_format, kind, unit):
     )
     if kind == "double":
         path.write_text(path.read_text().replace(value, value.replace(".", ",")))
-    rebuild(read_positions(spark, [str(path)], asked), str(tmp_path / "store"), partitions=2)
-    manifest = Store(str(tmp_path / "store")).manifest()
-    assert manifest["time"] == {"column": "when", "type": kind, "unit": unit}
-    assert manifest["source"] == {
+    read = read_positions(spark, [str(path)], asked)
+    time = {"column": "when", "type": kind, "unit": unit}
+    source = {
         "id": "name", "x": "lon", "y": "lat", "time": "when", "columns": "none", "time_format": time_format,
         "delimiter": ";", "encoding": None, "multiline": False, "decimal": ",", "header": True, "deleted": None,
     }  # fmt: skip
-    index = open_index(str(tmp_path / "store"))
-    moments = {when for part in index.parts.all() for when in part.times.to_pylist()}
+    assert (time_of(read), source_of(read)) == (time, source)
+    if time_format is None:
+        moments = set(read.frame.select("t").toArrow()["t"].to_pylist())
+        read.release()
+    else:
+        manifest = rebuild(read, str(tmp_path / "store"), partitions=2)
+        assert (manifest["time"], manifest["source"]) == (time, source)
+        moments = {when for part in open_index(str(tmp_path / "store")).parts.all() for when in part.times.to_pylist()}
     assert moments == {1767225600.5 if kind == "double" else datetime(2026, 1, 1, 0, 0, 0, 500_000, UTC)}
 
 
@@ -130,8 +157,7 @@ def test_numbers_in_milliseconds_say_so(spark, tmp_path):
     """The format is said for numbers that a file holds as numbers, too."""
     held = table(6).append_column("t", pa.array(np.arange(6)))
     pq.write_table(held, tmp_path / "in.parquet")
-    asked = Columns(time_format="epoch_ms", attributes="none")
-    manifest = rebuild(read_positions(spark, [str(tmp_path / "in.parquet")], asked), str(tmp_path / "s"), partitions=2)
-    assert manifest["time"] == {"column": "t", "type": "bigint", "unit": "ms"}
-    assert manifest["source"]["time"] == "t"
-    assert (manifest["source"]["x"], manifest["source"]["id"]) == (None, "id")
+    read = read_positions(spark, [str(tmp_path / "in.parquet")], Columns(time_format="epoch_ms", attributes="none"))
+    assert time_of(read) == {"column": "t", "type": "bigint", "unit": "ms"}
+    source = source_of(read)
+    assert (source["time"], source["x"], source["id"]) == ("t", None, "id")

@@ -11,7 +11,7 @@ import shapely
 
 import dtoss
 from dtoss.errors import InputError, StoreError
-from pipelines.zones_join import within_join
+from pipelines.zones_join import ROWS, ZoneAsk, answerer, within_join
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -81,16 +81,42 @@ def expected(index, by, columns=(), where=None, how="inner"):
     return sorted(found, key=repr)
 
 
+def by_tasks(store, rows=ROWS, **asked):
+    """The batches of the zones' hits as tasks give them, without Spark: zones two at a time."""
+    wkb = pa.array([None if zone is None else zone.wkb for zone in ZONES], pa.binary())
+    asked = {"how": "inner", "columns": (), "where": None, "edges": "spherical"} | asked
+    ask = ZoneAsk(store, dtoss.open(store).snapshot, "touch", names=("zone", "id", *asked["columns"]), **asked)
+    zones = pa.table({"zone": range(10), "shape": wkb}).to_batches(max_chunksize=2)
+    return list(answerer(ask, rows)(iter(zones)))
+
+
 @pytest.mark.parametrize("partitions", PARTITIONS)
 @pytest.mark.parametrize("plane", [False, True], ids=["sphere", "plane"])
-def test_as_the_index_says(stores, frames, plane, partitions):
+def test_tasks_say_what_the_index_says(stores, plane, partitions):
     """Across the antimeridian, round a pole, nested, overlapping, one twice, with holes and parts, missing."""
+    index, store = stores[plane, partitions]
+    wanted = expected(index, list(range(10)))
+    assert len({zone for zone, _ in wanted}) == (6 if plane else 7)
+    assert sorted((tuple(row.values()) for one in by_tasks(store) for row in one.to_pylist()), key=repr) == wanted
+
+
+MORE = pytest.mark.deep("all numbers of partitions in Spark; tasks are run for each without it")
+
+
+@pytest.mark.parametrize(
+    ("plane", "partitions"),
+    [
+        pytest.param(plane, partitions, marks=() if (plane, partitions) in ((False, 7), (True, 64)) else MORE)
+        for plane in (False, True)
+        for partitions in PARTITIONS
+    ],
+)
+def test_as_the_index_says(stores, frames, plane, partitions):
+    """What tasks say comes from all of them, once."""
     index, store = stores[plane, partitions]
     joined = within_join(frames, store, by="number")
     assert [field.name for field in joined.schema.fields] == ["zone", "id"]
-    wanted = expected(index, list(range(10)))
-    assert len({zone for zone, _ in wanted}) == (6 if plane else 7)
-    assert rows_of(joined) == wanted
+    assert rows_of(joined) == expected(index, list(range(10)))
 
 
 def test_names_columns_conditions_and_zones_without_hits(stores, frames):
@@ -106,27 +132,19 @@ def test_names_columns_conditions_and_zones_without_hits(stores, frames):
         assert rows_of(joined) == expected(index, NAMES, columns, where, how)
 
 
-def test_hits_come_in_pieces_and_of_a_named_snapshot(stores, frames, monkeypatch, spark):
+def test_hits_come_in_pieces_and_of_a_named_snapshot(stores, frames):
     """Also where a zone has more than a piece; the plan runs when it is asked for, of the snapshot that was current."""
-    from pipelines.zones_join import ZoneAsk, _answerer
-
     index, store = stores[False, 2]
-    monkeypatch.setattr("pipelines.zones_join.ROWS", 50)
-    wkb = pa.array([None if zone is None else zone.wkb for zone in ZONES], pa.binary())
-    batch = pa.record_batch({"zone": pa.array(range(10)), "shape": wkb})
-    snapshot = dtoss.open(store).snapshot
-    ask = ZoneAsk(store, snapshot, "touch", "left", ("even",), None, ("zone", "id", "even"), "spherical")
-    found = list(_answerer(ask)(iter([batch])))
+    found = by_tasks(store, 50, how="left", columns=("even",))
     assert max(map(len, found)) == 50
-    table = pa.Table.from_batches(found).to_pylist()
-    assert sorted((tuple(row.values()) for row in table), key=repr) == expected(
-        index, list(range(10)), ["even"], how="left"
-    )
-    assert rows_of(within_join(frames, store, by="number", snapshot=snapshot)) == expected(index, list(range(10)))
-    assert rows_of(within_join(frames.limit(0), store, by="number")) == []
+    rows = sorted((tuple(row.values()) for one in found for row in one.to_pylist()), key=repr)
+    assert rows == expected(index, list(range(10)), ["even"], how="left")
+    snapshot = dtoss.open(store).snapshot
     straight = index.within([zone or shapely.Polygon() for zone in ZONES], edges="planar")
     pairs = sorted(zip(straight.query.tolist(), straight.id.tolist(), strict=True), key=repr)
-    assert rows_of(within_join(frames, store, by="number", edges="planar")) == pairs != expected(index, list(range(10)))
+    joined = within_join(frames, store, by="number", snapshot=snapshot, edges="planar")
+    assert rows_of(joined) == pairs != expected(index, list(range(10)))
+    assert rows_of(within_join(frames.limit(0), store, by="number")) == []
 
 
 def test_what_does_not_fit_is_said_at_once(stores, frames):

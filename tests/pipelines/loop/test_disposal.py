@@ -142,8 +142,8 @@ def test_objects_move_past_others_of_their_name(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
     filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    disposal._move_remote(filesystem, "in/a.csv", "out/a.csv")
-    disposal._move_remote(filesystem, "in/b.csv", "out/b.csv")
+    disposal.move_remote(filesystem, "in/a.csv", "out/a.csv")
+    disposal.move_remote(filesystem, "in/b.csv", "out/b.csv")
     assert names(tmp_path) == ["out/a-1.csv", "out/a.csv", "out/b.csv"]
     assert (tmp_path / "out" / "a-1.csv").read_bytes() == b"aa"
 

@@ -84,7 +84,7 @@ def test_the_port_is_one_of_this_machine():
     try:
         metrics.committed(MANIFEST, 1.0)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://127.0.0.1:{metrics.port}/metrics", timeout=20) as answer:
+        with opener.open(f"http://127.0.0.1:{metrics.port}/metrics", timeout=120) as answer:
             assert values(answer.read().decode())["dtoss_objects",] == 40
         with pytest.raises(InputError, match=rf"cannot be served on port {metrics.port} of 127\.0\.0\.1"):
             Metrics(port=metrics.port)

@@ -28,7 +28,7 @@ def say_and_wait():
     while not stopping.asked:
         time.sleep(0.01)
 
-works, inside, lasts = "works" in sys.argv[1], sys.argv[1] == "works", float(sys.argv[2])
+works, inside, lasts = "works" in sys.argv[1], sys.argv[1] != "works later", float(sys.argv[2])
 stopping = Stopping(grace=float(sys.argv[3]))
 with stopping.listening():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as a new Spark does
@@ -38,7 +38,9 @@ with stopping.listening():
             say_and_wait()
         with stopping.cycle():
             try:
-                if inside:
+                if sys.argv[1] == "works on":
+                    say_and_wait()
+                elif inside:
                     print("ready", flush=True)
                 ends = time.monotonic() + lasts
                 while time.monotonic() < ends:
@@ -50,7 +52,7 @@ with stopping.listening():
         print("ready", flush=True)
         stopping.wait(lasts)
 print("asked" if stopping.asked else "not asked", flush=True)
-time.sleep(0.3)  # an alarm that was left set would end the process
+assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)  # an alarm that was left set would end the process
 """
 
 
@@ -58,13 +60,13 @@ STARTS = """
 import signal, sys, time
 from pipelines.loop.stopping import Ending, Stopping
 
-stopping = Stopping(grace=50)
+stopping = Stopping(grace=600)
 with stopping.listening(), stopping.cycle():
     try:
         with stopping.starting():
             print("ready", flush=True)
             try:
-                time.sleep(50)
+                time.sleep(600)
             except Ending:
                 if sys.argv[1] == "raises":
                     raise
@@ -80,18 +82,17 @@ except Ending:
 
 
 def looped(works, lasts, grace, signals=(), program=LOOP):
-    """Run a loop, send it signals; return its exit code, what it printed, and the seconds it took after the first."""
+    """Run a loop, send it signals; return its exit code and what it printed, long before it would end by itself."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, works, str(lasts), str(grace)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        began = time.monotonic()
-        for number in signals:
+        for turn, number in enumerate(signals):
+            time.sleep(0.2 if turn else 0.0)  # so that both are seen
             process.send_signal(number)
-            time.sleep(0.2)
-        out, _ = process.communicate(timeout=60)
-        return process.returncode, out.split(), time.monotonic() - began
+        out, _ = process.communicate(timeout=300)
+        return process.returncode, out.split()
     finally:
         if process.poll() is None:
             process.kill()
@@ -100,48 +101,37 @@ def looped(works, lasts, grace, signals=(), program=LOOP):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_who_waits_is_woken(number):
-    code, said, seconds = looped("waits", 50, 50, [number])
-    assert (code, said) == (0, ["asked"])
-    assert seconds < 25
+    assert looped("waits", 600, 600, [number]) == (0, ["asked"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_cycle_may_end_by_itself(number):
-    code, said, _ = looped("works", 1.0, 50, [number])
-    assert (code, said) == (0, ["finished", "asked"])
+    assert looped("works on", 0.1, 600, [number]) == (0, ["finished", "asked"])
 
 
 def test_a_cycle_that_takes_longer_is_abandoned():
-    code, said, seconds = looped("works", 50, 0.5, [signal.SIGTERM])
-    assert (code, said) == (3, ["abandoned"])
-    assert seconds < 25
+    assert looped("works", 600, 0.2, [signal.SIGTERM]) == (3, ["abandoned"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("works", ["raises", "keeps it to itself"])
 def test_what_only_starts_ends_at_once(works, number):
     """Whether or not what is being started lets the error through; and nothing starts afterwards."""
-    code, said, seconds = looped(works, 0, 0, [number], STARTS)
-    assert (code, said) == (0, ["ended", "asked", "ended"])
-    assert seconds < 25
+    assert looped(works, 0, 0, [number], STARTS) == (0, ["ended", "asked", "ended"])
 
 
 def test_a_signal_just_before_a_cycle_begins():
     """It has looked before, and begins: its time runs from there."""
-    code, said, seconds = looped("works later", 50, 0.5, [signal.SIGTERM])
-    assert (code, said) == (3, ["abandoned"])
-    assert seconds < 25
+    assert looped("works later", 600, 0.2, [signal.SIGTERM]) == (3, ["abandoned"])
 
 
 def test_a_second_signal_does_not_wait():
-    code, said, seconds = looped("works", 50, 50, [signal.SIGTERM, signal.SIGTERM])
-    assert (code, said) == (3, ["abandoned"])
-    assert seconds < 25
+    assert looped("works", 600, 600, [signal.SIGTERM, signal.SIGTERM]) == (3, ["abandoned"])
 
 
 def test_without_a_signal_nothing_happens():
-    assert looped("works", 0.2, 0.1)[:2] == (0, ["finished", "not", "asked"])
-    assert looped("waits", 0.2, 0.1)[:2] == (0, ["not", "asked"])
+    assert looped("works", 0.2, 0.1) == (0, ["finished", "not", "asked"])
+    assert looped("waits", 0.2, 0.1) == (0, ["not", "asked"])
 
 
 def test_handlers_are_as_they_were():

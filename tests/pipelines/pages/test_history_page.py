@@ -82,7 +82,14 @@ def opened(browser, file, width, scheme="light"):
     return page
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1400, "dark"), (1400, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "light"),
+        (1400, "dark"),
+        pytest.param(1400, "light", marks=pytest.mark.deep("each width and each scheme is looked at once")),
+    ],
+)
 def test_axe_finds_nothing_and_nothing_sticks_out(browser, page_file, width, scheme):
     """Wide and narrow, light and dark."""
     from axe_playwright_python.sync_playwright import Axe

@@ -7,7 +7,6 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.command.main import main
 from tests.dtoss.history.worlds import PLANE
 from tests.pipelines.pages.histories import asked_history
 
@@ -21,36 +20,29 @@ def history(tmp_path_factory):
     return home
 
 
-def run(capsys, *arguments):
-    """The exit code, what was printed, and what was said."""
-    with pytest.raises(SystemExit) as end:
-        main(["history", "report", *arguments])
-    said = capsys.readouterr()
-    return end.value.code or 0, said.out, said.err
-
-
-def test_it_writes_a_page_of_what_is_remembered(history, tmp_path, capsys):
+def test_it_writes_a_page_of_what_is_remembered(history, tmp_path, command):
     """And prints the sentence of its first screen, or all numbers."""
     out = tmp_path / "report"
-    code, printed, _ = run(capsys, history.path, "--out", str(out), "--a-day", "10")
+    report = ("history", "report", history.path, "--out", out)
+    code, printed, _ = command(*report, "--a-day", 10)
     assert code == 0
     assert "for 10 questions" in printed
-    code, printed, _ = run(capsys, history.path, "--out", str(out), "--json", "--version", "3")
-    assert code == 0
-    told = json.loads(printed)
+    ran = command(*report, "--json", "--version", 3)
+    assert ran.code == 0
+    told = ran.json
     assert told == json.loads((out / "report.json").read_text())
     assert (told["version"], told["questions"]["remembered"]) == (3, 100)
     assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_prices_may_be_ones_own(history, tmp_path, capsys):
+def test_prices_may_be_ones_own(history, tmp_path, command):
     """Twice the price of all is twice the cost."""
     prices = tmp_path / "prices.json"
     prices.write_text('{"per_thousand_requests": 0.0008, "per_machine_hour": 0.1632, "per_gigabyte_month": 0.046}')
     costs = []
     for more in ((), ("--prices", str(prices))):
-        _, printed, _ = run(capsys, history.path, "--out", str(tmp_path / "r"), "--json", *more)
-        costs.append(json.loads(printed)["contestants"][0]["dollarsADay"])
+        told = command("history", "report", history.path, "--out", tmp_path / "r", "--json", *more).json
+        costs.append(told["contestants"][0]["dollarsADay"])
     assert costs[1] == pytest.approx(2 * costs[0])
 
 
@@ -63,10 +55,8 @@ def test_prices_may_be_ones_own(history, tmp_path, capsys):
         (["H", "--prices", "none.json"], "none.json cannot be read as prices"),
     ],
 )
-def test_what_is_wrong_is_one_line(history, tmp_path, capsys, arguments, said):
+def test_what_is_wrong_is_one_line(history, tmp_path, command, arguments, said):
     """And exit code 2."""
     names = {"H": history.path, "NOWHERE": str(tmp_path / "nowhere")}
-    code, _, told = run(capsys, *(names.get(one, one) for one in arguments), "--out", str(tmp_path / "out"))
-    assert code == 2
-    assert said in told
-    assert told.count("\n") == 1
+    given = [names.get(one, one) for one in arguments]
+    assert said in command.fails("history", "report", *given, "--out", tmp_path / "out")

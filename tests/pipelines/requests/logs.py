@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import ceps
 import dtoss
-from dtoss.commits.lease import Writer
+from dtoss.commits.lease import LEASE_SECONDS, Writer
 from dtoss.snapshots.store import Store
 from pipelines.requests.following import Following
 from pipelines.requests.home import Home
@@ -104,10 +104,10 @@ def write(log, files):
     return list(files)
 
 
-def following(world, out, asks=ASKS, name="live", *, patient=False, warn=None, say=None, log=None):
+def following(world, out, asks=ASKS, name="live", *, patient=False, warn=None, say=None, log=None, idle=LEASE_SECONDS):
     """What a run of the command does."""
     warned = warn or (lambda message: None)
-    live = LivePatterns(Home(world.store, name), asks, log, patient, warned)
+    live = LivePatterns(Home(world.store, name, idle), asks, log, patient, warned)
     return Following(live, str(out), 0.10, say or (lambda look, counted: None))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,8 +13,7 @@ import numpy as np
 import pytest
 
 import ceps
-from pipelines.command.main import main
-from tests.pipelines.command.test_without_spark import command
+from tests.pipelines.command.processes import commands_without
 from tests.pipelines.requests.logs import flushes, in_one_go, world_in, write
 
 SECONDS = 120.0
@@ -37,15 +35,17 @@ def until(ready, process):
     while not ready():
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
-def test_it_needs_no_spark_and_goes_on_until_a_signal(world, files, tmp_path):
+def test_it_needs_no_spark_and_goes_on_until_a_signal(world, files, command, tmp_path):
     """The file follows the log; ended, all is in, and the next run has nothing to add."""
     write(world.log, dict(files[:5]))
     out = tmp_path / "live.parquet"
     options = ["--live", "--store", world.store, "--out", out]
-    facts = json.loads(command("patterns", *options, "--json"))
+    (ran,) = commands_without(("pyspark", "py4j", "pandas"), ("patterns", *options, "--json"))
+    assert (ran.code, ran.err) == (0, "")
+    facts = ran.json
     assert facts["new_files"] == facts["files"] == 5
     assert facts["new_rows"] == facts["read"] == sum(len(rows) for _, rows in files[:5])
     first = out.read_bytes()
@@ -67,7 +67,7 @@ def test_it_needs_no_spark_and_goes_on_until_a_signal(world, files, tmp_path):
         following.stderr.close()
     assert "rows; days 2026-03-26 to 2026-03-30" in said
     assert not head.exists()
-    facts = json.loads(command("patterns", *options, "--json"))
+    facts = command("patterns", *options, "--json").json
     assert (facts["new_files"], facts["files"], facts["read"]) == (0, len(files), len(world.rows))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.parquet", "live.parquet"]
 
@@ -87,10 +87,6 @@ def test_it_needs_no_spark_and_goes_on_until_a_signal(world, files, tmp_path):
         ([], "no accesses are named"),
     ],
 )
-def test_options_that_do_not_go_together(world, tmp_path, capsys, options, why):
+def test_options_that_do_not_go_together(world, tmp_path, command, options, why):
     """One line, exit code 2."""
-    with pytest.raises(SystemExit) as ended:
-        main(["patterns", *options, "--store", world.store, "--out", str(tmp_path / "out.parquet")])
-    said = capsys.readouterr()
-    assert (ended.value.code, said.out, said.err.count("\n")) == (2, "", 1)
-    assert why in said.err
+    assert why in command.fails("patterns", *options, "--store", world.store, "--out", tmp_path / "out.parquet")

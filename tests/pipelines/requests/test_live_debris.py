@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from dtoss.errors import StoreError
-from pipelines.command.care import _clear_patterns
 from pipelines.requests.debris import clear_debris
 from pipelines.requests.home import ROOMS, Home
 from pipelines.requests.verify import verify_live
 from tests.pipelines.requests.logs import flushes, patterns_bytes, world_in, write
 
 
-def test_what_nothing_names_goes(tmp_path):
+def test_what_nothing_names_goes(tmp_path, command):
     """Files that runs have left, young ones after an hour; nothing where the newest commit cannot be read."""
     world = world_in(tmp_path / "store", count=60)
     write(world.log, flushes(world.rows, np.random.default_rng(1)))
@@ -26,11 +25,12 @@ def test_what_nothing_names_goes(tmp_path):
     named = {room: set(home.folder.files(room)) for room in ROOMS}
     for room in ROOMS:
         (folder / room / "0123456789abcdef.parquet").write_bytes(b"left")
-    assert _clear_patterns(world.store) == {"live": 0}
+    clear = ("gc", "--store", world.store, "--json")
+    assert command(*clear).json["patterns"] == {"live": 0}
     for room in ROOMS:
         path = folder / room / "0123456789abcdef.parquet"
         os.utime(path, (time.time() - 7200, time.time() - 7200))
-    assert _clear_patterns(world.store) == {"live": len(ROOMS)}
+    assert command(*clear).json["patterns"] == {"live": len(ROOMS)}
     assert {room: set(home.folder.files(room)) for room in ROOMS} == named
     assert verify_live(home).damaged == []
     commit = max((folder / "commits").iterdir())

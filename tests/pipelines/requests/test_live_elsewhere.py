@@ -25,7 +25,6 @@ from tests.pipelines.requests.logs import OBJECTS, World, flushes, in_one_go, ob
 SECONDS = 120.0
 
 
-@pytest.mark.slow
 def test_on_an_object_store(tmp_path):
     """The log and what is counted are below the store's prefix; the numbers are those of a disk."""
     pytest.importorskip("moto")
@@ -50,8 +49,8 @@ def test_on_an_object_store(tmp_path):
         assert patterns_bytes(there, tmp_path / "there.parquet") == wanted
 
 
-@pytest.mark.slow
-def test_killed_while_it_follows(tmp_path):
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.deep("more kills; one is in make test"))])
+def test_killed_while_it_follows(tmp_path, kills):
     """Each process is killed at some time, with files on their way; the next one takes over from it at once."""
     world = world_in(tmp_path / "store", count=400)
     files = list(flushes(world.rows, np.random.default_rng(4), files=40).items())
@@ -59,9 +58,9 @@ def test_killed_while_it_follows(tmp_path):
     command = [sys.executable, "-m", "dtoss", "patterns", "--live", "--store", world.store, "--out", str(out)]
     rng = random.Random(5)
     lease = Path(world.store) / "patterns" / "live" / "LEASE"
-    shares = np.array_split(np.arange(len(files)), 4)
+    shares = np.array_split(np.arange(len(files)), kills + 1)
     before = None
-    for share in shares[:3]:
+    for share in shares[:kills]:
         process = subprocess.Popen([*command, "--every", "10ms"], stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + SECONDS
         while not lease.exists() or lease.read_bytes() == before:
@@ -70,11 +69,11 @@ def test_killed_while_it_follows(tmp_path):
             time.sleep(0.01)
         for i in share:
             write(world.log, dict([files[i]]))
-            time.sleep(rng.uniform(0.0, 0.1))
+            time.sleep(rng.uniform(0.0, 0.3 / len(share)))
         before = lease.read_bytes()
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stderr.close()
-    write(world.log, dict(files[i] for i in shares[3]))
+    write(world.log, dict(files[i] for i in shares[kills]))
     assert patterns_bytes(world, out) == in_one_go(world, tmp_path / "all.parquet")
     assert ceps.read_patterns(out, week=False).reads.total == world.rows["weight"].to_numpy().sum() / 5

@@ -85,8 +85,10 @@ def test_live_patterns_equal_the_job(spark, tmp_path, kind):
     assert {**vars(found), "patterns": 0} == {**vars(wanted), "patterns": 0}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["brightkite_checkins", "gowalla_checkins"])
+@pytest.mark.parametrize(
+    "name",
+    ["brightkite_checkins", pytest.param("gowalla_checkins", marks=pytest.mark.deep("another set of the same kind"))],
+)
 def test_real_check_ins_as_a_log(spark, tmp_path, name):
     """Each check-in is a request of one of three servers for what is near: of weights, by files of a day each."""
     table = pq.read_table(real_set(name), columns=["lon", "lat", "t"])

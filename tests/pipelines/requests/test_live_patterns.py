@@ -20,7 +20,8 @@ from dtoss.commits.chain import Conflict
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
-from dtoss.serve.telling import accesses, sampling
+from dtoss.serve.telling import sampling
+from dtoss.serve.telling.accesses import Accesses
 from pipelines.requests.home import ROOMS, Home, State
 from pipelines.requests.live import leased, running_day
 from pipelines.rows.accesses import Asks
@@ -196,19 +197,17 @@ def test_weights_that_a_server_sampled(world, tmp_path, monkeypatch):
     monkeypatch.setattr(sampling, "time", type("Clock", (), {
         "time": staticmethod(lambda: clock[0]), "time_ns": staticmethod(lambda: int(clock[0] * 1e9)),
     }))  # fmt: skip
-    monkeypatch.setattr(accesses, "MINUTE", 1e6)
     lon, lat = (world.rows[name].to_numpy() for name in ("lon", "lat"))
     total = 0
     for server in ("a", "b"):
-        log = accesses.Accesses(str(world.log), space_of(), sample=40, server=server, seed=7)
-        for _ in range(6):
+        for minute in range(6):
+            log = Accesses(str(world.log), space_of(), sample=40, server=server, seed=7 + minute)
             some = rng.integers(0, len(lon), 500)
             k = np.where(rng.random(500) < 0.5, 8.0, np.nan)
             log.many(lon[some], lat[some], k, np.full(500, np.nan))
             total += 500
             clock[0] += 60.0
-            log._take()
-        log.close()
+            log.close()
         patterns_bytes(world, tmp_path / "live.parquet")
     found = ceps.read_patterns(tmp_path / "live.parquet", week=False)
     assert found.reads.total == total
@@ -220,7 +219,10 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "stride", [pytest.param(1, marks=pytest.mark.deep("every step; each third is in make test")), 3]
+)
+def test_ending_between_two_steps_changes_nothing(world, tmp_path, stride):
     """Each change of files is the last one once; the next run goes on, and nothing is counted twice or lost."""
     files = list(flushes(world.rows, np.random.default_rng(4), files=12).items())
     write(world.log, dict(files[:6]))
@@ -229,11 +231,16 @@ def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypat
     wanted = in_one_go(world, tmp_path / "all.parquet")
     before = tmp_path / "before"
     shutil.copytree(Path(world.store) / "patterns" / "live", before)
-    monkeypatch.setattr("pipelines.requests.home.LEASE_SECONDS", -1.0)  # what is left may be of somebody who slept
+
+    def run(**options):
+        # what is left may be of somebody who slept
+        following(world, tmp_path / "live.parquet", idle=-1.0).once(**options)
+        return (tmp_path / "live.parquet").read_bytes()
+
     real = {name: getattr(os, name) for name in STEPS}, io.open
     steps = 0
     while True:
-        steps += 1
+        steps += stride
         shutil.rmtree(Path(world.store) / "patterns" / "live")
         shutil.copytree(before, Path(world.store) / "patterns" / "live")
         dead = []
@@ -247,7 +254,7 @@ def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypat
         ended = False
         try:
             faults_at(0, die, each=True)
-            patterns_bytes(world, tmp_path / "live.parquet")
+            run()
             ended = True
         except Killed:
             pass
@@ -257,7 +264,7 @@ def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypat
             io.open = real[1]
             assert io.open is builtins.open
         nobodys(Home(world.store, "live"))
-        assert patterns_bytes(world, tmp_path / "live.parquet") == wanted
+        assert run() == wanted
         state = state_of(world)
         assert (state.files, state.rows) == (len(files), len(world.rows))
         home = Home(world.store, "live")
@@ -267,7 +274,7 @@ def test_ending_between_any_two_steps_changes_nothing(world, tmp_path, monkeypat
         if steps % 4:
             continue
         # what the end has left goes with the next commit
-        patterns_bytes(world, tmp_path / "live.parquet", recount=True)
+        run(recount=True)
         state = state_of(world)
         for room in ROOMS:
             assert home.folder.files(room) == sorted(file.name for file in state.listed[room])

@@ -11,7 +11,6 @@ import pytest
 
 from dtoss.commits.listed import Listed
 from dtoss.errors import InputError
-from pipelines.command.main import main
 from pipelines.requests.home import NAMES, ROOMS, Home, State
 from pipelines.requests.verify import verify_live
 from tests.pipelines.requests.logs import flushes, patterns_bytes, world_in, write
@@ -28,35 +27,28 @@ def world(tmp_path):
     return made
 
 
-def said(capsys, *arguments):
-    """Code, and what is printed."""
-    with pytest.raises(SystemExit) as done:
-        main(["verify", *map(str, arguments)])
-    return done.value.code, *capsys.readouterr()
-
-
-def test_whole_ones(world, capsys):
+def test_whole_ones(world, command):
     """Counted: commits, files, bytes and rows."""
-    code, out, err = said(capsys, "--store", world.store, "--patterns", "live", "--json")
+    code, out, err = command("verify", "--store", world.store, "--patterns", "live", "--json")
     facts = json.loads(out)
     folder = Path(world.store) / "patterns" / "live"
     files = [file for room in ROOMS for file in (folder / room).iterdir()]
     assert (code, err, facts["damaged"]) == (0, "", [])
     assert (facts["commits"], facts["rows"], facts["files"]) == (3, 200, len(files))
     assert facts["bytes"] == sum(file.stat().st_size for file in files)
-    assert said(capsys, "--store", world.store, "--patterns", "lively")[2].endswith("did you mean live?\n")
-    code, _, err = said(capsys, "--store", world.store, "--patterns", "live", "--watch", "x")
+    assert command("verify", "--store", world.store, "--patterns", "lively")[2].endswith("did you mean live?\n")
+    code, _, err = command("verify", "--store", world.store, "--patterns", "live", "--watch", "x")
     assert (code, "are both given" in err) == (2, True)
 
 
 @pytest.mark.parametrize("room", [*ROOMS, "commits"])
-def test_a_byte_that_changes_is_found(world, capsys, room):
+def test_a_byte_that_changes_is_found(world, command, room):
     """Named with its file, and exit code 2."""
     file = sorted((Path(world.store) / "patterns" / "live" / room).iterdir())[0]
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    code, out, err = said(capsys, "--store", world.store, "--patterns", "live")
+    code, out, err = command("verify", "--store", world.store, "--patterns", "live")
     assert (code, file.name in err) == (2, True)
     assert "named on stderr" in out
     file.unlink()

@@ -14,7 +14,8 @@ from dtoss.errors import InputError
 from pipelines.rebuild import rebuild
 from pipelines.rows.positions import Columns
 from pipelines.rows.read_files import read_positions
-from tests.pipelines.stores import listing, rebuilt, rejected
+from tests.pipelines.rows.reading import read_rows
+from tests.pipelines.stores import listing, made, rebuilt, rejected
 
 GOOD = 40
 BAD = {
@@ -54,18 +55,22 @@ def test_each_bad_row_is_set_aside_with_its_reason(spark, tmp_path):
     assert 104 not in index
 
 
+def counted(spark, table, folder, **options):
+    """The counts of a rebuild that writes nothing: it judges all rows."""
+    return rebuild(spark.createDataFrame(table), str(folder / "store"), dry_run=True, **options)["counts"]
+
+
 def test_of_several_faults_the_first_reason_counts(spark, tmp_path):
     """A row is counted once."""
     table = table_of([*good(), (None, math.nan, 99.0)])
-    counts = rebuild(spark.createDataFrame(table), str(tmp_path / "store"))["counts"]
-    assert counts["quarantined"] == {"no id": 1}
+    assert counted(spark, table, tmp_path)["quarantined"] == {"no id": 1}
 
 
 @pytest.mark.parametrize(("max_bad", "fails"), [(0.0, True), (0.19, True), (0.2, False), (1.0, False)])
 def test_too_many_bad_rows_fail_and_the_store_stays(spark, tmp_path, max_bad, fails):
     """More than the share: an error with the counts by reason; that share exactly is allowed."""
     store = tmp_path / "store"
-    rebuilt(spark, table_of(good(5)), store)
+    made(table_of(good(5)), store, partitions=2)
     before = listing(store)
     table = table_of([*good(8), BAD["no position"], BAD["no id"]])
     if fails:
@@ -99,23 +104,21 @@ def test_many_rows_at_zero_are_legal_but_told(spark, tmp_path):
     """(0, 0) is a place; more than 0.1 % of the rows there are worth a warning."""
     said = []
     one = table_of([*good(999), (1000, 0.0, 0.0)])
-    assert len(rebuilt(spark, one, tmp_path / "store", warn=said.append)) == 1000
+    assert counted(spark, one, tmp_path, warn=said.append)["kept"] == 1000
     assert said == []
     two = table_of([*good(998), (1000, 0.0, 0.0), (1001, 0.0, -0.0)])
-    assert len(rebuilt(spark, two, tmp_path / "store", warn=said.append)) == 1000
+    assert counted(spark, two, tmp_path, warn=said.append)["kept"] == 1000
     assert said == ["2 of 1,000 rows are at (0, 0): is that where they are, or is it 'unknown'?"]
 
 
 def test_positions_that_a_projection_cannot_place(spark, tmp_path):
     """In the plane what is neither huge nor tiny is legal; on the sphere of a projected CRS it must be a place."""
     table = pa.table({"id": range(12), "x": [5e5] * 10 + [1e30, 1e91], "y": [4e6 + i for i in range(12)]})
-    counts = rebuild(spark.createDataFrame(table), str(tmp_path / "plane"), crs="EPSG:32610")["counts"]
-    assert counts["quarantined"] == {"position out of range": 1}
+    assert counted(spark, table, tmp_path, crs="EPSG:32610")["quarantined"] == {"position out of range": 1}
     tiny = pa.table({"id": range(12), "x": [0.0] * 10 + [1e-81, -1e-140], "y": [4e6 + i for i in range(12)]})
-    counts = rebuild(spark.createDataFrame(tiny), str(tmp_path / "tiny"), crs="none", max_bad=0.2)["counts"]
-    assert counts["quarantined"] == {"position out of range": 2}
+    assert counted(spark, tiny, tmp_path, crs="none", max_bad=0.2)["quarantined"] == {"position out of range": 2}
     options = {"crs": "EPSG:32610", "metric": "sphere", "max_bad": 0.2}
-    counts = rebuild(spark.createDataFrame(table), str(tmp_path / "sphere"), **options)["counts"]
+    counts = rebuild(spark.createDataFrame(table), str(tmp_path / "store"), **options)["counts"]
     assert counts["quarantined"] == {"position out of range": 2}
 
 
@@ -221,6 +224,6 @@ def test_dirt_in_json_lines(spark, tmp_path):
     path = tmp_path / "dirty.jsonl"
     lines = [json.dumps({"id": i, "lon": i / 10, "lat": 1.0}) for i in range(30)]
     path.write_text("\n".join([*lines, '{"id": 99, "lon": 1', '{"id": 98, "lat": 1.0}']) + "\n")
-    manifest = rebuild(read_positions(spark, [str(path)], Columns()), str(tmp_path / "store"))
-    assert manifest["counts"]["quarantined"] == {"unreadable line": 1, "no position": 1}
-    assert manifest["counts"]["kept"] == 30
+    rows = read_rows(spark, path)
+    assert rows.reasons == {"unreadable line": 1, "no position": 1}
+    assert len(rows.by_id) == 30

@@ -14,6 +14,7 @@ import dtoss
 from dtoss.errors import InputError
 from pipelines.join import knn_join
 from pipelines.rebuild import rebuild
+from pipelines.rows.positions import Columns, from_frame
 from tests.pipelines.stores import rebuilt
 
 N = 90
@@ -115,9 +116,13 @@ def test_a_join_returns_them_too(spark, frame, store, table):
 def test_columns_that_are_carried(spark, tmp_path, columns, kept):
     """All but those that begin with an underscore, none, or those named, in that order."""
     table = pa.table({"id": [1], "lon": [0.0], "lat": [0.0], "a": [1], "b": ["x"], "_c": [2]})
-    index = rebuilt(spark, table, tmp_path / "store", columns=columns)
-    assert index.column_names == kept
-    assert list(index[1]) == ["id", "lon", "lat", *kept]
+    positions = from_frame(spark.createDataFrame(table), Columns(attributes=columns))
+    assert list(positions.attributes) == kept
+    assert [name for name in positions.frame.columns if name.startswith("a:")] == [f"a:{name}" for name in kept]
+    if columns == " b , a ":
+        index = rebuilt(spark, table, tmp_path / "store", columns=columns)
+        assert index.column_names == kept
+        assert list(index[1]) == ["id", "lon", "lat", *kept]
 
 
 def test_a_type_that_cannot_be_carried(spark, tmp_path):

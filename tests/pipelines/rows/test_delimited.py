@@ -9,28 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import dtoss
 from dtoss.errors import InputError
 from pipelines.rebuild import rebuild
 from pipelines.rows.byte_look import bytes_at_hand
 from pipelines.rows.inputs import PACKED
 from pipelines.rows.positions import UNDECODED, UNENDED, Columns
 from pipelines.rows.read_files import read_positions
-from tests.pipelines.stores import rejected
+from tests.pipelines.rows.reading import read_rows
 
 
 def put(path, text, encoding="utf-8"):
     path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
     return path
-
-
-def made(spark, path, store, options=None, **columns):
-    """(ids to rows of the index, manifest)."""
-    read = read_positions(spark, [str(path)], Columns(**columns))
-    manifest = rebuild(read, str(store), max_bad=0.9, partitions=1, **(options or {}))
-    index = dtoss.open(str(store))
-    ids = index.knn([0.0, 0.0], manifest["objects"]).id.tolist()
-    return {id: index[id] for id in ids}, manifest
 
 
 CITIES = "id,lon,lat,name\nZürich,8.5,47.4,größer\nZörich,8.6,47.5,kleiner\nBern,7.4,46.9,\N{REPLACEMENT CHARACTER}\n"
@@ -39,27 +29,32 @@ CITIES = "id,lon,lat,name\nZürich,8.5,47.4,größer\nZörich,8.6,47.5,kleiner\n
 def test_bytes_that_are_not_utf_8_are_set_aside(spark, tmp_path):
     """Two ids do not become one; a replacement character that was written is a character."""
     path = put(tmp_path / "a.csv", "\ufeff" + CITIES)
-    found, manifest = made(spark, path, tmp_path / "store")
-    assert set(found) == {"Zürich", "Zörich", "Bern"}
-    assert manifest["counts"]["quarantined"] == {}
+    rows = read_rows(spark, path)
+    assert set(rows.by_id) == {"Zürich", "Zörich", "Bern"}
+    assert rows.bad == []
     broken = ("\ufeff" + CITIES).encode().replace("Zü".encode(), b"Z\xfc").replace("Zö".encode(), b"Z\xf6")
-    found, manifest = made(spark, put(path, broken), tmp_path / "store")
-    assert found == {"Bern": {"id": "Bern", "lon": 7.4, "lat": 46.9, "name": "\ufffd"}}
-    assert manifest["counts"]["quarantined"] == {UNDECODED: 2}
-    assert {row["id"] for _, row in rejected(tmp_path / "store", manifest)} == {"Z\ufffdrich"}
-    assert {row["name"] for _, row in rejected(tmp_path / "store", manifest)} == {"größer", "kleiner"}
+    rows = read_rows(spark, put(path, broken))
+    assert rows.by_id == {"Bern": {"id": "Bern", "lon": 7.4, "lat": 46.9, "name": "\ufffd"}}
+    assert rows.reasons == {UNDECODED: 2}
+    assert {row["id"] for _, row in rows.bad} == {"Z\ufffdrich"}
+    assert {row["name"] for _, row in rows.bad} == {"größer", "kleiner"}
 
 
 @pytest.mark.parametrize(
     ("written", "named"),
-    [("latin-1", "latin-1"), ("cp1252", "cp1252"), ("utf-16", None), ("utf-16-le", "utf-16-le")],
+    [
+        ("latin-1", "latin-1"),
+        ("utf-16", None),
+        ("utf-16-le", "utf-16-le"),
+        pytest.param("cp1252", "cp1252", marks=pytest.mark.deep("another encoding of single bytes by its name")),
+    ],
 )
 def test_other_encodings_are_read(spark, tmp_path, written, named):
     """As they are named, or by their mark."""
     text = CITIES.replace("\ufffd", "é")
-    found, manifest = made(spark, put(tmp_path / "a.csv", text, written), tmp_path / "store", encoding=named)
-    assert {id: row["name"] for id, row in found.items()} == {"Zürich": "größer", "Zörich": "kleiner", "Bern": "é"}
-    assert manifest["counts"]["read"] == 3
+    rows = read_rows(spark, put(tmp_path / "a.csv", text, written), encoding=named)
+    assert {id: row["name"] for id, row in rows.by_id.items()} == {"Zürich": "größer", "Zörich": "kleiner", "Bern": "é"}
+    assert rows.bad == []
 
 
 QUOTED = 'id,lon,lat,note\n1,1,1,"one\nline, and\n7,8,9,"\n2,2,2,"a ""quote"""\n3,3,3,5" pipe\n4,4,4,plain\n'
@@ -71,18 +66,16 @@ def test_a_line_end_in_quotes_makes_no_object(spark, tmp_path, form):
     text = {"CRLF": QUOTED.replace("\n", "\r\n"), "Latin-1 bytes": QUOTED + "5,5,5,\xfc\n"}.get(form, QUOTED)
     path = put(tmp_path / "a.csv", text, {"UTF-16": "utf-16", "Latin-1 bytes": "latin-1"}.get(form, "utf-8"))
     undecoded = {UNDECODED: 1} if form == "Latin-1 bytes" else {}
-    found, manifest = made(spark, path, tmp_path / "store")
-    assert {id: row["note"] for id, row in found.items()} == {2: 'a "quote"', 3: '5" pipe', 4: "plain"}
-    assert manifest["counts"]["quarantined"] == {UNENDED: 1} | undecoded
+    rows = read_rows(spark, path)
+    assert {id: row["note"] for id, row in rows.by_id.items()} == {2: 'a "quote"', 3: '5" pipe', 4: "plain"}
+    assert rows.reasons == {UNENDED: 1} | undecoded
     assert {"id": "1", "lon": "1", "lat": "1", "note": "one\nline, and\n7,8,9,"} in [
-        {name: row[name] for name in ("id", "lon", "lat", "note")}
-        for reason, row in rejected(tmp_path / "store", manifest)
-        if reason == UNENDED
+        {name: row[name] for name in ("id", "lon", "lat", "note")} for reason, row in rows.bad if reason == UNENDED
     ]
-    found, manifest = made(spark, path, tmp_path / "store", multiline=True)
-    assert found[1]["note"] == "one\nline, and\n7,8,9,"
-    assert sorted(found) == [1, 2, 3, 4]
-    assert manifest["counts"]["quarantined"] == undecoded
+    rows = read_rows(spark, path, multiline=True)
+    assert rows.by_id[1]["note"] == "one\nline, and\n7,8,9,"
+    assert sorted(rows.by_id) == [1, 2, 3, 4]
+    assert rows.reasons == undecoded
 
 
 def test_a_quote_that_is_never_closed_counts_every_line(spark, tmp_path):
@@ -90,9 +83,9 @@ def test_a_quote_that_is_never_closed_counts_every_line(spark, tmp_path):
     lines = [f"{i},{i / 9},1,note" for i in range(300)]
     lines[100] = '100,1,1,"note'
     path = put(tmp_path / "a.csv", "id,lon,lat,note\n" + "\n".join(lines) + "\n")
-    found, manifest = made(spark, path, tmp_path / "store")
-    assert sorted(found) == list(range(100))
-    assert manifest["counts"] == {"read": 300, "kept": 100, "duplicates": 0, "quarantined": {UNENDED: 200}}
+    rows = read_rows(spark, path)
+    assert sorted(rows.by_id) == list(range(100))
+    assert rows.reasons == {UNENDED: 200}
     with pytest.raises(InputError, match=r"200 of 300 rows are bad \(200 line end inside quotes\)"):
         rebuild(read_positions(spark, [str(path)], Columns()), str(tmp_path / "store"))
 
@@ -101,18 +94,22 @@ def test_a_code_among_numbers_is_no_number(spark, tmp_path):
     """007 is not 7, and neither are 7.0 and +7."""
     lines = [f"{i},{i},1" for i in range(60)] + ["007,70,1", "7.0,71,1", "+7,72,1", "-0,73,1"]
     path = put(tmp_path / "a.csv", "id,lon,lat\n" + "\n".join(lines))
-    found, manifest = made(spark, path, tmp_path / "store")
-    assert sorted(found) == list(range(60))
-    assert manifest["counts"]["quarantined"] == {"id is not an integer as the others are": 4}
+    rows = read_rows(spark, path)
+    assert sorted(rows.by_id) == list(range(60))
+    assert rows.reasons == {"id is not an integer as the others are": 4}
 
 
 def test_decimal_commas_and_no_header(spark, tmp_path):
     """Numbers of coordinates, attributes and times; columns are c1, c2 and so on."""
     path = put(tmp_path / "a.csv", "7;8,25;47,5;1,5;1.5;10,5\n7;9;48;-2;x;9,5\n")
     columns = {"id": "c1", "x": "c2", "y": "c3", "time": "c6"}
-    found, manifest = made(spark, path, tmp_path / "store", delimiter="semicolon", decimal=",", header=False, **columns)
-    assert found == {7: {"id": 7, "lon": 8.25, "lat": 47.5, "c4": 1.5, "c5": "1.5", "c6": 10.5}}
-    assert manifest["columns"] == {"c4": "double", "c5": "string", "c6": "double"}
+    rows = read_rows(spark, path, delimiter="semicolon", decimal=",", header=False, **columns)
+    first = {"id": 7, "lon": 8.25, "lat": 47.5, "t": 10.5, "c4": 1.5, "c5": "1.5", "c6": 10.5}
+    second = {"id": 7, "lon": 9.0, "lat": 48.0, "t": 9.5, "c4": -2.0, "c5": "x", "c6": 9.5}
+    assert rows.good.to_pylist() == [first, second]
+    assert {name: rows.types[name] for name in ("t", "c4", "c5", "c6")} == {
+        "t": "double", "c4": "double", "c5": "string", "c6": "double"
+    }  # fmt: skip
     with pytest.raises(InputError, match=r"no column 'id' .*the columns are c1, c2, c3, c4, c5, c6"):
         read_positions(spark, [str(path)], Columns(delimiter=";", header=False))
 
@@ -145,11 +142,10 @@ def test_what_spark_looks_through_is_treated_as_what_is_at_hand(spark, tmp_path,
     plain, packed = put(tmp_path / "a.csv", text), put(tmp_path / "b.csv.gz", gzip.compress(text, mtime=0))
     assert bytes_at_hand([str(plain)], [str(plain)], PACKED)
     assert not bytes_at_hand([str(packed)], [str(packed)], PACKED)
-    found, manifest = made(spark, plain, tmp_path / "plain")
-    again, other = made(spark, packed, tmp_path / "packed")
-    assert again == found
-    assert other["counts"] == manifest["counts"]
-    assert manifest["counts"]["quarantined"].keys() == {reason}
+    found, again = read_rows(spark, plain), read_rows(spark, packed)
+    assert again.by_id == found.by_id
+    assert again.reasons == found.reasons
+    assert found.reasons.keys() == {reason}
 
 
 def test_a_file_that_is_cut_short_is_named(spark, tmp_path):
@@ -166,18 +162,16 @@ def test_text_that_is_not_utf_8_in_parquet_and_json(spark, tmp_path):
     raw = pa.Array.from_buffers(pa.string(), 2, pa.array([b"Z\xfcrich", b"Bern"]).buffers())
     table = pa.table({"id": [1, 2], "lon": [1.0, 2.0], "lat": [1.0, 2.0], "n": raw, "deep": pa.array([["x"], None])})
     pq.write_table(table, tmp_path / "a.parquet")
-    found, manifest = made(spark, tmp_path / "a.parquet", tmp_path / "store")
-    assert list(found) == [2]
-    assert manifest["counts"]["quarantined"] == {UNDECODED: 1}
-    assert [row["n"] for _, row in rejected(tmp_path / "store", manifest)] == ["Z\ufffdrich"]
+    rows = read_rows(spark, tmp_path / "a.parquet")
+    assert list(rows.by_id) == [2]
+    assert [(reason, row["n"]) for reason, row in rows.bad] == [(UNDECODED, "Z\ufffdrich")]
     lines = [
         json.dumps({"id": i, "lon": i, "lat": i, "deep": [{"name": "Zürich"}]}, ensure_ascii=False) for i in (1, 2)
     ]
     data = f"{lines[0]}\n".encode("latin-1") + lines[1].encode()
-    found, manifest = made(spark, put(tmp_path / "b.json", data), tmp_path / "store")
-    assert list(found) == [2]
-    assert manifest["counts"]["quarantined"] == {"unreadable line": 1}
-    assert ["Z\ufffdrich" in str(row) for _, row in rejected(tmp_path / "store", manifest)] == [True]
+    rows = read_rows(spark, put(tmp_path / "b.json", data))
+    assert list(rows.by_id) == [2]
+    assert [(reason, "Z\ufffdrich" in str(row)) for reason, row in rows.bad] == [("unreadable line", True)]
 
 
 def test_parquet_files_of_which_some_lack_columns(spark, tmp_path):
@@ -187,25 +181,21 @@ def test_parquet_files_of_which_some_lack_columns(spark, tmp_path):
         for name, columns in ((first, {"id": [1], **place, "v": ["x"]}), (second, {"id": [2], **place, "w": [3]})):
             (tmp_path / "day=1").mkdir(exist_ok=True)
             pq.write_table(pa.table(columns), tmp_path / f"day=1/{name}.parquet")
-        found, _ = made(spark, tmp_path, tmp_path / "_store")
+        found = read_rows(spark, tmp_path).by_id
         assert found[1] == {"id": 1, "lon": 1.0, "lat": 2.0, "v": "x", "w": None, "day": 1}
         assert found[2] == {"id": 2, "lon": 1.0, "lat": 2.0, "v": None, "w": 3, "day": 1}
 
 
-def test_nested_folders_are_read_and_others_named(spark, tmp_path, capsys):
+def test_nested_folders_are_read_and_others_named(spark, tmp_path, command):
     """By the command: which files were read and skipped, the box; as JSON too."""
-    from pipelines.command.main import main
-
     (tmp_path / "in" / "deep").mkdir(parents=True)
     put(tmp_path / "in" / "a.csv", "id,lon,lat\n1,1,2\n")
     put(tmp_path / "in" / "deep" / "b.csv", "id,lon,lat\n2,3,4\n")
     put(tmp_path / "in" / "notes.md", "no data")
-    with pytest.raises(SystemExit) as done:
-        main(["rebuild", str(tmp_path / "in"), "--store", str(tmp_path / "store"), "--json"])
-    said = capsys.readouterr()
-    assert done.value.code == 0
+    ran = command("rebuild", tmp_path / "in", "--store", tmp_path / "store", "--json")
+    assert ran.code == 0
     # stages that take long say so
-    assert said.err.startswith(f"skipped: {tmp_path}/in/notes.md: no format that is read\n")
-    read = json.loads(said.out)["input"]
+    assert ran.err.startswith(f"skipped: {tmp_path}/in/notes.md: no format that is read\n")
+    read = ran.json["input"]
     assert read["files"] == [f"{tmp_path}/in/a.csv", f"{tmp_path}/in/deep/b.csv"]
     assert (read["box"], read["times"]) == ([1.0, 2.0, 3.0, 4.0], None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 import pytest
 
@@ -11,7 +9,7 @@ import dtoss
 from dtoss.errors import InputError
 from pipelines.rebuild import rebuild, summary
 from pipelines.rows.enough import check_enough
-from tests.pipelines.stores import listing, rebuilt
+from tests.pipelines.stores import listing, made, rebuilt
 
 
 def table_of(n, **columns):
@@ -57,7 +55,7 @@ def test_less_than_half_is_told():
 def test_an_input_that_lost_its_rows_leaves_the_store_as_it_was(spark, tmp_path):
     """Also where rows are many and objects few, which only the finished build knows."""
     store = tmp_path / "store"
-    rebuilt(spark, table_of(10), store)
+    made(table_of(10), store, partitions=2)
     before = listing(store)
     same = table_of(8, id=[1, 2] * 4, t=range(8))
     for table, options, words in (
@@ -128,34 +126,22 @@ def test_exchanged_axes_on_land_are_told(spark, tmp_path):
     """New York's longitude for latitude is legal, and in Antarctica."""
     said = []
     table = pa.table({"id": range(30), "lon": [40.7 + i / 100 for i in range(30)], "lat": [-74.0] * 30})
-    rebuilt(spark, table, tmp_path / "store", warn=said.append)
+    rebuild(spark.createDataFrame(table), str(tmp_path / "store"), warn=said.append, dry_run=True)
     assert said == [
         "lon and lat look swapped: 0% of 30 positions lie on land as read, 100% with the axes exchanged: "
         "lon comes before lat; --x and --y name their columns"
     ]
 
 
-def test_the_command_has_these_options(spark, tmp_path, capsys):
+def test_the_command_has_these_options(spark, tmp_path, command):
     """A dry run prints what it read, in a table or as JSON; a bad share is one line."""
-    from pipelines.command.main import main
-
     (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n2,350,3\n")
-
-    def run(*options):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as done:
-            main(["rebuild", str(tmp_path / "a.csv"), "--store", str(tmp_path / "store"), *options])
-        said = capsys.readouterr()
-        return done.value.code, said.out, said.err
-
-    code, out, err = run("--dry-run", "--wrap", "--json")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["input"]["box"] == [-10.0, 3.0, 2.0, 3.0]
-    code, out, err = run("--max-shrink", "half")
-    assert (code, out, err) == (2, "", "error: max_shrink is 'half': a share such as 50% or 0.5 is wanted\n")
-    code, out, err = run("--wrap", "--crs", "none")
-    assert (code, out) == (2, "")
-    assert "wrap takes 360 degrees" in err
-    code, out, err = run("--wrap", "--min-objects", "3")
-    assert (code, err) == (2, "error: 2 objects are fewer than --min-objects 3: the current snapshot stays\n")
+    asked = ("rebuild", tmp_path / "a.csv", "--store", tmp_path / "store")
+    dry = command(*asked, "--dry-run", "--wrap", "--json")
+    assert (dry.code, dry.err) == (0, "")
+    assert dry.json["input"]["box"] == [-10.0, 3.0, 2.0, 3.0]
+    assert command.fails(*asked, "--max-shrink", "half") == "max_shrink is 'half': a share such as 50% or 0.5 is wanted"
+    assert "wrap takes 360 degrees" in command.fails(*asked, "--wrap", "--crs", "none")
+    said = command.fails(*asked, "--wrap", "--min-objects", "3")
+    assert said == "2 objects are fewer than --min-objects 3: the current snapshot stays"
     assert not (tmp_path / "store").exists()

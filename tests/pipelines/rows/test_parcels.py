@@ -14,7 +14,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
 from pipelines.cycles.build_tasks import BuildPlan, sender
 from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
-from tests.pipelines.stores import listing, rebuilt, snapshot_bytes
+from tests.pipelines.stores import listing, made, rebuilt, snapshot_bytes
 
 
 def rows_to(partitions):
@@ -88,7 +88,7 @@ def test_batches_are_gathered_up_to_a_size():
     assert list(gathered([])) == []
 
 
-def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
+def test_rows_with_many_copies_are_packed_in_slices():
     """A reach that sends every row to every partition: the same parcels' rows, no batch larger than it may be."""
     rng = np.random.default_rng(5)
     space, n = space_of("none"), 500
@@ -105,8 +105,8 @@ def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
         }
     )
 
-    def sent():
-        batches = list(sender(plan, ["text"], 3)(iter([batch])))
+    def sent(**options):
+        batches = list(sender(plan, ["text"], 3, **options)(iter([batch])))
         found = {}
         for packed in batches:
             for parcel in packed.to_pylist():
@@ -116,17 +116,15 @@ def test_rows_with_many_copies_are_packed_in_slices(monkeypatch):
     whole, expected = sent()
     assert len(whole) == 1
     assert {len(rows) for rows in expected.values()} == {n}
-    monkeypatch.setattr("pipelines.rows.parcels.BYTES_PACKED", 100_000)
-    sliced, found = sent()
+    sliced, found = sent(packed=100_000)
     assert found == expected
     assert max(packed.nbytes for packed in sliced) < 200_000 < whole[0].nbytes
 
 
-def test_parcels_that_32_bits_cannot_count_are_an_error(monkeypatch):
+def test_parcels_that_32_bits_cannot_count_are_an_error():
     """Never a wrong length."""
-    monkeypatch.setattr("pipelines.rows.parcels.MOST_BYTES", 5000)
     with pytest.raises(InputError, match=r"rows sent together take [\d,]+ bytes, 5,000 at most"):
-        pack_rows(rows_to([0] * 400), np.arange(400), np.zeros(400, np.int32), 1)
+        pack_rows(rows_to([0] * 400), np.arange(400), np.zeros(400, np.int32), 1, most=5000)
 
 
 def some_ids(strings):
@@ -160,10 +158,11 @@ def test_one_id_that_repeats_among_many(spark, tmp_path, strings):
 def test_keys_that_are_equal_by_chance(spark, tmp_path, monkeypatch):
     """Strings whose hashes are equal are no duplicates: the snapshot is as it would be."""
     table = plain(some_ids(True))
-    rebuilt(spark, table, tmp_path / "a", partitions=3)
     from pyspark.sql import functions as F
 
     monkeypatch.setattr(F, "xxhash64", lambda *columns: F.length(columns[0]).cast("bigint"))
     rebuilt(spark, table, tmp_path / "b", partitions=3, seed=0)
     assert "ids" in Store(str(tmp_path / "b")).manifest()["timings"]
-    assert snapshot_bytes(tmp_path / "a") == snapshot_bytes(tmp_path / "b")
+    found, wanted = snapshot_bytes(tmp_path / "b"), snapshot_bytes(made(table, partitions=3))
+    assert found.keys() == wanted.keys()
+    assert all(found[name] == data for name, data in wanted.items() if name != "manifest.json")

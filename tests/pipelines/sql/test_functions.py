@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -58,17 +59,22 @@ def rows(frame):
     return sorted(found, key=lambda row: (row["query_id"], row.get("rank") or 0, row["id"] or 0))
 
 
+MORE = pytest.mark.deep("fewer arguments than the others have; each is read in test_what_is_wrong_is_one_line")
+
+
 @pytest.mark.parametrize(
     ("arguments", "join", "value", "options"),
     [
-        ("knn(TABLE(places))", knn_join, 1, {}),
-        ("knn(TABLE(places), 2, 3e6)", knn_join, 2, {"max_distance": 3e6}),
+        pytest.param("knn(TABLE(places))", knn_join, 1, {}, marks=MORE),
+        pytest.param("knn(TABLE(places), 2, 3e6)", knn_join, 2, {"max_distance": 3e6}, marks=MORE),
         ("knn(TABLE(places), k => 'many', how => 'left')", knn_join, "many", {"how": "left"}),
         (
             "knn(TABLE(places) PARTITION BY many, k => 4, where => 'whole > 0', having => 'tiny <> 1')",
             knn_join, 4, {"where": "whole > 0", "having": "tiny <> 1"},
         ),
-        ("knn(TABLE(places), k => 2, exclude_self => true)", knn_join, 2, {"exclude_self": True}),
+        pytest.param(
+            "knn(TABLE(places), k => 2, exclude_self => true)", knn_join, 2, {"exclude_self": True}, marks=MORE
+        ),
         ("range(TABLE(SELECT * FROM places WHERE many > 1), radius => 1500000.5, how => 'left')", range_join, 1500000.5,
          {"how": "left"}),
     ],
@@ -198,13 +204,10 @@ def test_what_is_wrong_is_one_line(told, said, ask):
     assert "\n" not in str(raised.value)
 
 
-def test_many_queries_are_answered_in_slices(told, monkeypatch):
+def test_many_queries_are_answered_in_slices(told):
     """And the order of the queries stays."""
-    from pipelines.sql import functions
-
-    monkeypatch.setattr(functions, "SLICE", 3)
     asked = batch(id=np.arange(10), lon=np.arange(10.0), lat=np.arange(10.0))
-    found = list(nearest(told, asked, pa.array([2] * 10), None))
+    found = list(nearest(replace(told, at_a_time=3), asked, pa.array([2] * 10), None))
     assert [piece.num_rows for piece in found] == [6, 6, 6, 2]
     assert [one for piece in found for one in piece["query_id"].to_pylist()] == np.repeat(np.arange(10), 2).tolist()
 

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dtoss.watch.built import preparing
-from dtoss.watch.home import EVENTS, Home
+from dtoss.watch.home import EVENTS, Home, Limits
 from tests.dtoss.watch.stream.held import by_object, rows_before
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
 from tests.oracles import Watched
@@ -46,14 +45,18 @@ def all_columns(home, commit):
     return [row for table in tables for row in table.to_pylist()]
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_events_are_those_of_one_task_in_the_same_order(tmp_path, monkeypatch, seed):
+MORE = pytest.mark.deep("more seeds of the same kinds")
+FEW = (0, 1, 2, 3, 5, 8)
+"""Texts, messages, text ids and expiry, each with and without the others."""
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed in FEW else MORE) for seed in range(24)])
+def test_events_are_those_of_one_task_in_the_same_order(tmp_path, seed):
     """With texts and without, of objects and of messages, some of which expire; state and counts are the same, too."""
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
     rng = np.random.default_rng(seed)
     text, messages = seed % 2 == 0, seed % 6 == 0
     made = settings_of(text="text" if text else None, messages=messages, ids="string" if seed % 5 == 0 else "int64")
-    plain, spread = Home(str(tmp_path / "plain"), "w"), Home(str(tmp_path / "spread"), "w")
+    plain, spread = (Home(str(tmp_path / name), "w", Limits(least_delta=3)) for name in ("plain", "spread"))
     expire = 20 * SECOND if seed % 3 == 0 else None
     loop = None if text or made.id_type == "string" else Watched(SPHERE, made.schema, expire)
     rows = random_rows(rng, int(rng.integers(10, 70)), seconds=int(rng.integers(2, 120)))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from dtoss.watch.layout.batch import run_on_workers
 from dtoss.watch.layout.committing import RoundLoad, commit_on_workers, write_load
 from dtoss.watch.stream.commit import worth_a_beat
 from tests.dtoss.watch.stream import scripted
-from tests.dtoss.watch.stream.scripted import faulty, small, warm
+from tests.dtoss.watch.stream.scripted import faulty, warm
 from tests.pipelines.watching.drawn_layouts import drawn_grid, drawn_routing, routed_by
 
 KILLS, LONGEST = 50, 70
+FEW_STREAMS = 6
 WANTED = {
     ("batch", "subscriptions/layouts/layout"), ("batch", "subscriptions/layouts/stored"), ("batch", "load"),
     ("batch", "subscriptions/built/worker"), ("batch", "events"), ("batch", "commits"),
@@ -34,11 +36,27 @@ def run_spread(plan, rows, tasks):
     return commit_on_workers(plan, done, worked, write_load(plan.home, cost))
 
 
-def test_fifty_kills_while_layouts_change_lose_and_double_no_event(tmp_path, monkeypatch):
-    """At files of layouts, of workers' indexes and of loads too; what no commit names is cleared away."""
-    small(monkeypatch)
+@pytest.fixture
+def spread(tmp_path, monkeypatch):
+    """Batches run under layouts; what children call is compiled and open."""
     monkeypatch.setattr(scripted, "run_batch", run_spread)
     warm(tmp_path / "warm")
+
+
+def test_a_kill_or_a_full_disk_at_each_kind_of_file_loses_and_doubles_no_event(tmp_path, spread):
+    """At files of layouts, of workers' indexes and of loads too; what no commit names is cleared away."""
+    counts, at, seed = {}, set(), 0
+    while not at >= WANTED and seed < FEW_STREAMS:
+        _, told = faulty(tmp_path / str(seed), seed, len(WANTED), at, 3, WANTED)
+        counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
+        seed += 1
+    assert at >= WANTED, WANTED - at
+    assert min(counts.values()) > 0, counts
+
+
+@pytest.mark.deep("fifty kills; one at each kind of file is in make test")
+def test_fifty_kills_while_layouts_change_lose_and_double_no_event(tmp_path, spread):
+    """At any change of a file, and at all kinds of files."""
     came, counts, at, seed = 0, {}, set(), 0
     while came < KILLS or (not at >= WANTED and came < 4 * KILLS):
         more, told = faulty(tmp_path / str(seed), seed, 13, at, LONGEST)

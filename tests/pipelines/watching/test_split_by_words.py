@@ -12,8 +12,7 @@ import pytest
 import dtoss
 from dtoss.commits.source import Source
 from dtoss.errors import StoreError
-from dtoss.watch.built import preparing
-from dtoss.watch.home import LAYOUTS, Home
+from dtoss.watch.home import LAYOUTS, Home, Limits
 from dtoss.watch.layout.batch import run_on_workers
 from dtoss.watch.layout.committing import commit_on_workers
 from dtoss.watch.layout.files import open_routing
@@ -59,11 +58,10 @@ def saying(rng, count, number):
 
 
 @pytest.mark.parametrize("strategy", ["words", "ps2stream", "ps2stream-work"])
-def test_events_are_those_of_one_task(tmp_path, monkeypatch, strategy):
+def test_events_are_those_of_one_task(tmp_path, strategy):
     """While subscriptions come and go, layouts change after each batch, and the process is another one now and then."""
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
     rng = np.random.default_rng(len(strategy))
-    plain, home = Home(str(tmp_path / "plain"), "w"), Home(str(tmp_path / "spread"), "w")
+    plain, home = (Home(str(tmp_path / name), "w", Limits(least_delta=3)) for name in ("plain", "spread"))
     names, split, rounds = [f"s{one}" for one in range(80)], 0, []
     spreading = Spreading(home, Spread(strategy, 4))
     for number in range(6):
@@ -125,26 +123,26 @@ def test_words_are_counted_for_strategies_that_split_by_them_alone(tmp_path):
 
 
 def test_with_spark_words_are_counted_in_tasks(spark, tmp_path):
-    """Three runs of the command's function; the second one has words in its layout, and all events are there."""
+    """Three batches of one run; layouts come to have words, and all events are there, as without Spark."""
     rng = np.random.default_rng(5)
-    stores, incoming = [tmp_path / "plain", tmp_path / "spread"], tmp_path / "in"
+    plain, home, incoming = Home(str(tmp_path / "plain")), Home(str(tmp_path / "spread")), tmp_path / "in"
     incoming.mkdir()
-    for store in stores:
-        change(Home(str(store)), asking(np.random.default_rng(2), [f"s{one}" for one in range(60)]))
-    rows = Rowwise(text="said", messages=True, has_ids=False)
+    for one in (plain, home):
+        change(one, asking(np.random.default_rng(2), [f"s{number}" for number in range(60)]))
     for number in range(3):
-        path = incoming / f"m{number}.jsonl"
-        said = [{"lon": row["x"], "lat": row["y"], "said": row["text"]} for row in saying(rng, 200, number)]
+        path, rows = incoming / f"m{number}.jsonl", saying(rng, 200, number)
+        said = [{"lon": row["x"], "lat": row["y"], "said": row["text"]} for row in rows]
         path.write_text("".join(json.dumps(one) + "\n" for one in said))
         os.utime(path, (1, 1))
-    for store, spread in zip(stores, (None, Spread("ps2stream", 3)), strict=True):
-        once(spark, incoming, store, columns=Columns(id=None), rows=rows, spread=spread, most_rows=1)
+        run(plain, MADE, rows, 2)
+    rows = Rowwise(text="said", messages=True, has_ids=False)
+    once(spark, incoming, home.store, columns=Columns(id=None), rows=rows, spread=Spread("ps2stream", 3), most_rows=1)
     counts = [
-        Counter((one["subscription"], one["lon"], one["lat"]) for one in dtoss.events(str(one))) for one in stores
+        Counter((one["subscription"], one["lon"], one["lat"]) for one in dtoss.events(store.store))
+        for store in (plain, home)
     ]
     assert counts[0] == counts[1]
     assert sum(counts[0].values()) > 100
-    home = Home(str(stores[1]))
     split = [
         len(open_routing(home, home.batches.read(number).document["layout"]["layout"]["name"]).word)
         for number in range(1, home.batches.head().number + 1)

@@ -10,10 +10,11 @@ import pipelines.watching.batches
 import pipelines.watching.spreading
 from dtoss.watch.home import LOAD, Home
 from dtoss.watch.layout.committing import read_load
+from dtoss.watch.stream.plan import Options
 from dtoss.watch.told.verify import verify_watch
-from pipelines.command.main import main
+from pipelines.watching.batches import Watching
 from pipelines.watching.spreading import Spread
-from tests.dtoss.watch.streams import change, random_asked, random_rows
+from tests.dtoss.watch.streams import SECOND, change, random_asked, random_rows, run, settings_of
 from tests.pipelines.watching.arrivals import all_told, arrive, once
 from tests.pipelines.watching.drawn_layouts import Drawn
 
@@ -25,7 +26,7 @@ def unfolded(monkeypatch):
 
 
 def streams(spark, tmp_path, spreads, files=4, seed=3):
-    """Watch one stream plainly and as each spread says, in runs that have another one each; return both stores."""
+    """Watch one stream plainly, without Spark, and as each spread says, a run for each; return both stores."""
     rng = np.random.default_rng(seed)
     plain, spread, incoming = (tmp_path / name for name in ("plain", "spread", "in"))
     rows = sorted(random_rows(rng, 40 * files, objects=8, seconds=200), key=lambda row: row["t"])
@@ -34,20 +35,20 @@ def streams(spark, tmp_path, spreads, files=4, seed=3):
         for store in (plain, spread):
             change(Home(str(store)), asked)
         arrive(incoming, f"part{number}", [rows[row] for row in part])
-        once(spark, incoming, plain, expire=30.0)
+        run(Home(str(plain)), settings_of(), [rows[row] for row in part], 2, expire=30 * SECOND)
+        Watching(Home(str(plain)), Options(30 * SECOND)).beat()
         once(spark, incoming, spread, expire=30.0, spread=spreads[number % len(spreads)])
     return plain, spread
 
 
 def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monkeypatch, unfolded):
     """Layouts that change with every batch, three workers, then two, then one that has everything."""
+    real = pipelines.watching.spreading.strategy_as_said
     monkeypatch.setattr(
-        pipelines.watching.spreading, "_strategy",
+        pipelines.watching.spreading, "strategy_as_said",
         lambda spread: Drawn(spread.workers) if spread.strategy == "drawn" else real(spread),
     )  # fmt: skip
-    plain, spread = streams(
-        spark, tmp_path, [Spread("drawn", 3), Spread("drawn", 3), Spread("drawn", 2), Spread("ours", 4)]
-    )
+    plain, spread = streams(spark, tmp_path, [Spread("drawn", 3), Spread("drawn", 2), Spread("ours", 4)], files=3)
     assert all_told(spread) == all_told(plain)
     assert sum(map(len, all_told(plain))) > 20
     home = Home(str(spread))
@@ -61,9 +62,6 @@ def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monke
     for one in batches:
         assert sum(worker["rows"] for worker in one["work"]) == one["counts"]["accepted"]
         assert all(worker["sent"] >= worker["rows"] for worker in one["work"])
-
-
-real = pipelines.watching.spreading._strategy
 
 
 def test_what_a_round_has_cost_is_kept(spark, tmp_path, unfolded):
@@ -82,6 +80,7 @@ def test_what_a_round_has_cost_is_kept(spark, tmp_path, unfolded):
     assert pq.read_table(path).num_rows == len(load.cell) == document["load"]["rows"]
 
 
+@pytest.mark.deep("ten batches in Spark; rounds of several are in test_spreading.py without it")
 def test_a_round_may_have_several_batches(spark, tmp_path, unfolded):
     """Of one process; the layout changes after the second and the fourth at the earliest, or never."""
     rng = np.random.default_rng(5)
@@ -117,13 +116,8 @@ def test_a_round_may_have_several_batches(spark, tmp_path, unfolded):
         (["--strategy", "auto", "--workers", "3", "--memory", "4"], "'4' is no size: a number and a unit are wanted"),
     ],
 )
-def test_options_that_do_not_go_together_are_said(tmp_path, capsys, options, wanted):
+def test_options_that_do_not_go_together_are_said(tmp_path, command, options, wanted):
     """In a line, before anything is begun."""
     store = tmp_path / "store"
-    with pytest.raises(SystemExit) as ended:
-        main(["watch", str(tmp_path), "--store", str(store), "--once", *options])
-    assert ended.value.code == 2
-    err = capsys.readouterr().err
-    assert wanted in err
-    assert err.count("\n") == 1
+    assert wanted in command.fails("watch", tmp_path, "--store", store, "--once", *options)
     assert not store.exists()

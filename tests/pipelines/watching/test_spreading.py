@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dtoss.commits.source import Source
-from dtoss.watch.built import preparing
-from dtoss.watch.home import LAYOUTS, Home
+from dtoss.watch.home import LAYOUTS, Home, Limits
 from dtoss.watch.layout.batch import run_on_workers
 from dtoss.watch.layout.committing import commit_on_workers
 from dtoss.watch.layout.files import open_routing
@@ -20,9 +19,9 @@ from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_o
 MADE = settings_of()
 
 
-def begun(tmp_path, around=0.0):
+def begun(tmp_path, around=0.0, limits=None):
     """A watch of circles in a row of places, each of which has a cell of its own."""
-    home = Home(str(tmp_path), "w")
+    home = Home(str(tmp_path), "w", limits or Limits())
     change(home, circles(around))
     return home
 
@@ -111,10 +110,9 @@ def test_a_batch_that_fails_is_decided_again_in_the_same_way(tmp_path):
     assert third["load"] is None
 
 
-def test_cells_are_cut_anew_where_subscriptions_are_elsewhere(tmp_path, monkeypatch):
+def test_cells_are_cut_anew_where_subscriptions_are_elsewhere(tmp_path):
     """Loads of the old cells count no more; the load of the next round is of the new ones."""
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
-    home = begun(tmp_path)
+    home = begun(tmp_path, limits=Limits(least_delta=3))
     spreading = Spreading(home, Spread("ours", 3, 2))
     batch(home, spreading, 0)
     before = batch(home, spreading, 1)
@@ -128,6 +126,17 @@ def test_cells_are_cut_anew_where_subscriptions_are_elsewhere(tmp_path, monkeypa
     assert sum(one["rows"] for one in fourth["work"]) == pytest.approx(fourth["counts"]["accepted"])
     assert fourth["layout"]["since"] == third["layout"]["since"]
     assert np.isfinite(fourth["layout"]["moved"])
+
+
+@pytest.mark.parametrize(("batches", "ends"), [(2, [False, True, False, True, False]), (0, [False] * 5)])
+def test_a_round_may_have_several_batches(tmp_path, batches, ends):
+    """The layout changes after the second and the fourth at the earliest, or never."""
+    home = begun(tmp_path)
+    spreading = Spreading(home, Spread("curve", 3, batches))
+    documents = [batch(home, spreading, number, hot=7) for number in range(5)]
+    assert [one["load"] is not None for one in documents] == ends
+    assert {one["layout"]["since"] for one in documents} <= ({1, 3, 5} if batches else {1})
+    assert [one["layout"]["round"] for one in documents] == ([0, 0, 1, 1, 2] if batches else [0] * 5)
 
 
 def test_a_round_lasts_as_long_as_is_said(tmp_path):

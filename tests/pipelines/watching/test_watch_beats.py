@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -18,6 +17,7 @@ from pipelines.loop import queries
 from pipelines.watch import watch, watch_files
 from pipelines.watching.batches import Watching
 from tests.dtoss.watch.streams import BEGIN, SECOND, change, circle, rows_of, settings_of
+from tests.pipelines.loop.test_beats_of_queries import Frame
 from tests.pipelines.watching.arrivals import all_told
 
 HOUR = 3600 * SECOND
@@ -47,9 +47,9 @@ def test_a_beat_folds_what_is_old_and_adopts_what_is_asked(tmp_path):
 
 
 class Query:
-    """A query that has ended, or goes on for some looks."""
+    """A query that has ended, but for some looks."""
 
-    isActive = True
+    isActive = False
 
     def __init__(self, looks):
         self.left = looks
@@ -60,14 +60,11 @@ class Query:
 
 
 def beaten(home, watching, looks):
-    """A thread that beats for a query of a watch, and its lease."""
+    """Let a thread beat for a query of a watch, and hold its lease."""
     home.folder.make()
     lease = take(home.folder, "it", print, lambda: None)
     taken = queries.Batches(home.path, None, lambda: watching.beat(), watching.end, watching.warn)
-    busy = queries._Busy(time.monotonic())
-    thread = threading.Thread(target=queries._until_it_ends, args=(Query(looks), taken, lease, 1e-9, busy))
-    thread.start()
-    return thread
+    queries.start(Frame(Query(looks)), taken, lease, None, None, 1e-9)
 
 
 def test_a_beat_that_fails_ends_neither_the_beats_nor_the_lease(tmp_path, monkeypatch):
@@ -80,7 +77,8 @@ def test_a_beat_that_fails_ends_neither_the_beats_nor_the_lease(tmp_path, monkey
         raise RuntimeError("odd")
 
     monkeypatch.setattr(watching, "beat", beat)
-    beaten(home, watching, 3).join(60)
+    beaten(home, watching, 3)
+    queries.make_way(home.path)
     assert held == [True] * 3
     assert told == ["a beat has failed: RuntimeError: odd"] * 3
     assert held_by(home.folder) is None
@@ -92,10 +90,10 @@ def test_the_lease_is_held_until_the_batch_in_hand_has_ended(tmp_path):
     batches(home, 1)
     watching = Watching(home, Options())
     with watching._turns.turn():  # a batch is in hand
-        thread = beaten(home, watching, 0)
-        thread.join(0.3)
+        beaten(home, watching, 0)
+        time.sleep(0.1)
         assert held_by(home.folder) is not None
-    thread.join(60)
+    queries.make_way(home.path)
     assert held_by(home.folder) is None
     with pytest.raises(InputError, match="the query that ran watch default has ended: nothing of this batch counts"):
         watching.batch(None, None, Source(query="q", batch=1))

@@ -8,21 +8,17 @@ import os
 import pytest
 
 import dtoss
-from pipelines.command.main import main
 
 
 @pytest.fixture
-def run(spark, capfd, monkeypatch, tmp_path):
+def run(spark, command, monkeypatch, tmp_path):
     """(exit code, lines of stdout, lines of stderr) of a command in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTOSS_QUIET", "compiling")
 
     def ended(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return end.value.code or 0, out.splitlines(), err.splitlines()
+        ran = command(*arguments)
+        assert "Traceback" not in ran.err
+        return ran.code, *ran.lines
 
     return ended
 

@@ -77,7 +77,7 @@ from pipelines.watch import watch_files
 
 def session():
     print("ready", flush=True)
-    time.sleep(100)
+    time.sleep(1000)
 
 done = watch_files(sys.argv[1], sys.argv[2], session, warn=print)
 print(done.stopped, done.batches)
@@ -93,7 +93,7 @@ def test_sigterm_while_spark_starts_ends_at_once(tmp_path):
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGTERM)
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=600)
         finally:
             process.kill()
     assert (process.returncode, out) == (0, "True 0\n")

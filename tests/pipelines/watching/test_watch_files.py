@@ -12,8 +12,9 @@ import pytest
 
 import dtoss
 import pipelines.watching.batches
+import pipelines.watching.tasks
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.home import Home
+from dtoss.watch.home import EVENTS, STATE, Home
 from dtoss.watch.told.verify import verify_watch
 from pipelines.rows.positions import Columns
 from pipelines.watch import watch_files
@@ -26,14 +27,44 @@ from tests.dtoss.watch.streams import (
     circle,
     random_asked,
     random_rows,
+    run,
     settings_of,
     stands,
 )
 from tests.oracles import Watched
 from tests.pipelines.watching.arrivals import all_told, arrive, counted, once
 
+MORE = pytest.mark.deep("files of other formats, which the tests beside it read, with an expiry")
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+
+def of_files(home, kind, names):
+    """The bytes of the files of a kind that the last commit names."""
+    return sorted(bytes(home.folder.read(kind, one["name"])) for one in names)
+
+
+@pytest.mark.parametrize("ids", ["int64", "string"])
+def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, monkeypatch, ids):
+    """Two batches with late rows, ties and rows twice, subscriptions that come and go: events and state as bytes."""
+    monkeypatch.setattr(pipelines.watching.batches, "fold_watch", lambda home, now_us, warn: None)
+    rng = np.random.default_rng(6)
+    there, here, incoming = Home(str(tmp_path / "there")), Home(str(tmp_path / "here")), tmp_path / "in"
+    rows = random_rows(rng, 80, objects=9, seconds=90)
+    rows = rows if ids == "int64" else [row | {"id": f"é{row['id']}"} for row in rows]
+    for number, part in enumerate((rows[:50], rows[30:])):
+        asking = [random_asked(rng, f"s{one}") | {"expires": None} for one in range(number, number + 6)]
+        for home in (there, here):
+            change(home, asking, ["s1"] if number else [])
+        arrive(incoming, f"part{number}", part, "jsonl")
+        once(spark, incoming, there.store)
+        wanted = run(here, settings_of(ids=ids), part, 2, ids=ids).document
+        found = there.batches.head().document
+        assert found["counts"] == wanted["counts"]
+        for kind, name in ((EVENTS, "events"), (STATE, "state")):
+            assert of_files(there, kind, found[name]) == of_files(here, kind, wanted[name])
+        assert found["events"]
+
+
+@pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=MORE) for kind in ("jsonl", "parquet"))])
 def test_files_are_held_against_what_stands(spark, tmp_path, monkeypatch, kind):
     """Three files, a batch each, with late rows, ties and an expiry: batch by batch what the loop tells."""
     # Where an hour of the wall clock ends meanwhile, its events are folded, and that is a commit too.
@@ -57,6 +88,34 @@ def test_files_are_held_against_what_stands(spark, tmp_path, monkeypatch, kind):
         for rows_of_batch, found in zip((part, []), fresh, strict=False):  # a beat, where somebody is over by now
             assert Counter(found) == Counter(loop.batch(rows_of_batch, number_of, table)), number
     assert sum(map(len, all_told(store))) > 10
+    assert not verify_watch(home).damaged
+
+
+def test_tasks_that_fail_once_lose_and_double_nothing(spark, tmp_path, monkeypatch):
+    """After they have written their files: tried again, each event is told once."""
+    rng = np.random.default_rng(8)
+    home, incoming, marks = Home(str(tmp_path / "store")), tmp_path / "in", tmp_path / "marks"
+    marks.mkdir()
+    change(home, [random_asked(rng, f"s{one}") | {"expires": None} for one in range(8)])
+    rows, real = random_rows(rng, 50, objects=9, seconds=90), pipelines.watching.tasks.done_by_bucket
+
+    def done_by_bucket(frame, key, tasks, work):
+        def fails_once(task, table):
+            done = work(task, table)
+            if not (marks / str(task)).exists():
+                (marks / str(task)).touch()
+                raise OSError("this executor is lost")
+            return done
+
+        return real(frame, key, tasks, fails_once)
+
+    loop, (number, table) = Watched(SPHERE, settings_of().schema), stands(home)
+    monkeypatch.setattr(pipelines.watching.tasks, "done_by_bucket", done_by_bucket)
+    arrive(incoming, "a", rows, "parquet")
+    done = once(spark, incoming, home.store)
+    assert sorted(path.name for path in marks.iterdir()) == ["0", "1"]
+    assert done.batches == 1
+    assert counted(all_told(home.store)) == Counter(loop.batch(rows, number, table))
     assert not verify_watch(home).damaged
 
 
@@ -217,7 +276,7 @@ def test_a_replay_under_another_name_tells_what_a_fence_would_have_said(spark, t
     rows = random_rows(np.random.default_rng(5), 40)
     arrive(incoming, "a", rows)
     change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0)])
-    once(spark, incoming, store)
+    run(Home(str(store)), settings_of(), rows, 2)
     change(Home(str(store), "what-if"), [circle("new", 180.0, 0.0, 3000.0)])
     once(spark, incoming, store, name="what-if")
     loop = Watched(SPHERE, settings_of().schema)

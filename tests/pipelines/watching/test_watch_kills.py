@@ -17,7 +17,7 @@ FILES = 20
 """Each is a batch: more than the kills need where each of them waits as long as it may (``PATIENCE``)."""
 
 
-@pytest.mark.slow
+@pytest.mark.deep("Sparks of its own; kills at each kind of file need none, tasks fail in test_watch_files.py")
 def test_six_kills_lose_nothing_and_double_nothing(spark, tmp_path, monkeypatch):
     """Python workers, Java, the driver around a commit and in a task; each Spark with another number of cores."""
     small(monkeypatch)

@@ -13,9 +13,9 @@ import pytest
 import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import Home
-from pipelines.rebuild import rebuild
 from pipelines.watch import watch
 from pipelines.watching.batches import Watching
+from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.watch.streams import SPHERE, asked, change, circle, random_asked, random_rows, settings_of, stands
 from tests.oracles import Watched
 from tests.pipelines.watching.arrivals import all_told, arrive, once
@@ -31,7 +31,7 @@ def streamed(spark, folder):
 def ended(query):
     """Wait until a query has read what there is; return what it failed with."""
     try:
-        query.awaitTermination(200)
+        query.awaitTermination(600)
     except Exception as error:
         return str(error)
     return None
@@ -97,11 +97,7 @@ def test_around_an_object_is_where_the_snapshot_has_it(spark, tmp_path):
     folder, store = tmp_path / "in", tmp_path / "store"
     home = Home(str(store))
 
-    def current(rows):
-        frame = spark.createDataFrame(rows, "id bigint, lon double, lat double")
-        rebuild(frame, str(store), partitions=1)
-
-    current([(7, 0.0, 0.0), (8, 50.0, 0.0)])
+    stored(dtoss.build([7, 8], [[0.0, 0.0], [50.0, 0.0]]), store)
     change(
         home,
         [asked("near7", 4, object="7", radius=1000.0, events=1), asked("none", 4, object="9", radius=9e6, events=1)],
@@ -110,7 +106,7 @@ def test_around_an_object_is_where_the_snapshot_has_it(spark, tmp_path):
     arrive(folder, "a", [row])
     once(spark, folder, store)
     assert [event[:2] for event in all_told(store)[0]] == [("inside", "near7")]
-    current([(7, 50.0, 0.0)])
+    stored(dtoss.build([7], [[50.0, 0.0]]), store)
     arrive(folder, "b", [row | {"t": row["t"] + 1_000_000}, row | {"t": row["t"] + 2_000_000, "x": 50.0}])
     once(spark, folder, store)
     assert [(event[1], event[4] - row["t"]) for event in all_told(store)[1]] == [("near7", 2_000_000)]
@@ -119,10 +115,11 @@ def test_around_an_object_is_where_the_snapshot_has_it(spark, tmp_path):
 
 def eventually(met):
     """Wait until something is so, two minutes at most."""
-    for _ in range(1200):
+    ends = time.monotonic() + 120.0
+    while time.monotonic() < ends:
         if met():
             return
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise AssertionError("it has not come")
 
 
@@ -171,15 +168,18 @@ def test_a_query_that_was_stopped_makes_way_for_the_next_at_once(spark, tmp_path
     folder, store = tmp_path / "in", tmp_path / "store"
     folder.mkdir()
     change(Home(str(store)), [circle("s", 0.0, 0.0, 1e3)])
-    slow = threading.Event()
+    slow, free = threading.Event(), threading.Event()
 
     def beat(watching):
         slow.set()
-        time.sleep(1.5)
+        free.wait(120)
 
     monkeypatch.setattr(Watching, "beat", beat)
     first = watch(streamed(spark, folder), str(store), every=0.1, beat=0.1)
-    assert slow.wait(60)
+    assert slow.wait(120)
+    ends = threading.Timer(0.2, free.set)
+    ends.start()
     first.stop()
     second = watch(streamed(spark, folder), str(store), every=0.1)
     second.stop()
+    ends.join()

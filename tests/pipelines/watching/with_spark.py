@@ -219,7 +219,7 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     spread = None
     if kinds[:1] == [SPREAD]:
         spread, kinds = Spread("drawn", 3), kinds[1:]
-        pipelines.watching.spreading._strategy = lambda spread: Drawn(spread.workers)
+        pipelines.watching.spreading.strategy_as_said = lambda spread: Drawn(spread.workers)
     fault = Faults(folder, store, seed, kinds)
 
     def run_tasks(frame, plan, tasks):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
-from pipelines.command.main import main
 from pipelines.windowing import batches
 
 NOW = 1_700_000_000
 
 
-def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(spark, capfd, monkeypatch, tmp_path):
+def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(spark, command, monkeypatch, tmp_path):
     """It names both times, the bound and the way out, and says nothing of Spark; nothing is committed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batches, "MOST_PATCHES", -1)  # results of any patches are made by tasks
@@ -21,10 +18,8 @@ def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(spark, capf
     os.utime(tmp_path / "in" / "a.csv", (1, 1))
     (tmp_path / "shops.csv").write_text("id,lon,lat\n1,8,50\n")
     asked = ("--by", "sites:shops.csv", "--lengths", "1min", "--measures", "rows,here", "--witnesses", "1")
-    with pytest.raises(SystemExit) as end:
-        main(["windows", "run", "in", "--store", "store", "--name", "w", *asked, "--once"])
-    out, err = capfd.readouterr()
-    assert (end.value.code, out) == (2, ""), err
+    code, out, err = command("windows", "run", "in", "--store", "store", "--name", "w", *asked, "--once")
+    assert (code, out) == (2, ""), err
     last = err.splitlines()[-1]
     assert last.startswith("error: 28,333,334 ends of windows would be due at once, from 1970-01-01T00:00:00Z to 2023-")
     assert last.endswith("at most 5,000,000 are; mend the times of the first rows, take a longer --slide, or leave here"

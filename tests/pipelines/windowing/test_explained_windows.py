@@ -8,7 +8,6 @@ import pytest
 
 from dtoss.geometry.space import space_of
 from dtoss.windows.spec import MEASURES, spec_of
-from pipelines.command.main import main
 from pipelines.windowing.explaining import explain
 from tests.dtoss.windows.stored.kept import SITES
 
@@ -36,20 +35,14 @@ def test_rows_are_shuffled_once_and_panes_are_combined_before_they_are_sent(meas
     assert found.fusion.sent == sum(found.rates[pair] for pair in crossing) == 1_502
 
 
-def test_a_user_is_told_and_nothing_is_run_or_written(tmp_path, capsys, monkeypatch):
+def test_a_user_is_told_and_nothing_is_run_or_written(tmp_path, command, monkeypatch):
     """No Spark, no store; a bad option is refused as ever."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTOSS_QUIET", "compiling")
     (tmp_path / "shops.csv").write_text("id,x,y\n" + "".join(f"{i},{x},{y}\n" for i, (x, y) in enumerate(SITES)))
     asked = ["windows", "run", "in", "--store", "store", "--name", "w", "--explain", "--by", "sites:shops.csv"]
 
-    def ended(*more):
-        with pytest.raises(SystemExit) as end:
-            main([*asked, *more])
-        return end.value.code or 0, capsys.readouterr()
-
-    code, said = ended("--metric", "plane", "--lengths", "1h", "--measures", "rows,flow", "--workers", "3")
-    assert code == 0, said.err
+    said = command(*asked, "--metric", "plane", "--lengths", "1h", "--measures", "rows,flow", "--workers", "3")
+    assert said.code == 0, said.err
     assert not (tmp_path / "store").exists()
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert "losers object of rows of one object and time one counts, also of those of before" in lines
@@ -59,9 +52,8 @@ def test_a_user_is_told_and_nothing_is_run_or_written(tmp_path, capsys, monkeypa
         in lines
     )
     assert lines[-1] == "groups of objects: 256, on 3 workers"
-    code, said = ended("--metric", "plane", "--lengths", "1h", "--rebalance", "soon")
-    assert code == 2
-    assert "--rebalance is 'soon'" in said.err
+    said = command.fails(*asked, "--metric", "plane", "--lengths", "1h", "--rebalance", "soon")
+    assert "--rebalance is 'soon'" in said
 
 
 def test_the_plan_of_spark_has_the_one_shuffle_that_is_told_and_groups_move_in_it(spark, tmp_path):

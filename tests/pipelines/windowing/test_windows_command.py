@@ -15,27 +15,24 @@ from dtoss.geometry.polygons import as_polygons
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.stored.asked import open_windows
-from pipelines.command.main import main
-from pipelines.rebuild import rebuild
+from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.windows.brute import World
 from tests.dtoss.windows.stored.kept import SECOND, check_answer, counts_add_up
+from tests.pipelines.stores import made as made_store
 
 BEGIN = 1_700_000_000
 ARGUMENTS = ("--slide", "20s", "--late", "40s", "--max-gap", "1min")
 
 
 @pytest.fixture
-def run(spark, capfd, monkeypatch, tmp_path):
+def run(spark, command, monkeypatch, tmp_path):
     """(exit code, lines of stdout, lines of stderr) of a command in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTOSS_QUIET", "compiling")
 
     def ended(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return end.value.code or 0, out.splitlines(), err.splitlines()
+        ran = command(*arguments)
+        assert "Traceback" not in ran.err
+        return ran.code, *ran.lines
 
     return ended
 
@@ -57,6 +54,12 @@ def made(seed, first, count=60):
     return [(i, int(at), *place) for i, at, place in zip(who, t, places.tolist(), strict=True)]
 
 
+def other_pivots(places, store):
+    """Make a snapshot of the same places in other partitions current."""
+    index = dtoss.build(places["id"], np.stack([places["lon"], places["lat"]], axis=1), partitions=5)
+    stored(index, store)
+
+
 def held_to_the_oracle(store, name, keys_at, rows):
     """Hold each end that is due to the oracle."""
     found = open_windows(str(store), name)
@@ -76,12 +79,12 @@ def distance_of(space, a, b):
     return float(distance(space.vectors(np.array([a])), space.vectors(np.array([b]))[0])[0])
 
 
-def test_files_that_arrive_are_counted_by_partition(spark, run, tmp_path):
+def test_files_that_arrive_are_counted_by_partition(run, tmp_path):
     """A run goes on where the last one was; answers are the oracle's; new pivots are refused with the reason."""
     store, moves = tmp_path / "store", tmp_path / "in"
     rng = np.random.default_rng(5)
     places = {"id": np.arange(60), "lon": rng.uniform(8.0, 8.4, 60), "lat": rng.uniform(50.0, 50.2, 60)}
-    rebuild(spark.createDataFrame(pa.table(places)), str(store), partitions=4)
+    made_store(pa.table(places), store, partitions=4)
     first, second = made(1, 0), made(2, 100)
     put(moves, "a.csv", first)
     home = ("--store", str(store), "--name", "fleet")
@@ -112,7 +115,7 @@ def test_files_that_arrive_are_counted_by_partition(spark, run, tmp_path):
     assert run("gc", "--store", str(store))[0] == 0
     said = run("windows", "run", str(moves), *home, "--once", "--lengths", "1min", *ARGUMENTS)[2][-1]
     assert "--lengths is 1min,2min and 1min is asked for" in said
-    rebuild(spark.createDataFrame(pa.table(places)), str(store), partitions=5)
+    other_pivots(places, store)
     code, out, err = run("windows", "run", str(moves), *home, "--once")
     assert (code, out) == (2, [])
     assert "the pivots of" in err[-1]

@@ -9,7 +9,6 @@ import pytest
 
 from dtoss.windows.stored.asked import open_windows
 from dtoss.windows.stored.document import head_of
-from pipelines.command.main import main
 from tests.dtoss.windows.stored.kept import SECOND, counts_add_up
 from tests.pipelines.windowing.test_windows_command import ARGUMENTS, BEGIN, held_to_the_oracle, made, put
 
@@ -18,19 +17,16 @@ HOME = ("--store", "store", "--name", "w")
 
 
 @pytest.fixture
-def run(spark, capfd, monkeypatch, tmp_path):
+def run(spark, command, monkeypatch, tmp_path):
     """(exit code, lines of stdout, the last line of stderr) of a run of windows in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DTOSS_QUIET", "compiling")
     (tmp_path / "shops.csv").write_text("id,lon,lat\n" + "".join(f"{i},{x},{y}\n" for i, (x, y) in enumerate(SITES)))
 
     def ended(*arguments, first="windows"):
-        given = ("run", "in", *HOME, *arguments) if first == "windows" else arguments
-        with pytest.raises(SystemExit) as end:
-            main([first, *given])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        return end.value.code or 0, out.splitlines(), err.splitlines()[-1] if err else ""
+        ran = command(first, *(("run", "in", *HOME, *arguments) if first == "windows" else arguments))
+        assert "Traceback" not in ran.err
+        out, err = ran.lines
+        return ran.code, out, err[-1] if err else ""
 
     return ended
 

@@ -10,14 +10,15 @@ import pyarrow as pa
 import dtoss
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.rebuild import rebuild
 from tests.dtoss.windows.brute import World
 from tests.dtoss.windows.stored.kept import SECOND, check_answer
+from tests.pipelines.stores import made as made_store
 from tests.pipelines.windowing.test_windows_command import (
     ARGUMENTS,
     BEGIN,
     distance_of,
     made,
+    other_pivots,
     put,
     run,
 )
@@ -31,18 +32,18 @@ def keys_of(store):
     return lambda x, y: [int(regions.nearest(space.vectors(np.array([[x, y]])))[0])]
 
 
-def test_other_pivots_take_over_without_a_gap(spark, run, tmp_path):
+def test_other_pivots_take_over_without_a_gap(run, tmp_path):
     """Refused with the way out; then both count each file, until ends are those of the new pivots; info says it."""
     store, moves = tmp_path / "store", tmp_path / "in"
     rng = np.random.default_rng(5)
     places = {"id": np.arange(60), "lon": rng.uniform(8.0, 8.4, 60), "lat": rng.uniform(50.0, 50.2, 60)}
-    rebuild(spark.createDataFrame(pa.table(places)), str(store), partitions=4)
+    made_store(pa.table(places), store, partitions=4)
     home, files = ("--store", str(store), "--name", "fleet"), [made(1, 0), made(2, 110)]
     put(moves, "a.csv", files[0])
     asked = ("--lengths", "40s,1min", *ARGUMENTS, "--measures", "rows,objects,here,speed")
     assert run("windows", "run", str(moves), *home, *asked, "--once")[0] == 0
     before = keys_of(store)
-    rebuild(spark.createDataFrame(pa.table(places)), str(store), partitions=5)
+    other_pivots(places, store)
     code, _, err = run("windows", "run", str(moves), *home, "--once")
     assert code == 2
     assert "let a new set take over without a gap (--replace)" in err[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import mean
 
 import numpy as np
@@ -19,12 +19,12 @@ WAYS: dict[str, Callable[[RandomJob, int], list[int]]] = {
 }
 
 
-def components_and_traffic(jobs: int) -> tuple[Figure, Figure]:
+def components_and_traffic(jobs: int, sizes: Sequence[int] = SIZES) -> tuple[Figure, Figure]:
     """Return both figures, of so many random jobs of each size; the paper has 500."""
     names = [*WAYS, "summed rates (ours)"]
     count: dict[str, dict[float, float]] = {name: {} for name in names}
     left: dict[str, dict[float, float]] = {name: {} for name in names}
-    for operators in SIZES:
+    for operators in sizes:
         found: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
         for seed in range(jobs):
             made = random_job(operators, np.random.default_rng([operators, seed]))
@@ -35,9 +35,9 @@ def components_and_traffic(jobs: int) -> tuple[Figure, Figure]:
         for name in names:
             left[name][operators] = 100 * mean(share for share, _ in found[name])
             count[name][operators] = mean(parts for _, parts in found[name])
-    best = all(min(left, key=lambda name: left[name][size]) == names[-1] for size in SIZES)
-    most = all(count["score = COMM"][size] > count["score = PA"][size] for size in SIZES)
-    least = all(min(names[:-1], key=lambda name: left[name][size]) == "score = COMM" for size in SIZES)
+    best = all(min(left, key=lambda name: left[name][size]) == names[-1] for size in sizes)
+    most = all(count["score = COMM"][size] > count["score = PA"][size] for size in sizes)
+    least = all(min(names[:-1], key=lambda name: left[name][size]) == "score = COMM" for size in sizes)
     said = [
         f"paper: score = COMM has more components than score = PA; here {'so' if most else 'not so'} at every size "
         f"({jobs} jobs of each)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from bench.windows.enorm.changing import DIRECT, INSTANT, SMOOTH
@@ -69,7 +69,7 @@ def pauses(times: int) -> Figure:
     )
 
 
-def split_and_combine(times: int) -> tuple[Figure, Figure]:
+def split_and_combine(times: int, sizes: Sequence[int] = SIZES) -> tuple[Figure, Figure]:
     """Figure 11: the pause and the completion of split, and of combine in both ways, by the size of the group."""
     changes: dict[str, tuple[Configuration, Callable[[Configuration], Configuration], str]] = {
         "split, instant": (_two(combined), lambda now: split(now, "consolidate"), INSTANT),
@@ -79,7 +79,7 @@ def split_and_combine(times: int) -> tuple[Figure, Figure]:
     pause: dict[str, dict[float, float]] = {name: {} for name in changes}
     done: dict[str, dict[float, float]] = {name: {} for name in changes}
     for name, (start, change, how) in changes.items():
-        for keys in SIZES:
+        for keys in sizes:
             found = []
             for _ in range(times):
                 run = one_group(keys, start)
@@ -89,11 +89,11 @@ def split_and_combine(times: int) -> tuple[Figure, Figure]:
                 found.append((paused_ms(run, "consolidate"), again))
             pause[name][keys], again = min(found)
             done[name][keys] = longest(TWO) if how == SMOOTH else (pause[name][keys] + again) / 1e3
-    most = done["split, instant"][SIZES[-1]] * 1e3
+    most = done["split, instant"][sizes[-1]] * 1e3
     said = [
         "paper: split always is efficient; combine pauses by its state, or lasts the longest window "
         f"({longest(TWO):,} s here)",
-        f"a split sends the panes of the longest window again: {most:.0f} ms of work at {SIZES[-1]:,} keys, which the "
+        f"a split sends the panes of the longest window again: {most:.0f} ms of work at {sizes[-1]:,} keys, which the "
         "paper does not count; nothing waits for it but windows",
     ]
     x = "keys of the key group"
@@ -116,11 +116,11 @@ def _with_a_move(rows: list[Row], start: Configuration, how: str, share: int) ->
     run.run()
 
 
-def overhead(rows: int, keys: int, times: int) -> Figure:
+def overhead(rows: int, keys: int, times: int, shares: Sequence[int] = SHARES) -> Figure:
     """Figure 12: by how much the completion grows where a share of the groups moves in the 21st minute."""
     held = uniform(rows, keys, 30)
     start = apart([every(5 * MINUTE)])
-    ways = [(how, share) for how in (INSTANT, DIRECT) for share in SHARES if share]
+    ways = [(how, share) for how in (INSTANT, DIRECT) for share in shares if share]
     works: dict[str, Callable[[], object]] = {"": partial(_with_a_move, held, start, INSTANT, 0)}
     works |= {f"{how} {share}": partial(_with_a_move, held, start, how, share) for how, share in ways}
     spent = least(works, times)

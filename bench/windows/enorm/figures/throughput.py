@@ -36,13 +36,13 @@ def _run(start: Configuration, rows: Sequence[Row], carry: Carry = bytes) -> Non
     running(start, rows, carry=carry).run()
 
 
-def consolidating(rows: int, times: int) -> Figure:
+def consolidating(rows: int, times: int, sizes: Sequence[int] = KEYS) -> Figure:
     """Figure 9: throughput by the keys of a pane, for two and six windows, combined and split."""
     ways = {"combined, 2 windows": combined(TWO), "combined, 6 windows": combined(SIX)}
     ways |= {"split, 2 windows": apart(TWO), "split, 6 windows": apart(SIX)}
     minutes = {f"dtoss.windows, {len(some)} windows": [one.length // MINUTE for one in some] for some in (TWO, SIX)}
     lines: dict[str, dict[float, float]] = {name: {} for name in (*ways, *minutes)}
-    for keys in KEYS:
+    for keys in sizes:
         held = uniform(rows, keys, MINUTES)
         for some in minutes.values():
             beside.run(some, keys, held[:100])  # kernels are compiled
@@ -50,20 +50,20 @@ def consolidating(rows: int, times: int) -> Figure:
         works |= {name: partial(beside.run, some, keys, held) for name, some in minutes.items()}
         for name, spent in least(works, times).items():
             lines[name][keys] = rows / spent
-    first, last = KEYS[0], KEYS[-1]
+    first, last = sizes[0], sizes[-1]
     lost = {name: 1 - (lines[name][last] / lines[name][first]) ** (1 / 4) for name in ways}
     gain = [
         lines[f"dtoss.windows, {n} windows"][keys] / lines[f"combined, {n} windows"][keys]
         for n in "26"
-        for keys in KEYS
+        for keys in sizes
     ]
     behind = [
-        1 - lines[f"split, {n} windows"][keys] / lines[f"combined, {n} windows"][keys] for n in "26" for keys in KEYS
+        1 - lines[f"split, {n} windows"][keys] / lines[f"combined, {n} windows"][keys] for n in "26" for keys in sizes
     ]
     more = [
         1 - lines[f"{way}, 6 windows"][keys] / lines[f"{way}, 2 windows"][keys]
         for way in ("combined", "split")
-        for keys in KEYS
+        for keys in sizes
     ]
     said = [
         "paper: doubling what is consolidated costs very little, more of it where split; "

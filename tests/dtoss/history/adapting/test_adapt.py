@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.geometry.space import space_of
 from dtoss.history.adapting.adapt import adapt
 from dtoss.history.adapting.cost import reads_of
 from dtoss.history.adapting.period import cost_by, place_leaves, prices_of
 from dtoss.history.asked_files import ASKED, gather, note
-from dtoss.history.asking.learning import NOTED_AT_ONCE, Learner, question_of
+from dtoss.history.asking.learning import NOTED_AT_ONCE, question_of
 from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME
 from dtoss.history.history import History
-from dtoss.history.orders.settle import make_order, settle
+from dtoss.history.orders.settle import make_order
 from dtoss.history.questions import REMEMBERED, joined_questions
-from tests.dtoss.history.worlds import new_home, put_batch, schema_of
-
-PLANE = space_of(metric="plane")
-SIDE, SPAN = 1000.0, 10_000
-SMALL = 20_000
-"""A request, in bytes: so that little histories have something to gain."""
-
-
-def batch(schema, rows, seed):
-    rng = np.random.default_rng(seed)
-    xy = rng.uniform(0, SIDE, (rows, 2))
-    return pa.table(
-        {
-            "id": pa.array(rng.integers(0, 40, rows)),
-            "t": pa.array(np.sort(rng.integers(0, SPAN, rows))),
-            "x": xy[:, 0],
-            "y": xy[:, 1],
-            "deleted": pa.array(np.zeros(rows, bool)),
-        },
-        schema=schema.arrow,
-    )
-
-
-@pytest.fixture
-def home(tmp_path):
-    """A history of 120,000 rows in a plane, one leaf by place, where a request costs little."""
-    schema = schema_of(PLANE, t_type="int64")
-    home = new_home(tmp_path / "history")
-    put_batch(home, batch(schema, 120_000, 0), schema, "one")
-    settle(home, leaf_bytes=1e9, period_bytes=1.0)
-    adapt(home, request_bytes=SMALL)
-    return home
+from tests.dtoss.history.adapting.towns import SIDE, SMALL, SPAN
 
 
 def places(home):
@@ -135,7 +104,7 @@ def test_questions_pay_for_the_leaves_that_they_have_read(home):
     ask(home, 40)
     adapt(home)
     leaves = places(home)
-    for _ in range(200):
+    for _ in range(80):  # twice as often as what was cut for
         old.range([(100.0, 100.0)], 30.0)
     old.listen.flush()
     assert adapt(home).cut == 0
@@ -207,10 +176,11 @@ def test_nothing_is_noted_by_who_does_not_want_it_or_cannot(home, monkeypatch):
     monkeypatch.setattr("dtoss.history.asking.learning.note", refused)
     ask(home, NOTED_AT_ONCE + 1)
     assert home.folder.files(ASKED) == before
-    gone = Learner(new_home(home.path + "-gone"))
-    gone._waiting = [gather(home, 2).questions]
-    gone.flush()
-    assert not new_home(home.path + "-gone").folder.there()
+    gone = dtoss.history.open(home.path)
+    gone.range([(1.0, 1.0)], 5.0)
+    shutil.rmtree(home.path)
+    gone.listen.flush()
+    assert not home.folder.there()
 
 
 def test_a_period_that_others_have_rewritten_is_looked_at_again(home, monkeypatch):

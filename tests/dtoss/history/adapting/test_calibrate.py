@@ -8,11 +8,10 @@ from dtoss.errors import InputError
 from dtoss.history.adapting import calibrate as module
 from dtoss.history.adapting.calibrate import LONG_BYTES, SHORT_BYTES, calibrate
 from dtoss.history.adapting.period import prices_of
-from tests.dtoss.history.adapting.test_adapt import home  # noqa: F401 (a fixture)
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, table_of
 
 
-def test_a_request_costs_what_could_be_read_in_its_time(home, monkeypatch):  # noqa: F811
+def test_a_request_costs_what_could_be_read_in_its_time(home, monkeypatch):
     """20 ms a request and 50 MB/s are a megabyte; it is the history's price from then on, in a version of its own."""
     monkeypatch.setattr(module, "_seconds", lambda _home, _name, _begin, length: 0.02 + (length - SHORT_BYTES) / 50e6)
     before = home.version().number
@@ -27,7 +26,7 @@ def test_a_request_costs_what_could_be_read_in_its_time(home, monkeypatch):  # n
     assert home.version().number == version.number == before + 1
 
 
-def test_it_reads_within_files(home):  # noqa: F811
+def test_it_reads_within_files(home):
     """Of a local history of some megabytes: a positive price."""
     found = calibrate(home, keep=False)
     assert found.request_bytes >= 1

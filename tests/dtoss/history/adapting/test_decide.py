@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from dtoss.history.adapting.cost import Points, Prices, cost_of, matched_rows, reads_of, run_of, wasted_bytes
 from dtoss.history.adapting.cuts import IMAGINED_SHARE, best_cut, imagined
-from dtoss.history.adapting.decide import Leaf, Rewriting, _still_a_tree, decide, neighbours
+from dtoss.history.adapting.decide import Leaf, Rewriting, decide, neighbours, still_a_tree
 from dtoss.history.questions import HALVED_AFTER, Questions, joined_questions, no_questions
 from tests.dtoss.history.adapting.plays import ROW_BYTES, asked, points_of
+from tests.examples import examples
 
 PRICES = Prices(100.0, 20, 8, 80.0)
 EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
@@ -143,7 +144,7 @@ def test_nothing_asked_and_nothing_there():
     assert not decide([], None, corner(5), layout.load, PRICES).rewritings
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([(1,), (3,), (0, 1), (0, 1, 2, 3)]), st.sampled_from([30.0, 300.0]))
 def test_no_more_is_written_than_was_read_in_vain(seed, spots, request):
     """Whatever is asked: bytes rewritten so far are at most the bytes wasted so far, at every moment."""
@@ -198,9 +199,9 @@ def test_no_merge_leaves_cells_that_no_tree_has():
     points = points_of(np.arange(8), [(x, 1, 0) for x in range(8)])
     leaves = [Leaf(run_of(points, np.arange(8), PRICES), cell, 0, 8) for cell in cells]
     right = Rewriting((1, 4), points, [], 80, 0.0, 0.0)
-    assert _still_a_tree(leaves, [], (1, 4))
-    assert _still_a_tree(leaves, [], (2, 5))
-    assert not _still_a_tree(leaves, [((1, 4), right)], (2, 5))
+    assert still_a_tree(leaves, [], (1, 4))
+    assert still_a_tree(leaves, [], (2, 5))
+    assert not still_a_tree(leaves, [((1, 4), right)], (2, 5))
 
 
 def test_neighbours_make_rectangles():

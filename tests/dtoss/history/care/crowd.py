@@ -10,7 +10,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import dtoss
 from dtoss.errors import StoreError
@@ -47,9 +51,9 @@ def appends(home: Home, who: int, of: int, count: int) -> dict[str, int]:
 
 
 def rewrites(home: Home, done: Path) -> dict[str, int]:
-    """Settle, adapt and drop orders until all is appended."""
+    """Settle, adapt and drop orders until all is appended, once at least."""
     stale = changes = 0
-    while not done.exists():
+    while not (changes and done.exists()):
         try:
             settle(home, orders=["time", "place", "object"], leaf_bytes=900.0, period_bytes=1.0, most=3)
             adapt(home, request_bytes=1.0)
@@ -72,7 +76,7 @@ def clears(home: Home, done: Path) -> dict[str, int]:
 def reads(home: Home, done: Path) -> dict[str, int]:
     """Ask: rows only become more, each answer is of one version."""
     seen = before = 0
-    while not done.exists():
+    while not (seen and done.exists()):
         history = dtoss.history.open(home.path)
         found = history.box([0.0, 0.0, 1.0, 1.0])
         assert len(found) == history.version.rows >= before, (len(found), history.version.rows, before)
@@ -81,28 +85,47 @@ def reads(home: Home, done: Path) -> dict[str, int]:
     return {"seen": seen}
 
 
-def crowd(place: str, appenders: int, commits: int) -> dict[str, int]:
+def in_processes(place: str, writing: Sequence[Sequence[str]], others: Sequence[str], done: Path) -> dict[str, int]:
+    """Let each be at it in a process of its own until all is written, and return what they told."""
+    writers = [_start(*arguments) for arguments in writing]
+    beside = [_start(kind, place, str(done)) for kind in others]
+    told: dict[str, int] = {}
+    try:
+        for process in writers:
+            _add(told, process)
+        done.touch()
+        for process in beside:
+            _add(told, process)
+    finally:
+        for process in [*writers, *beside]:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    return told
+
+
+def in_threads(place: str, writing: Sequence[Sequence[str]], others: Sequence[str], done: Path) -> dict[str, int]:
+    """Let each be at it in a thread until all is written, and return what they told."""
+    told: Counter[str] = Counter()
+    with ThreadPoolExecutor(len(writing) + len(others)) as pool:
+        writers = [pool.submit(part, *arguments) for arguments in writing]
+        beside = [pool.submit(part, kind, place, str(done)) for kind in others]
+        wait(writers)
+        done.touch()
+    for one in [*writers, *beside]:
+        told.update(one.result())
+    return dict(told)
+
+
+def crowd(place: str, appenders: int, commits: int, do: Any = in_processes) -> dict[str, int]:
     """Let all be at it at once, compare what stands then with the batches, and return what they told."""
     each = commits // appenders
     home = Home(place)
     first = sorted_rows(batch(0), "time")
     commit_batch(home, SCHEMA, [write_file(home.folder, BY_TIME, [(first, None)], SCHEMA)], [Key("0")])
     with tempfile.TemporaryDirectory() as scratch:
-        done = Path(scratch) / "done"
-        writing = [_start("appends", place, str(who), str(appenders), str(each)) for who in range(appenders)]
-        others = [_start(kind, place, str(done)) for kind in ("rewrites", "clears", "reads")]
-        told: dict[str, int] = {}
-        try:
-            for process in writing:
-                _add(told, process)
-            done.touch()
-            for process in others:
-                _add(told, process)
-        finally:
-            for process in [*writing, *others]:
-                if process.poll() is None:
-                    process.kill()
-                    process.communicate()
+        writing = [["appends", place, str(who), str(appenders), str(each)] for who in range(appenders)]
+        told = do(place, writing, ["rewrites", "clears", "reads"], Path(scratch) / "done")
     assert [damage.what for damage in verify(home)] == []
     version = home.version()
     batches = [batch(number) for number in range(each * appenders)]
@@ -129,13 +152,15 @@ def main(arguments: list[str]) -> None:
     if not arguments:
         _all()
         return
-    kind, place, *rest = arguments
+    print(json.dumps(part(*arguments)))
+
+
+def part(kind: str, place: str, *rest: str) -> dict[str, int]:
+    """Do the part of one, and return what it has to tell."""
     home = Home(place)
     if kind == "appends":
-        told = appends(home, *map(int, rest))
-    else:
-        told = {"rewrites": rewrites, "clears": clears, "reads": reads}[kind](home, Path(rest[0]))
-    print(json.dumps(told))
+        return appends(home, *map(int, rest))
+    return {"rewrites": rewrites, "clears": clears, "reads": reads}[kind](home, Path(rest[0]))
 
 
 def _all() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -123,19 +123,37 @@ def _left_is_needed(home: Home) -> None:
     assert found == needed, (found - needed, needed - found)
 
 
-def faulty(kind: str, place: Path, count: int, seed: int, fault: Callable[[str], None]) -> int:
-    """Let a fault come at so many seeded steps of a change, each upon a copy of one history; return how often it came.
+class Ready(NamedTuple):
+    """A history and a change: how many changes of files that is, and what stands before and after it."""
 
-    After each, the history has the rows from before or from after, whoever comes next finishes, and nothing is left.
-    """
-    first = (asked_home if kind == "adapt" else made_home)(str(place / "first"))
+    kind: str
+    first: Home
+    steps: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+def ready(kind: str, place: Path, made: Home | None = None) -> Ready:
+    """Return a history that a change is made of, a copy of one that is :func:`made_home` where that is given."""
+    if made is not None and kind != "adapt":
+        first = Home(str(shutil.copytree(made.path, place / "first")))
+    else:
+        first = (asked_home if kind == "adapt" else made_home)(str(place / "first"))
     before = state(first)
     if kind == "restore":
         damaged(first)
     done = Home(str(shutil.copytree(first.path, place / "done")))
     steps = _steps(kind, done)
-    after = state(done)
     assert kind != "adapt" or done.version().what == "adapt", "nothing was cut"
+    return Ready(kind, first, steps, before, state(done))
+
+
+def faulty(ready: Ready, place: Path, count: int, seed: int, fault: Callable[[str], None]) -> int:
+    """Let a fault come at so many seeded steps of a change, each upon a copy of one history; return how often it came.
+
+    After each, the history has the rows from before or from after, whoever comes next finishes, and nothing is left.
+    """
+    kind, first, steps, before, after = ready
     came = 0
     for step in sorted(random.Random(seed).sample(range(1, steps + 1), min(count, steps))):
         home = Home(str(shutil.copytree(first.path, place / f"{step}")))
@@ -150,7 +168,6 @@ def faulty(kind: str, place: Path, count: int, seed: int, fault: Callable[[str],
         _left_is_needed(home)
         assert state(home) == after, (kind, step)
         shutil.rmtree(home.path)
-    shutil.rmtree(place)
     return came
 
 
@@ -247,8 +264,9 @@ def main() -> None:
     few = parser.parse_args().few
     with tempfile.TemporaryDirectory() as scratch:
         for kind in STEPS:
+            change = ready(kind, Path(scratch) / kind)
             for what, fault in (("killed", kill), ("full", full)):
-                came = faulty(kind, Path(scratch) / kind / what, 4 if few else 100, 1, fault)
+                came = faulty(change, Path(scratch) / kind / what, 4 if few else 100, 1, fault)
                 print(f"{kind}: {what} at {came} steps, nothing lost, doubled or left")
         home = made_home(f"{scratch}/flips")
         count = 40 if few else 1000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from dtoss.history.care.clear import clear
@@ -9,30 +11,45 @@ from dtoss.history.care.dropping import forget
 from dtoss.history.change import Change
 from dtoss.history.committing import commit
 from dtoss.history.orders.settle import drop_orders, make_order
-from tests.dtoss.history.care.crowd import crowd
-from tests.dtoss.history.care.faults import SCHEMA, STEPS, batch, faulty, full, kill, made_home, silent, state
+from dtoss.history.versions import Home
+from tests.dtoss.history.care.crowd import crowd, in_processes, in_threads
+from tests.dtoss.history.care.faults import SCHEMA, STEPS, batch, faulty, full, kill, made_home, ready, silent, state
 from tests.dtoss.history.care.operations import WHAT, operated
 from tests.dtoss.history.worlds import new_home, put_batch
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", STEPS)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A history to be copied."""
+    return made_home(str(tmp_path_factory.mktemp("made") / "h"))
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def change(request, made, tmp_path_factory):
+    """Each kind of change, and a history that it is made of."""
+    return ready(request.param, tmp_path_factory.mktemp(request.param), made)
+
+
 @pytest.mark.parametrize("fault", [kill, full])
-def test_a_fault_at_a_step_leaves_the_rows_from_before_or_after(tmp_path, kind, fault):
+def test_a_fault_at_a_step_leaves_the_rows_from_before_or_after(tmp_path, change, fault):
     """And what comes next finishes and leaves nothing behind."""
-    assert faulty(kind, tmp_path / "place", 3, 5, fault) > 0
+    assert faulty(change, tmp_path, 3, 5, fault) > 0
 
 
-def test_random_operations_keep_every_row(tmp_path):
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [(30, 7), pytest.param(60, 1, marks=pytest.mark.deep("sixty; thirty are in make test"))],
+)
+def test_random_operations_keep_every_row(tmp_path, count, seed):
     """One after the other upon one history, of which the script does a thousand."""
-    done = operated(new_home(tmp_path / "h"), 60, 1)
+    done = operated(new_home(tmp_path / "h"), count, seed)
     assert len({*WHAT, "cut"} - set(done)) <= 2
     assert done["cut"] > 0
 
 
-def test_flipped_bits_are_told_with_the_file(tmp_path):
+def test_flipped_bits_are_told_with_the_file(tmp_path, made):
     """In rows, tables and the commit."""
-    assert silent(made_home(str(tmp_path / "h")), 30, 3) == []
+    assert silent(Home(str(shutil.copytree(made.path, tmp_path / "h"))), 30, 3) == []
 
 
 def test_who_was_killed_clearing_leaves_nothing_to_wait_for(tmp_path, monkeypatch):
@@ -85,10 +102,12 @@ def test_what_is_committed_while_somebody_clears_stays(tmp_path, monkeypatch):
     assert state(new_home(tmp_path / "h"))[0] == len(batch(0))
 
 
-@pytest.mark.slow
-def test_a_crowd_at_one_history(tmp_path):
+@pytest.mark.parametrize(
+    "do", [in_threads, pytest.param(in_processes, marks=pytest.mark.deep("in processes, threads are in make test"))]
+)
+def test_a_crowd_at_one_history(tmp_path, do):
     """Appenders that send each other's batches, one who rewrites, one who clears, one who asks."""
-    told = crowd(str(tmp_path / "h"), 2, 16)
+    told = crowd(str(tmp_path / "h"), 2, 16, do)
     assert told["repeated"] == 17, "each batch stands once"
     assert told["changes"] > 0
     assert told["seen"] > 0

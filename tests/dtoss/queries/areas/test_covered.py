@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
-from dtoss.queries.areas import covered
+from dtoss.queries.areas.covered import shape_of
 
 MIDDLES = {"sphere": [(0.0, 0.0), (179.9, 10.0), (20.0, 89.5), (-60.0, -30.0)], "plane": [(0.0, 0.0), (1e9, -7.0)]}
 
@@ -37,7 +37,5 @@ def test_strips_and_all_edges_agree(metric, seed, corners, size):
     asked = np.concatenate(places)
     vectors = space.vectors(asked)
     for polygon in polygons:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(covered, "WORTH_TABLES", 0)
-            found = covered.shape_of(polygon).holds(asked, vectors)
+        found = shape_of(polygon, worth_tables=0).holds(asked, vectors)
         assert found.tolist() == inside(vectors, polygon).tolist()

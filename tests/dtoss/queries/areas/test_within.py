@@ -18,6 +18,7 @@ from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.strategies import lonlat, planar
+from tests.examples import examples
 
 SPHERE, PLANE = space_of(), space_of("none")
 
@@ -51,7 +52,7 @@ def expected(ids, held):
     return sorted(i for i, h in zip(ids, held, strict=True) if h)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_boxes(data):
     plane = data.draw(st.booleans())
@@ -104,7 +105,7 @@ def _ring(rng, positions, plane):
     return ring
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_polygons(data):
     """Corners and edges on objects, self-crossing rings, holes: the same as the oracle decides edge by edge."""

@@ -16,7 +16,7 @@ from dtoss.hits import Hits
 from dtoss.serve.bulk import sending
 from dtoss.serve.limits import Limits
 from tests.dtoss.serve.bulk.streams import ARROW, places_of, stream_of, table_in
-from tests.dtoss.serve.served import NAME, WAIT, Asker, running, target, town, turn
+from tests.dtoss.serve.served import NAME, WAIT, Asker, running, target, town, turn, until
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
 JSON = "application/json"
@@ -316,10 +316,10 @@ def connected(server):
 
 def read_all(connection):
     """Return all that comes until the other side closes, which it does in time."""
-    got, until = [], time.monotonic() + WAIT
+    got, ends = [], time.monotonic() + WAIT
     while more := connection.recv(1 << 20):
         got.append(more)
-        assert time.monotonic() < until
+        assert time.monotonic() < ends
     return b"".join(got)
 
 
@@ -372,23 +372,18 @@ def test_bodies_in_hand_are_bounded_together(small):
         assert answer.startswith(b"HTTP/1.1 503")
         assert b'"limit":"body_bytes"' in answer
         assert b"retry-after: 1" in answer
-    for _ in range(200):
-        turn(small)
+
+    def there_is_room():
         with Asker(small) as asker:
-            status = asker.raw("/knn", "POST", b'{"positions":[[10,50]]}' + b" " * 19_900)[0]
-        if status == 200:
-            break
-    assert status == 200
+            return asker.raw("/knn", "POST", b'{"positions":[[10,50]]}' + b" " * 19_900)[0] == 200
+
+    until(there_is_room)
 
 
 def test_a_client_that_goes_away_in_its_body_leaves_nothing(small):
     with connected(small) as client:
         client.sendall(b"POST /knn HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
-    for _ in range(200):
-        turn(small)
-        if ("/knn", 499) in small.heard.answers:
-            break
-    assert ("/knn", 499) in small.heard.answers
+    until(lambda: ("/knn", 499) in small.heard.answers)
     assert not [entry for entry in small.heard.requests if entry["status"] == 500]
 
 
@@ -401,24 +396,16 @@ def test_a_client_that_goes_away_frees_its_place_and_stops_the_work(index):
         body = body_of(index, places(index, 10), True)
         head = b"POST /knn HTTP/1.1\r\nhost: x\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
         client.sendall(head % (ARROW.encode(), len(body)) + body)
-        wait_for(lambda: server.state.pool._inside == 2)
+        until(lambda: server.state.pool.inside == 2)
         with Asker(server) as other:
             status, headers, answer = other.raw("/knn", "POST", body, content_type=ARROW)
             assert (status, headers["retry-after"], json.loads(answer)["limit"]) == (503, "1", "pool_queue")
             client.close()
-            wait_for(lambda: server.state.pool._inside == 1)
+            until(lambda: server.state.pool.inside == 1)
             go.set()
-            wait_for(lambda: server.state.pool._inside == 0)
+            until(lambda: server.state.pool.inside == 0)
             assert other.raw("/knn", "POST", body, content_type=ARROW)[0] == 200
         assert len(server.heard.accesses) == 10, "one was answered, and one went away"
-
-
-def wait_for(true):
-    for _ in range(2_000):
-        if true():
-            return
-        time.sleep(0.005)
-    raise AssertionError("it never came true")
 
 
 @pytest.mark.parametrize("wanted", [JSON, ARROW])
@@ -434,7 +421,7 @@ def test_a_long_answer_goes_out_in_pieces_and_a_slow_client_holds_no_thread(inde
         client.sendall(head % wanted.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
         first = client.recv(4096)
         assert b"transfer-encoding: chunked" in first
-        wait_for(lambda: server.state.pool._inside == 0)
+        until(lambda: server.state.pool.inside == 0)
         for _ in range(20):
             post(other, "/knn", body_of(index, positions[:5], False))
         answer = dechunked(first + read_all(client))
@@ -485,9 +472,9 @@ def test_a_client_that_never_reads_is_left(index, monkeypatch):
     with running(index, limits=Limits(idle_seconds=0.5)) as server, connected(server) as client:
         body = body_of(index, positions, False)
         client.sendall(b"POST /range?radius=90000 HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
-        wait_for(lambda: ("/range", 200) in server.heard.answers)
+        until(lambda: ("/range", 200) in server.heard.answers)
         assert not read_all(client).endswith(b"0\r\n\r\n")
-        assert server.state.pool._inside == 0
+        assert server.state.pool.inside == 0
 
 
 def test_a_stream_of_many_hits_has_batches_of_sixty_four_thousand(index):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.serve.bulk import json_in
 from dtoss.serve.bulk.json_in import lists_in
 from dtoss.serve.problems import Problem
 
@@ -15,8 +14,8 @@ SPACES = st.text(" \t\r\n", max_size=3)
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70))
 
 
-def read(body, most=10_000, radius=True, check=lambda: None):
-    return lists_in(body, "positions", 2, most, check, radius)
+def read(body, most=10_000, radius=True, check=lambda: None, **sizes):
+    return lists_in(body, "positions", 2, most, check, radius, **sizes)
 
 
 @st.composite
@@ -35,9 +34,7 @@ def spaced(draw):
 @given(spaced(), st.sampled_from([1, 2, 7, 40, 1 << 15]))
 def test_lists_are_the_same_wherever_they_are_cut(scene, size):
     pairs, text = scene
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_in, "PIECE_BYTES", size)
-        found, radii = read(text.encode())
+    found, radii = read(text.encode(), piece_bytes=size)
     assert radii is None
     np.testing.assert_array_equal(found, np.array(pairs, dtype=np.float64).reshape(-1, 2))
 
@@ -50,12 +47,10 @@ def test_a_changed_text_is_read_as_the_library_reads_it_or_refused(scene, data, 
     at = data.draw(st.integers(0, len(text) - 1))
     new = data.draw(st.sampled_from(["", "[", "]", ",", "1", '"', "[1,2]", "],[", "{", "}", "null", "x", "-", "."]))
     changed = text[:at] + new + text[at + data.draw(st.integers(0, 2)) :]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_in, "PIECE_BYTES", size)
-        try:
-            found, _ = read(changed.encode())
-        except Problem:
-            return
+    try:
+        found, _ = read(changed.encode(), piece_bytes=size)
+    except Problem:
+        return
     wanted = json.loads(changed)["positions"]
     assert all(type(pair) is list and len(pair) == 2 for pair in wanted)
     assert not any(isinstance(number, (str, bool)) for pair in wanted for number in pair)

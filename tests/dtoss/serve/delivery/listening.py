@@ -11,7 +11,7 @@ from dtoss.watch.told.events import events
 from dtoss.watch.told.lines import json_lines
 from tests.dtoss.watch.streams import BEGIN, SECOND, Home, change, circle, run, settings_of
 
-WAIT = 20
+WAIT = 60
 FENCES = [circle("a", 0.0, 0.0, 3000.0, meta='{"street":\n"Ä"}'), circle('b "ü"', 0.01, 0.0, 1500.0)]
 
 

@@ -133,8 +133,8 @@ def main(disconnects=50, restarts=10, seed=0, pause=0.1, folder=None):
                 last = block.get("id", last)
                 heard += [block["id"]] if "data" in block else []
             if (turn + 1) % each == 0 and done < restarts:
-                code, _ = server.stop(signal.SIGKILL if done % 2 else signal.SIGTERM)
-                assert code == (-signal.SIGKILL if done % 2 else 0), server.lines
+                code, _ = server.stop(signal.SIGTERM if done % 2 else signal.SIGKILL)
+                assert code == (0 if done % 2 else -signal.SIGKILL), server.lines
                 server = serving(held, store, at[1])
                 done += 1
         writer.ended.set()

@@ -13,18 +13,18 @@ import pyarrow as pa
 import pytest
 
 from dtoss.serve.delivery import reading, tail
-from dtoss.serve.delivery import stream as streams
 from dtoss.serve.delivery.parts import pieces_of
 from dtoss.serve.limits import Limits
-from dtoss.serve.streaming import server_sent
+from dtoss.serve.paces import PACES, Paces
 from dtoss.watch.home import EVENTS
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import events as told_tables
 from dtoss.watch.told.folding import fold_events
 from dtoss.watch.told.lines import line_column
 from dtoss.watch.told.retain import retain
+from tests.dtoss.serve import served
 from tests.dtoss.serve.delivery.listening import WAIT, Watch, ids_of, order, stream, with_ids
-from tests.dtoss.serve.served import Asker, Doors, running, town, until
+from tests.dtoss.serve.served import Asker, Doors, town, until
 from tests.dtoss.watch.streams import NOW, change, circle
 
 HOUR = 3_600_000_000
@@ -35,10 +35,9 @@ def index():
     return town(objects=300)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Looks are a twentieth of a second apart."""
-    monkeypatch.setattr(tail, "TAIL_SECONDS", 0.05)
+def running(index, *, paces=None, **given):
+    """A worker whose looks are a twentieth of a second apart."""
+    return served.running(index, paces=(paces or PACES)._replace(tail=0.05), **given)
 
 
 def test_a_stream_begins_with_what_is_committed_from_now_on(index, tmp_path):
@@ -356,12 +355,11 @@ def test_streams_are_bounded_and_end_with_the_worker(index, tmp_path):
         until(lambda: server.heard.open_streams == 0)
 
 
-def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_path, monkeypatch):
+def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_path):
     """One whose filter lets nothing through goes on too, so that retention does not pass it."""
-    monkeypatch.setattr(server_sent, "QUIET_SECONDS", 0.1)
     watch = Watch(tmp_path).begin()
     watch.batch()
-    with running(index, store=str(tmp_path)) as server:
+    with running(index, store=str(tmp_path), paces=Paces(quiet=0.1)) as server:
         with stream(server, "/events?subscription=no") as found:
             assert found.block()["id"] == "1-end"
             assert found.block() == {"": "nothing new"}
@@ -375,7 +373,6 @@ def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_pat
 
 def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch):
     """What it has not read is not made yet: of thousands of events a part or two."""
-    monkeypatch.setattr(streams, "SLOW_SECONDS", 0.05)
     made = []
     more = reading.Reading.more
 
@@ -393,7 +390,7 @@ def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch)
     count = len(watch.told())
     assert count > 1_500
     limits = Limits(idle_seconds=1.0)
-    with running(index, store=str(tmp_path), limits=limits) as server:
+    with running(index, store=str(tmp_path), limits=limits, paces=Paces(slow=0.05)) as server:
         with socket.socket() as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             slow.connect(server.at)
@@ -409,7 +406,6 @@ def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch)
 @pytest.mark.parametrize("most", [0, 32])
 def test_many_who_read_files_hold_nothing_of_them(index, tmp_path, monkeypatch, most):
     """A group of rows is some megabytes: of more readers than may hold one each reads it again, and none misses any."""
-    monkeypatch.setattr(tail, "MOST_READERS", most)
     monkeypatch.setattr(reading, "EVENT_PART_BYTES", 2_000)
     let_go, lets = [], reading.Reading.let_go
     monkeypatch.setattr(reading.Reading, "let_go", lambda self: let_go.append(lets(self)))
@@ -418,6 +414,7 @@ def test_many_who_read_files_hold_nothing_of_them(index, tmp_path, monkeypatch, 
         watch.batch(rows=20)
     wanted = with_ids(watch.told())
     with running(index, store=str(tmp_path)) as server:
+        server.state.tail.most_readers = most
         for _ in range(2):
             with stream(server, "/events?after=beginning") as found:
                 assert found.events(len(wanted)) == wanted

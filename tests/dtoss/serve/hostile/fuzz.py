@@ -1,9 +1,9 @@
-"""Requests that nobody should send, against a worker: ``python -m tests.dtoss.serve.hostile.fuzz [COUNT] [SEED]``.
+"""Requests that nobody should send: ``python -m tests.dtoss.serve.hostile.fuzz [COUNT] [SEED] [ROUNDS]``.
 
-A share is made by schemathesis from the worker's own OpenAPI text, with parameters and bodies that it allows and that
-it does not; the others by hand, as bytes on a socket. Each has an answer in time that is no 5xx; what is no request may
-have its connection closed. Answers to the former are as the text says. At the end the worker still answers as in
-process, and its memory is what it was after the first fifth.
+They go to a worker. A share is made by schemathesis from its own OpenAPI text, with parameters and bodies that it
+allows and that it does not; the others by hand, as bytes on a socket. Each has an answer in time that is no 5xx; what
+is no request may have its connection closed. Answers to the former are as the text says. At the end the worker still
+answers as in process, and its memory is what it was after the first round.
 """
 
 from __future__ import annotations
@@ -96,14 +96,13 @@ def worker(index, store):
         os.close(tell)
 
 
-def main(count=10_000, seed=0):
+def main(count=10_000, seed=0, rounds=5):
     index = town(objects=400)
     # kernels are compiled and everything is loaded once before the fork
     asked(index)
     ends = Counter()
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as store, worker(index, watched(store)) as server:
-        rounds = 5
         memory = []
         # what is loaded when it is first wanted comes in a round before those whose memory is compared
         for number in range(-1, rounds):
@@ -115,7 +114,7 @@ def main(count=10_000, seed=0):
             wanted = index.knn((10, 50), 3)
             assert [(hit["id"], hit["distance"]) for hit in read["hits"]] == [one[1:] for one in wanted]
     print(dict(sorted(ends.items(), key=str)))
-    print("memory after each fifth, MB:", [round(size / 1e6, 1) for size in memory])
+    print("memory after each round, MB:", [round(size / 1e6, 1) for size in memory])
     assert not [end for end in ends if isinstance(end, int) and end >= 500 and end != 503], ends
     spare = SETTLING[1] if count < SETTLING[0] else SPARE
     assert memory[-1] <= memory[0] * GROWTH + spare, memory
@@ -176,6 +175,8 @@ def by_hand(server, count, rng, ends):
         if closed or not whole or number % 50 == 0:
             connection.close()
             connection = None
+    if connection is not None:
+        connection.close()
 
 
 def answer_of(connection, request, ends):

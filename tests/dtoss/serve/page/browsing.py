@@ -15,16 +15,40 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 """WebGL without a graphics card, and a browser that calls nobody."""
-WAIT_MS = 30_000
+WAIT_MS = 60_000
+FORGET = "() => { try { sessionStorage.clear(); localStorage.clear() } catch {} }"
+"""What a tab keeps of a token and of a theme; a page under the policy of a report may not look."""
+
+
+class Tab:
+    """A tab of a Chromium; where it is kept, pages are opened in it one after the other, and find their files in it."""
+
+    def __init__(self, chromium, width=1000, height=700, *, moving=True, kept=False):
+        self.chromium, self.width, self.height, self.moving, self.kept = chromium, width, height, moving, kept
+        self.context = None
+
+    def page(self):
+        """Its page, which is empty."""
+        if self.context is None:
+            self.context = self.chromium.new_context()
+            self.context.set_default_timeout(WAIT_MS)
+            self.context.new_page()
+        return self.context.pages[0]
+
+    def close(self):
+        """Forget all that pages have kept."""
+        if self.context is not None:
+            self.context.close()
+        self.context = None
 
 
 @contextmanager
-def browser():
+def browser(*flags):
     """A Chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        made = driver.chromium.launch(executable_path=BROWSER, args=[*FLAGS, *flags])
         try:
             yield made
         finally:
@@ -32,27 +56,51 @@ def browser():
 
 
 @contextmanager
-def opened(driver, url, target="/", *, width=1000, height=700, scheme="light", checked=True, **given):
-    """A page in a window of its own; at the end it is held that nothing went wrong and nothing left its origin."""
-    context = driver.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **given)
-    context.set_default_timeout(WAIT_MS)
-    page = context.new_page()
+def small_tab():
+    """A tab of a few pixels, of whoever asks for no animations: all that is drawn takes processor time."""
+    with browser("--disable-gpu-compositing") as made:
+        yield Tab(made, 760, 460, moving=False, kept=True)
+
+
+@contextmanager
+def opened(driver, url, target="/", *, width=None, height=None, scheme="light", moving=None, checked=True):
+    """A page in a tab, or in one of its own; at the end it is held that nothing went wrong and nothing left its origin.
+
+    Unless it is ``moving``, the map is at once where it goes to.
+    """
+    tab = driver if isinstance(driver, Tab) else Tab(driver)
+    page = tab.page()
+    page.set_viewport_size({"width": width or tab.width, "height": height or tab.height})
+    calm = not (tab.moving if moving is None else moving)
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce" if calm else "no-preference")
     asked, wrong = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    listeners = {
+        "request": lambda request: asked.append(request.url),
+        "console": lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None,
+        "pageerror": lambda error: wrong.append(str(error)),
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    whole = False
     try:
         page.goto(url + target)
-        seen = SimpleNamespace(page=page, context=context, asked=asked, wrong=wrong, url=url)
-        yield seen
+        yield SimpleNamespace(page=page, context=tab.context, asked=asked, wrong=wrong, url=url)
         strangers = [one for one in asked if not one.startswith((url + "/", f"blob:{url}/", "data:"))]
         assert strangers == []
         if checked:
             # software WebGL says that it is slow
             said = [text for text in wrong if "GPU stall" not in text and "WebGL" not in text]
             assert not said, said
+        whole = True
     finally:
-        context.close()
+        if whole and tab.kept:
+            for event, listener in listeners.items():
+                page.remove_listener(event, listener)
+            page.unroute_all()
+            page.evaluate(FORGET)
+            page.goto("about:blank")
+        else:
+            tab.close()
 
 
 def idle(page, after=-1):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dtoss.serve.paces import Paces
 from dtoss.serve.page import happening as module
 from dtoss.serve.page.happening import SHOWN_KINDS, Happened, Happening, rates_of, sampled_rows
 from dtoss.tiles.frame import Frame
@@ -223,13 +224,10 @@ def test_a_map_without_places_for_a_watch_has_no_marks(tmp_path):
     assert (page.told["marks"], page.told["nowhere"], page.told["events"]["enter"]) == ([], True, 1)
 
 
-def test_streams_hear_of_a_watch_when_it_begins(tmp_path, monkeypatch):
+def test_streams_hear_of_a_watch_when_it_begins(tmp_path):
     """Beside what else is told in the second; nothing before."""
-    from dtoss.serve.page import live
-
-    monkeypatch.setattr(live, "SECOND", 0.05)
-    home, clock = Home(str(tmp_path)), Clock()
-    with running(town(objects=50), store=str(tmp_path)) as server, streaming(server) as (_, chunk, _):
+    home, clock, paces = Home(str(tmp_path)), Clock(), Paces(live=0.05)
+    with running(town(objects=50), store=str(tmp_path), paces=paces) as server, streaming(server) as (_, chunk, _):
         heard = [event for _ in range(8) for event in read(chunk())]
         assert {one["type"] for one in heard} == {"snapshot", "load"}
         change(home, [circle("a", 10.0, 50.0, 500.0)])

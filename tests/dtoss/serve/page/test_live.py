@@ -11,14 +11,13 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from dtoss.serve.limits import Limits
-from dtoss.serve.page import live as module
+from dtoss.serve.paces import Paces
 from dtoss.serve.page.live import Kind, Live
 from dtoss.serve.problems import Problem
-from dtoss.serve.streaming import server_sent
 from tests.dtoss.serve.running.started import dialled, get
 from tests.dtoss.serve.served import Asker, Doors, running, served_of, town, turn, until
 
-WAIT = 20
+WAIT = 60
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +47,12 @@ def read(data):
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
-def test_one_event_a_second_the_more_urgent_first(order, monkeypatch):
+def test_one_event_a_second_the_more_urgent_first(order):
     """What changes twice before it is heard is told once; what is told always waits, wherever it is named."""
-    monkeypatch.setattr(module, "SECOND", 0.02)
 
     async def run():
         kinds = Kinds()
-        live = Live([kinds.kinds[i] for i in order], 2)
+        live = Live([kinds.kinds[i] for i in order], 2, second=0.02)
         stream = live.open()
         assert read(stream.beginning()) == [{"type": "first", "a": 1}]
         heard = []
@@ -83,15 +81,14 @@ def test_one_event_a_second_the_more_urgent_first(order, monkeypatch):
     assert told[-1] == always
 
 
-def test_some_are_told_beside_others(monkeypatch):
+def test_some_are_told_beside_others():
     """In the same second as the one that is due, and by themselves where none is; no other waits for them."""
-    monkeypatch.setattr(module, "SECOND", 0.02)
 
     async def run():
         kinds = Kinds()
         count = iter(range(1_000))
         beside = Kind("beside", lambda: {"n": next(count)}, at_once=True, beside=True)
-        live = Live([beside, *kinds.kinds], 2)
+        live = Live([beside, *kinds.kinds], 2, second=0.02)
         stream = live.open()
         assert [event["type"] for event in read(stream.beginning())] == ["first", "beside"]
         heard = []
@@ -101,7 +98,7 @@ def test_some_are_told_beside_others(monkeypatch):
             stream.woken.clear()
             heard.append([event["type"] for event in read(stream.following())])
         live.close(stream)
-        quiet = Live([beside], 2)
+        quiet = Live([beside], 2, second=0.02)
         stream = quiet.open()
         stream.beginning()
         await asyncio.wait_for(stream.woken.wait(), WAIT)
@@ -124,10 +121,10 @@ def test_a_stream_that_comes_later_begins_with_what_is_true_then():
         def fails():
             raise ValueError("no")
 
-        live = Live((Kind("bad", fails), *kinds.kinds), 2, fails, failed.append)
+        live = Live((Kind("bad", fails), *kinds.kinds), 2, fails, failed.append, second=0.01)
         live.close(live.open())
         kinds.first, kinds.second = {"a": 7}, {"b": 7}
-        live._looked -= 10
+        await asyncio.sleep(0.02)
         began = read(live.open().beginning())
         await asyncio.sleep(0.1)
         return began
@@ -174,11 +171,10 @@ def streaming(server, **headers):
         yield b"".join(head), chunk, sock
 
 
-def test_a_stream_over_http(index, monkeypatch):
+def test_a_stream_over_http(index):
     """It begins with the snapshot, tells the load each second and the next snapshot; its end ends the answer."""
-    monkeypatch.setattr(module, "SECOND", 0.1)
     asked = time.monotonic()
-    with running(index) as server, streaming(server) as (head, chunk, _):
+    with running(index, paces=Paces(live=0.1)) as server, streaming(server) as (head, chunk, _):
         began = time.monotonic()
         assert head.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"content-type: text/event-stream\r\n" in head
@@ -216,21 +212,17 @@ def test_a_stream_over_http(index, monkeypatch):
     assert all(one["status"] == 200 and one["seconds"] <= began - asked for one in told)
 
 
-def test_a_quiet_stream_says_that_it_is_there(index, monkeypatch):
+def test_a_quiet_stream_says_that_it_is_there(index):
     """What stands in between would close it."""
-    monkeypatch.setattr(server_sent, "QUIET_SECONDS", 0.05)
-    monkeypatch.setattr(module, "SECOND", 60.0)
-    with running(index) as server, streaming(server) as (_, chunk, _):
+    with running(index, paces=Paces(live=60.0, quiet=0.05)) as server, streaming(server) as (_, chunk, _):
         assert read(chunk())[0]["type"] == "snapshot"
         assert chunk().startswith(b":")
         assert chunk().startswith(b":")
 
 
-def test_a_client_that_goes_away_is_forgotten(index, monkeypatch):
+def test_a_client_that_goes_away_is_forgotten(index):
     """At once, and not when the next event is due."""
-    monkeypatch.setattr(module, "SECOND", 60.0)
-    monkeypatch.setattr(server_sent, "QUIET_SECONDS", 60.0)
-    with running(index) as server:
+    with running(index, paces=Paces(live=600.0, quiet=600.0)) as server:
         live = server.state.showing.live
         with ExitStack() as held:
             for _ in range(5):
@@ -241,10 +233,9 @@ def test_a_client_that_goes_away_is_forgotten(index, monkeypatch):
     assert server.heard.events == []
 
 
-def test_a_client_that_reads_nothing_is_left(index, monkeypatch):
+def test_a_client_that_reads_nothing_is_left(index):
     """After as long as a connection may be idle; events are made large, so that no buffer holds them."""
-    monkeypatch.setattr(module, "SECOND", 0.02)
-    with running(index, limits=Limits(idle_seconds=0.3)) as server:
+    with running(index, limits=Limits(idle_seconds=0.3), paces=Paces(live=0.02)) as server:
         live = server.state.showing.live
         closed, close = [], live.close
         live.close = lambda stream: (close(stream), closed.append(stream))
@@ -258,7 +249,7 @@ def test_a_client_that_reads_nothing_is_left(index, monkeypatch):
 
 def test_more_streams_than_are_allowed(index):
     """Over HTTP: those that are open go on, and the next one is a problem with its bound."""
-    with running(index, limits=Limits(live=30)) as server, ExitStack() as held:
+    with running(index, limits=Limits(live=30), paces=Paces(live=0.2)) as server, ExitStack() as held:
         chunks = [held.enter_context(streaming(server))[1] for _ in range(30)]
         assert {read(chunk())[0]["type"] for chunk in chunks} == {"snapshot"}
         with Asker(server) as asker:

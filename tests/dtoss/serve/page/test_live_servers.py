@@ -21,7 +21,7 @@ START = "from pipelines.command.main import main; main()"
 READY = r"^serving \S+ \(400 objects\) of \S+ on https?://127\.0\.0\.1:(\d+)$"
 STREAMS = 12
 """Of which each of two workers has some: the kernel spreads connections."""
-SECONDS = 30
+SECONDS = 90
 
 
 class Heard:
@@ -84,8 +84,9 @@ def test_both_workers_tell_of_swaps_plans_and_what_both_are_asked(tmp_path):
         # three of four requests at a place of one partition, over connections of both workers
         asking = [held.enter_context(dialled(server.port, SECONDS)) for _ in range(STREAMS)]
         at = [index.parts[number].positions[0].tolist() for number in (2, 2, 2, 0)]
-        ends = time.monotonic() + 3
+        ends = time.monotonic() + 2.5
         while time.monotonic() < ends:
+            time.sleep(0.03)
             for sock in asking:
                 for lon, lat in at:
                     sock.sendall(get(f"/knn?lon={lon}&lat={lat}&k=1"))

@@ -57,6 +57,15 @@ def test_each_file_is_sent_as_it_is_without_a_token(served):
             assert headers["content-type"] == "text/html; charset=utf-8"
 
 
+def test_the_policy_of_the_pages_forbids_frames_inline_code_and_other_origins():
+    told = dict(one.strip().split(" ", 1) for one in POLICY.decode().split(";"))
+    assert told["frame-ancestors"] == told["base-uri"] == told["form-action"] == "'none'"
+    assert told["default-src"] == "'self'"
+    for kind in told.keys() - {"frame-ancestors", "base-uri", "form-action"}:
+        pictures = {"data:", "blob:"} if kind == "img-src" else set()
+        assert set(told[kind].split()) <= {"'self'"} | pictures, kind
+
+
 def test_what_is_no_file_of_the_pages_is_not_there(served):
     with Asker(served) as asker:
         for path in (

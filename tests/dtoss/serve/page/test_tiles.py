@@ -17,9 +17,9 @@ import pytest
 
 import dtoss
 from dtoss.conditions import filters
+from dtoss.serve.paces import Paces
 from dtoss.serve.page import tiling
-from dtoss.serve.page.tiling import Tiles
-from dtoss.serve.routes import tiles as route
+from dtoss.serve.page.tiling import Tiles, Whole
 from dtoss.serve.settings import Settings
 from dtoss.serve.swapping.preparing import adopted, first
 from dtoss.snapshots.store import Store
@@ -132,9 +132,8 @@ def test_a_snapshot_that_another_worker_serves_already_is_waited_for(name):
         assert asker.raw(path_of(ALL))[2] == Tiles(server.index).objects(*ALL)
 
 
-def test_a_snapshot_that_is_gone_is_said_to_be(monkeypatch):
-    monkeypatch.setattr(route, "SNAPSHOT_SECONDS", 0.1)
-    with running(town(objects=50)) as server, Asker(server) as asker:
+def test_a_snapshot_that_is_gone_is_said_to_be():
+    with running(town(objects=50), paces=Paces(elsewhere=0.1)) as server, Asker(server) as asker:
         status, _, body = asker.raw(path_of(ALL, name=EARLIER))
         assert status == 410
         assert json.loads(body)["limit"] == "snapshot"
@@ -212,9 +211,8 @@ def test_a_sample_takes_little_and_so_does_what_is_kept_for_it():
 def test_a_condition_that_is_no_longer_kept_is_not_held_by_tiles(monkeypatch):
     """Its masks have a byte for each object of the index."""
     monkeypatch.setattr(filters, "KEPT_CONDITIONS", 1)
-    monkeypatch.setattr(tiling, "WHOLE_BELOW", 0)
     index = town()
-    tiles = Tiles(index)
+    tiles = Tiles(index, whole=Whole(below=0))
     found = index.filters.get("speed < 10")
     held, body = weakref.ref(found), tiles.objects(*ALL, None, found)
     del found

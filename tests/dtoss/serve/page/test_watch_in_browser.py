@@ -11,7 +11,7 @@ import pytest
 import dtoss
 from dtoss.watch.home import Home
 from dtoss.watch.subscription import BOX
-from tests.dtoss.serve.page.browsing import BROWSER, around, browser, idle, opened, picture
+from tests.dtoss.serve.page.browsing import BROWSER, around, idle, opened, picture
 from tests.dtoss.serve.served import running
 from tests.dtoss.watch.streams import Source, asked, change, circle, run, settings_of
 
@@ -25,13 +25,6 @@ MOST_MARKS = """() => {
 }"""
 """Notes how many marks there were at most: they fade, whether anybody looks or not."""
 META = '{"<b>bold</b>": "</script><script>document.title=2</script>"}'
-
-
-@pytest.fixture(scope="module")
-def driver():
-    pytest.importorskip("axe_playwright_python", reason="needs the extra dev: pip install 'dtoss[dev]'")
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture
@@ -71,7 +64,7 @@ def middle(page):
 
 def test_a_watch_shows_itself_when_it_begins(driver, server):
     """No reload; its layer can be switched off; a click tells all of it, as text, and the table flies to it."""
-    with opened(driver, server.url, near(more="&without=objects,grid")) as seen:
+    with opened(driver, server.url, near(more="&without=objects,grid"), moving=True) as seen:
         page = seen.page
         idle(page)
         page.locator("#live[data-state=live]").wait_for()
@@ -136,7 +129,7 @@ def test_nobody_is_shut_out_of_a_watch(driver, server, width, scheme):
 
     begin(server)
     moves(server, 1, HERE)
-    with opened(driver, server.url, near(), width=width, scheme=scheme, bypass_csp=True) as seen:
+    with opened(driver, server.url, near(), width=width, scheme=scheme) as seen:
         page = seen.page
         page.locator("#stage[data-fences='2 of 2']").wait_for(state="attached")
         idle(page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from dtoss.windows.stored.asked import open_windows
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.keys_file import of_sites, write_keys
 from dtoss.windows.stored.spec_file import Fixed, fix
-from tests.dtoss.serve.page.browsing import BROWSER, around, browser, idle, opened, picture
+from tests.dtoss.serve.page.browsing import BROWSER, around, idle, opened, picture
 from tests.dtoss.serve.served import running
 from tests.dtoss.windows.stored.kept import SECOND, commit, spec
 
@@ -23,13 +22,6 @@ SPHERE = space_of(None, "sphere")
 SHOPS = np.array([[10.0, 50.0], [10.04, 50.0], [10.02, 50.03]])
 VIEW = "/#at=10.02,50.01&zoom=12&view=flat&without=objects,grid"
 FRAME = "() => Number(document.querySelector('#stage').dataset.windowsBatch) >= {}"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    pytest.importorskip("axe_playwright_python", reason="needs the extra dev: pip install 'dtoss[dev]'")
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture
@@ -94,10 +86,8 @@ def test_windows_are_shown_followed_and_gone_back_to(driver, server):
         want = {str(row["key"]): str(row["objects"]) for row in found.at(window="10s").to_pylist()}
         assert dict(re.split(r"\s*\t\s*", line) for line in rows.all_inner_texts()) == want == {"0": "9", "1": "3"}
         # a batch is drawn as it comes
-        begun = time.time()
         count(windows, 10, moved=7, late=[(1, 2 * SECOND, 10.0, 50.0)])
         page.wait_for_function(FRAME.format(2))
-        assert time.time() - begun < 20
         idle(page)
         assert [re.split(r"\s*\t\s*", line)[1] for line in rows.all_inner_texts()] == ["9", "7"]
         assert re.search(r"set aside\s+1\s+· later than --late\s+1", page.locator("#w-facts").inner_text())
@@ -135,7 +125,7 @@ def test_nobody_is_shut_out_of_windows(driver, server, width, scheme):
 
     count(begin(server), 0)
     target = f"{VIEW}&measure=objects&length=10s&flows=10&region=0"
-    with opened(driver, server.url, target, width=width, height=740, scheme=scheme, bypass_csp=True) as seen:
+    with opened(driver, server.url, target, width=width, height=740, scheme=scheme) as seen:
         page = seen.page
         page.get_by_role("heading", name="fleet: region 0").wait_for()
         page.wait_for_function(FRAME.format(1))

@@ -1,8 +1,9 @@
 """Servers of a trivial application, each in processes of its own, for tests of processes and connections.
 
 ``python -m tests.dtoss.serve.running.processes WORKERS [LIMIT=VALUE ...] [CERT KEY]``: the answer of ``/`` names the
-worker's number and process, and whether it stands in for another; ``/slow`` takes a second, ``/long`` ten; ``/die``
-ends the worker; ``/echo`` returns how long the body is; ``/early`` answers before it has read one; ``/big`` with 50 MB.
+worker's number and process, and whether it stands in for another; ``/nap`` takes a fifth of a second, ``/slow`` one,
+``/long`` a thousand; ``/die`` ends the worker; ``/echo`` returns how long the body is; ``/early`` answers before it has
+read one; ``/big`` with 50 MB.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ def app_of(post):
     async def app(scope, receive, send):
         path = scope["path"]
         body = f"{post.number} {os.getpid()} {int(post.again)}".encode()
-        if path in ("/slow", "/long"):
-            await asyncio.sleep(1 if path == "/slow" else 10)
+        await asyncio.sleep({"/nap": 0.2, "/slow": 1, "/long": 1_000}.get(path, 0))
         if path == "/die":
             os._exit(3)
         if path == "/early":

@@ -42,13 +42,13 @@ class Started:
             assert time.monotonic() < ends, self.lines
             assert self.process.poll() is None or not self._new.empty(), self.lines
             with suppress(queue.Empty):
-                self._new.get(timeout=0.2)
+                self._new.get(timeout=0.05)
 
     def stop(self, number=signal.SIGTERM):
         """(exit code, seconds that it took)."""
         began = time.monotonic()
         self.process.send_signal(number)
-        return self.process.wait(timeout=30), time.monotonic() - began
+        return self.process.wait(timeout=SECONDS), time.monotonic() - began
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def started(*arguments, ready=r"^ready (\d+)$", seconds=SECONDS, **env):
         process.stdout.close()
 
 
-def dialled(port, seconds=20):
+def dialled(port, seconds=SECONDS):
     """A connection."""
     return socket.create_connection(("127.0.0.1", port), timeout=seconds)
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from dtoss.serve.running import listening
-from tests.dtoss.serve.running.started import answer, asked, dialled, get, started
+from tests.dtoss.serve.running.started import SECONDS, answer, asked, dialled, get, started
 
 TRIVIAL = ("-m", "tests.dtoss.serve.running.processes", 1)
 
@@ -90,7 +90,7 @@ def test_what_is_no_http_is_said_to_be_none(server, bad):
         assert problem_of(answer(sock))["status"] == 400
         assert answer(sock) is None
     with dialled(server.port) as sock:
-        sock.sendall(get("/slow") + bad)
+        sock.sendall(get("/nap") + bad)
         status, headers, _ = answer(sock)
         assert (status, headers["connection"]) == (200, "close")
         assert answer(sock) is None
@@ -102,17 +102,17 @@ def test_what_is_no_http_is_said_to_be_none(server, bad):
 def test_headers_that_take_too_long_are_refused():
     """Drop by drop; a connection that says nothing is idle and may last longer; one that asks in time goes on."""
     with ExitStack() as opened:
-        server = opened.enter_context(started(*TRIVIAL, "header_seconds=3", "idle_seconds=8"))
+        server = opened.enter_context(started(*TRIVIAL, "header_seconds=2", "idle_seconds=5"))
         slow, silent, again, patient = (opened.enter_context(dialled(server.port)) for _ in range(4))
         began = time.monotonic()
         again.sendall(get("/"))
         assert answer(again)[0] == 200
         patient.sendall(b"GET / HTTP/1.1\r\n")
-        time.sleep(0.7)
+        time.sleep(0.3)
         patient.sendall(b"host: here\r\n\r\n")
         assert answer(patient)[0] == 200
         again.sendall(b"GET / HTTP/1.1\r\n")
-        slow.settimeout(0.3)
+        slow.settimeout(0.1)
         for byte in get("/", "a: " + "b" * 100):
             slow.sendall(bytes([byte]))
             try:
@@ -120,23 +120,23 @@ def test_headers_that_take_too_long_are_refused():
                 break
             except TimeoutError:
                 pass
-        slow.settimeout(20)
+        slow.settimeout(SECONDS)
         told = problem_of(answer(slow))
-        assert (told["status"], told["limit"], told["bound"]) == (408, "header_seconds", 3)
-        assert 2.9 < time.monotonic() - began < 20
+        assert (told["status"], told["limit"], told["bound"]) == (408, "header_seconds", 2)
+        assert time.monotonic() - began > 1.9
         assert problem_of(answer(again))["status"] == 408
         assert answer(silent) is None
-        assert 7.9 < time.monotonic() - began < 40
+        assert 4.9 < time.monotonic() - began < 70  # without the limit: 75
         assert answer(patient) is None
         assert server.until(r"^refused") == ["refused 408", "refused 408"]
 
 
 def test_answers_that_nobody_reads_are_dropped():
     """A client that reads, however slowly, gets all of it."""
-    with started(*TRIVIAL, "idle_seconds=2") as server, dialled(server.port) as stuck, dialled(server.port) as slow:
+    with started(*TRIVIAL, "idle_seconds=1.5") as server, dialled(server.port) as stuck, dialled(server.port) as slow:
         for sock in (stuck, slow):
             sock.sendall(get("/big"))
-        ends, read = time.monotonic() + 5, 0
+        ends, read = time.monotonic() + 3.5, 0
         while time.monotonic() < ends:
             read += len(slow.recv(100_000))
             time.sleep(0.02)
@@ -167,7 +167,7 @@ def test_connections_are_counted():
             sock.sendall(get("/"))
             assert answer(sock)[0] == 200
             sock.close()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + SECONDS
         while True:
             with dialled(server.port) as sock:
                 sock.sendall(get("/"))
@@ -188,7 +188,7 @@ def test_files_of_snapshots_to_come_leave_less_room_for_connections(monkeypatch)
 def test_pipelined_requests_are_answered_in_turn(server):
     """And those behind one that asks to close are not."""
     with dialled(server.port) as sock:
-        sock.sendall(get("/slow") + get("/") + get("/", "connection: close") + get("/"))
+        sock.sendall(get("/nap") + get("/") + get("/", "connection: close") + get("/"))
         statuses = [answer(sock) for _ in range(4)]
         assert [got and got[0] for got in statuses] == [200, 200, 200, None]
 
@@ -211,12 +211,11 @@ def test_tls(tmp_path):
             assert answer(sock)[0] == 200
         with dialled(server.port) as plain:
             plain.sendall(get("/"))
-            plain.settimeout(10)
             assert not plain.recv(100).startswith(b"HTTP/1.1 200")
         with dialled(server.port) as silent:
             began = time.monotonic()
             assert silent.recv(1) == b""
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 50  # without the limit: 60
         assert server.stop()[0] == 0
 
 

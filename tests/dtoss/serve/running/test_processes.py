@@ -15,7 +15,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.serve.running.sockets import hold, is_loopback
-from tests.dtoss.serve.running.started import answer, asked, dialled, get, started
+from tests.dtoss.serve.running.started import SECONDS, answer, asked, dialled, get, started
 
 TRIVIAL = ("-m", "tests.dtoss.serve.running.processes")
 
@@ -51,7 +51,7 @@ def test_workers_share_connections_and_end_together():
         assert sorted(line for line in server.lines if "hangup" in line) == ["hangup 0", "hangup 1"]
         code, seconds = server.stop(signal.SIGINT)
         assert code == 0
-        assert seconds < 20
+        assert seconds < 60
         assert gone(first[1])
         assert gone(second[1])
 
@@ -64,7 +64,7 @@ def test_a_worker_that_is_killed_is_made_good_and_the_others_go_on():
         assert server.until(r"^died") == [f"died 0 {pid} SIGKILL"]
         answers = [asked(server.port, "/")[0] for _ in range(50)]
         assert answers == [200] * 50
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + SECONDS
         while asked(server.port, "/")[2].split()[::2] != [b"0", b"1"]:
             assert time.monotonic() < deadline
         fresh, same = workers_of(server.port, 2)
@@ -88,7 +88,7 @@ def test_a_server_whose_workers_keep_dying_gives_up():
             server.until(r"^died \d \d+ exit code 3$", deaths)
             if deaths < 6:
                 workers_of(server.port, 2)
-        assert server.process.wait(timeout=20) == 1
+        assert server.process.wait(timeout=SECONDS) == 1
         assert gone(other)
         with pytest.raises(ConnectionRefusedError):
             dialled(server.port)
@@ -100,10 +100,10 @@ def test_workers_end_when_their_parent_is_gone():
         pids = [pid for _, pid, _ in workers_of(server.port, 2)]
         server.process.kill()
         server.process.wait()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + SECONDS
         while not all(map(gone, pids)):
             assert time.monotonic() < deadline
-            time.sleep(0.05)
+            time.sleep(0.02)
 
 
 def test_who_has_asked_before_the_end_is_answered():
@@ -135,27 +135,27 @@ def test_who_has_asked_before_the_end_is_answered():
         time.sleep(0.3)
         code, seconds = server.stop()
         for thread in threads:
-            thread.join(20)
+            thread.join(SECONDS)
         assert (code, len(results)) == (0, 8)
         assert {how for how, _ in results} == {"closed"}
         assert all(count > 1 for _, count in results)
         assert answer(slow)[0] == 200
         assert answer(half) is None
         assert answer(idle) is None
-        assert seconds < 20
+        assert seconds < 60
         assert "left 0" in server.lines
         for sock in (slow, half, idle):
             sock.close()
 
 
 def test_what_takes_too_long_is_cut_off_at_the_end():
-    """A request of ten seconds does not keep the server for five."""
+    """A request of a thousand seconds does not keep the server."""
     with started(*TRIVIAL, 1) as server, dialled(server.port) as sock:
         sock.sendall(get("/long"))
         time.sleep(0.2)
         code, seconds = server.stop()
         assert (code, answer(sock)) == (0, None)
-        assert seconds < 9.5
+        assert seconds < 60
         assert "left 1" in server.lines
 
 
@@ -204,7 +204,7 @@ def died(number, pid, fate):
     print(number, fate)
 raise SystemExit(keep_running(hold("127.0.0.1", 0), 1, work, ready=lambda: print("ready"), died=died))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 1
     assert done.stdout == "0 exit code 1\n" * 6
     assert done.stderr == "error: worker 0: RuntimeError: no luck\n" * 6

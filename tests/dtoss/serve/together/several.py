@@ -12,7 +12,7 @@ from dtoss.client.address import address_of
 from dtoss.client.peers import Peers
 from dtoss.serve.together.circle import Circle
 from dtoss.serve.together.placement import Placement
-from tests.dtoss.serve.served import running, target
+from tests.dtoss.serve.served import looking, running, target
 
 EARTH = 2.0e7
 
@@ -41,19 +41,24 @@ def dealt(index, servers, kind, rng):
 
 
 @contextmanager
-def several(index, placement, servers, **given):
-    """Workers of all servers of a plan."""
+def several(index, placement, servers, *, token=None, cold=(), **given):
+    """Workers of all servers of a plan, which say a token to each other; some without the short way."""
     ports = free_ports(servers)
-    peers = Peers({number: address_of(f"http://127.0.0.1:{port}") for number, port in enumerate(ports)})
+    peers = Peers({number: address_of(f"http://127.0.0.1:{port}") for number, port in enumerate(ports)}, token)
 
     def circle(number):
         return lambda heard: Circle(number, peers, placement, heard, heard.event)
 
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(running(index, port=ports[number], circle=circle(number), **given))
+        made = [
+            stack.enter_context(
+                running(index, port=ports[number], hot=number not in cold, circle=circle(number), **given)
+            )
             for number in range(servers)
         ]
+        for server in made:  # once all listen: whoever is not there is asked again a second later
+            looking(server)
+        yield made
 
 
 def place_of(index, rng):
@@ -164,3 +169,9 @@ def write_plan(path, placement):
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(said))
     fresh.rename(path)
+
+
+def write_peers(path, urls, token=None):
+    """Write where the servers of a plan are, and what they say to each other."""
+    said = [] if token is None else [f'token = "{token}"']
+    path.write_text("\n".join([*said, *(f'{number} = "{url}"' for number, url in enumerate(urls)), ""]))

@@ -13,16 +13,18 @@ import numpy as np
 import pytest
 
 import dtoss
+from dtoss.client.address import address_of
 from dtoss.client.connections import Connections
+from dtoss.serve.entry.doors import Doors
 from dtoss.serve.together.placement import Placement
 from dtoss.snapshots.store import Store
-from pipelines.command.main import main
 from tests.dtoss.serve.running.started import asked, started
-from tests.dtoss.serve.together.several import dealt, free_ports, write_plan
+from tests.dtoss.serve.together.several import dealt, free_ports, several, write_peers, write_plan
 from tests.dtoss.snapshots.damaged_stores import stored
 
 COMMAND = ("-c", "from pipelines.command.main import main; main()", "serve")
 OBJECTS, PARTITIONS = 4_000, 16
+TOKEN = "abcdefghijklmnop1234"
 
 
 def objects_index(seed=0):
@@ -32,12 +34,12 @@ def objects_index(seed=0):
     return dtoss.build(ids, places, partitions=PARTITIONS, seed=0)
 
 
-def until(holds, seconds=40):
+def until(holds, seconds=90):
     """Wait until something holds."""
     ends = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < ends
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def held(port):
@@ -47,7 +49,7 @@ def held(port):
 
 def asked_body(port, path):
     """The body of a good answer."""
-    status, _, body = asked(port, path)
+    status, _, body = asked(port, path, f"authorization: Bearer {TOKEN}")
     assert status == 200, body
     return body
 
@@ -73,7 +75,8 @@ def store(tmp_path_factory):
     placement = dealt(index, 2, "random", np.random.default_rng(0))
     write_plan(path / "plan.json", placement)
     ports = free_ports(2)
-    (path / "peers.toml").write_text("".join(f'{n} = "http://127.0.0.1:{port}"\n' for n, port in enumerate(ports)))
+    write_peers(path / "peers.toml", [f"http://127.0.0.1:{port}" for port in ports], TOKEN)
+    (path / "tokens").write_text(f"peers {TOKEN}\n")
     return str(where), index, placement, path, ports
 
 
@@ -81,11 +84,13 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
     """A snapshot of other ids, and a plan that gives what the first held to the second."""
     where, index, placement, path, ports = store
     shared = [*COMMAND, "--store", where, "--plan", path / "plan.json", "--peers", path / "peers.toml"]
+    shared += ["--token-file", path / "tokens"]
     ready = r"^serving .* on http://127.0.0.1:(\d+)$"
     one = started(*shared, "--server", 0, "--port", ports[0], "--workers", 2, ready=ready)
     with one as first, started(*shared, "--server", 1, "--port", ports[1], ready=ready) as second:
         assert "server 0 with" in first.until("^serving ")[0]
         assert [held(port) for port in ports] == [placement.held_by(0), placement.held_by(1)]
+        assert [asked(port, "/knn?lon=1&lat=1&k=1")[0] for port in ports] == [401, 401]
         both = {Store(where).current(): index}
         asked_all(ports, both, 40, 2)
         other = objects_index(7)
@@ -114,7 +119,7 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
         asked_all(ports, both, 20, 5)
         assert first.stop()[0] == 0
         x, y = other.parts[PARTITIONS - 1].positions[0].tolist()
-        status, _, body = asked(ports[1], f"/knn?lon={x}&lat={y}&k=1")
+        status, _, body = asked(ports[1], f"/knn?lon={x}&lat={y}&k=1", f"authorization: Bearer {TOKEN}")
         assert status == 503
         assert json.loads(body)["servers"] == [0]
         assert json.loads(body)["partitions"] == [PARTITIONS - 1]
@@ -122,42 +127,30 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
 
 def test_what_servers_say_to_each_other_needs_the_token(store, tmp_path):
     """Without one a question of a server is 401; the peers' file has it."""
-    where, _, placement, path, _ = store
-    write_plan(path / "plan.json", placement)
-    ports = free_ports(2)
-    tokens, peers = tmp_path / "tokens", tmp_path / "peers.toml"
-    tokens.write_text("peers abcdefghijklmnop1234\n")
-    lines = "".join(f'{number} = "http://127.0.0.1:{port}"\n' for number, port in enumerate(ports))
-    peers.write_text(f'token = "abcdefghijklmnop1234"\n{lines}')
-    shared = [*COMMAND, "--store", where, "--plan", path / "plan.json", "--peers", peers, "--token-file", tokens]
-    ready = r"^serving .* on http://127.0.0.1:(\d+)$"
-    with (
-        started(*shared, "--server", 0, "--port", ports[0], "--no-hot", ready=ready),
-        started(*shared, "--server", 1, "--port", ports[1], ready=ready),
-    ):
+    _, index, placement, path, _ = store
+    peers, only = tmp_path / "peers.toml", tmp_path / "one.toml"
+    doors = Doors(str(path / "tokens"), None, ())
+    with several(index, placement, 2, token=TOKEN, cold=(0,), doors=doors) as servers:
+        urls = [f"http://127.0.0.1:{server.at[1]}" for server in servers]
+        write_peers(peers, urls, TOKEN)
         for route in ("/partial", "/forward"):
             with pytest.raises(dtoss.DtossError, match="no token came"):
-                Connections(dtoss.client.address.address_of(f"http://127.0.0.1:{ports[1]}"), None, 10).ask(
-                    "POST", route, b"x"
-                )
+                Connections(address_of(urls[1]), None, 10).ask("POST", route, b"x")
         remote = dtoss.connect(peers=str(peers))
         with pytest.raises(ValueError, match="a URL or peers="):
             dtoss.connect()
-        away = free_ports(1)[0]
-        only = tmp_path / "one.toml"
-        only.write_text(f'0 = "http://127.0.0.1:{away}"\n1 = "http://127.0.0.1:{ports[1]}"\n')
-        second = dtoss.connect(peers=str(only), token="abcdefghijklmnop1234")
-        assert second.url == f"http://127.0.0.1:{ports[1]}"
+        write_peers(only, [f"http://127.0.0.1:{free_ports(1)[0]}", urls[1]])
+        second = dtoss.connect(peers=str(only), token=TOKEN)
+        assert second.url == urls[1]
         assert len(pickle.loads(pickle.dumps(second))) == OBJECTS
-        now = dtoss.open(where)
         places = np.random.default_rng(8).uniform([-170, -60], [170, 60], (30, 2)).round(4)
         for place in places[:10]:
-            assert remote.knn(place, 4).id.tolist() == now.knn(place, 4).id.tolist()
-        assert remote.knn(places, 4).id.tolist() == now.knn(places, 4).id.tolist()
-        assert remote.count(places, 3e5).tolist() == now.count(places, 3e5).tolist()
+            assert remote.knn(place, 4).id.tolist() == index.knn(place, 4).id.tolist()
+        assert remote.knn(places, 4).id.tolist() == index.knn(places, 4).id.tolist()
+        assert remote.count(places, 3e5).tolist() == index.count(places, 3e5).tolist()
 
 
-def test_what_does_not_go_together_is_said(store, tmp_path, capsys):
+def test_what_does_not_go_together_is_said(store, tmp_path, command):
     """In one line, with exit code 2."""
     where, _, placement, path, _ = store
     plan, peers = str(path / "plan.json"), str(path / "peers.toml")
@@ -171,6 +164,4 @@ def test_what_does_not_go_together_is_said(store, tmp_path, capsys):
         (["--server", "5", "--plan", plan, "--peers", peers], "does not name server 5"),
         (["--server", "0", "--plan", str(other), "--peers", peers], f"the snapshot has {placement.pivots_hash}"),
     ):
-        with pytest.raises(SystemExit, match="2"):
-            main(["serve", "--store", where, "--port", "0", *options])
-        assert said in capsys.readouterr().err
+        assert said in command.fails("serve", "--store", where, "--port", 0, *options)

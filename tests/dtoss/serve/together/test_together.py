@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from dtoss.serve.gathering import SIZE_OF_K
 from dtoss.serve.together.bundles import hot_bodies
 from tests.dtoss.serve.served import Asker, running, served_of, until
 from tests.dtoss.serve.together.several import answers_of, dealt, place_of, question, several
+from tests.examples import examples
 
 
 def world(kind):
@@ -41,14 +43,24 @@ def worlds():
     return {kind: world(kind) for kind in ("sphere", "plane", "evenly")}
 
 
-@pytest.mark.parametrize("placed", ["random", "contiguous", "copies", "one has none"])
-@pytest.mark.parametrize("servers", [2, 5])
-@pytest.mark.parametrize("kind", ["sphere", "plane", "evenly"])
-def test_every_question_has_the_answer_of_one_server(worlds, kind, servers, placed, request):
+KINDS, SERVERS = ("sphere", "plane", "evenly"), (2, 5)
+PLACED = ("random", "contiguous", "copies", "one has none")
+FEW = {
+    ("sphere", 2, "contiguous"), ("sphere", 5, "random"), ("plane", 2, "one has none"), ("plane", 5, "copies"),
+    ("evenly", 2, "copies"), ("evenly", 5, "one has none"),
+}  # fmt: skip
+"""Each world with two and with five servers, and each way of placing."""
+ALL_OTHERS = pytest.mark.deep("the same questions in other pairs of a world and a placement")
+
+
+@pytest.mark.parametrize(
+    ("kind", "servers", "placed"),
+    [pytest.param(*one, marks=() if one in FEW else ALL_OTHERS) for one in product(KINDS, SERVERS, PLACED)],
+)
+def test_every_question_has_the_answer_of_one_server(worlds, kind, servers, placed):
     """Places near and far, poles, the antimeridian, conditions, columns, pages, shapes, ids, many at a time."""
     index, rng = worlds[kind], np.random.default_rng(servers)
     placement = dealt(index, servers, placed, rng)
-    asked = 25 if request.config.getoption("--fast") else 60
     with (
         running(index) as alone,
         several(index, placement, servers) as together,
@@ -59,7 +71,7 @@ def test_every_question_has_the_answer_of_one_server(worlds, kind, servers, plac
         for server in together:
             until(lambda server=server: len(server.state.circle.said) == servers - 1)
             server.heard.forwards.clear()
-        for _ in range(asked):
+        for _ in range(max(examples(60), 35)):
             one = question(index, rng, "size")
             wanted, *found = answers_of([whole, *askers[:: max(servers // 2, 1)]], one)
             assert all(answer == wanted for answer in found), (one, wanted, found)

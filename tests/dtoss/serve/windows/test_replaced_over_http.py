@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtoss.serve.windows import opened
+from dtoss.serve.paces import Paces
 from dtoss.windows.moments import time_text
 from dtoss.windows.stored.asked import open_windows
 from dtoss.windows.stored.sets import sets_of
@@ -18,13 +18,12 @@ def index():
     return town(objects=300)
 
 
-def test_a_set_takes_over_while_a_server_runs(index, tmp_path, monkeypatch):
+def test_a_set_takes_over_while_a_server_runs(index, tmp_path):
     """The same path has another ETag once others come, and once they answer; ends of before stay those of before."""
-    monkeypatch.setattr(opened, "LOOKED_EVERY", 0.0)
     home, batches = Home(str(tmp_path / "store"), "fleet"), long_batches(8, batches=8, rows=12)
     fixed_in(home, spec(), SITES)
     play(home, batches[:2])
-    with running(index, store=home.store) as server, Asker(server) as asker:
+    with running(index, store=home.store, paces=Paces(windows=0.0)) as server, Asker(server) as asker:
         tags = [asker.raw("/windows/fleet")[1]["etag"]]
         assert "change" not in asker.get("/windows/fleet")
         coming = begin_beside(home, spec("6s,10s", sites=OTHER_SITES), OTHER_SITES).coming

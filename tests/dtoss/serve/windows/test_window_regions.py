@@ -34,24 +34,23 @@ SPHERE, PLANE = space_of(None, "sphere"), space_of("none", "plane")
 WORLD = Ground(frame_of(SPHERE, None), None)
 
 
-def holds(shape, place):
-    """Whether a place is inside of an odd number of the rings of a MultiPolygon: crossings to the east."""
-    x, y = place
-    crossed = 0
+def holds(shape, places):
+    """Whether each place is inside of an odd number of the rings of a MultiPolygon: crossings to the east."""
+    x, y = np.asarray(places, float).T[..., None]
+    crossed = np.zeros(len(places), np.int64)
     for ring in (ring for polygon in shape for ring in polygon):
         points = np.array(ring)
         (a, b), (c, d) = points[:-1].T, points[1:].T
         above = (b > y) != (d > y)
         with np.errstate(divide="ignore", invalid="ignore"):
-            crossed += int((above & (x < a + (y - b) / (d - b) * (c - a))).sum())
+            crossed += (above & (x < a + (y - b) / (d - b) * (c - a))).sum(axis=1)
     return crossed % 2 == 1
 
 
 def owners(drawn, places):
     """The keys whose shapes hold each place."""
-    return [
-        [int(key) for key, shape in zip(drawn.keys, drawn.shapes, strict=True) if holds(shape, at)] for at in places
-    ]
+    held = np.array([holds(shape, places) for shape in drawn.shapes])
+    return [np.asarray(drawn.keys)[held[:, number]].tolist() for number in range(len(places))]
 
 
 @pytest.mark.parametrize("sites", [1, 2, 30])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -20,15 +18,14 @@ from dtoss.commits.chain import Conflict
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import Changed, subscribe, unsubscribe
 from dtoss.watch.asked.checking import checked
 from dtoss.watch.asked.known import asked_space
 from dtoss.watch.asked.live import change_number, changes_between, named_files, standing_of, table_at
-from dtoss.watch.home import CHANGES, Home
+from dtoss.watch.home import CHANGES, DEFAULT_NAME, Home, Limits
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
+from tests.examples import examples
 
-ROOT = Path(__file__).parents[4]
 IDS = [str(number) for number in range(6)]
 
 
@@ -83,7 +80,8 @@ def test_every_value_counts_for_being_the_same(home):
         {"id": 1, "box": [1, 2, 3, 4]}, {"id": 1, "around": {"object": 1, "metres": 3}}, {"id": 1},
         {"id": 1, "polygon": {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1]]]}},
     ]  # fmt: skip
-    for number, row in enumerate(others, 1):
+    each_alone = [row for other in others[1:] for row in (base, other)]
+    for number, row in enumerate(each_alone, 1):
         for expected in (number, number):
             done = subscribe(home, checked([row])[0])
             assert done.number == expected
@@ -120,14 +118,12 @@ change = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(change, max_size=12), st.integers(1, 4), st.integers(0, 5))
 def test_any_sequence_of_changes_is_as_a_dictionary(changes, every, pending):
     """Whatever stands at each number, and what lies between any two, also across bases and replacements."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(changing, "BASE_EVERY", every)
-        patched.setattr(changing, "LEAST_PENDING", pending)
-        home = Home(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(folder, DEFAULT_NAME, Limits(base_every=every, least_pending=pending))
         stands: dict[str, tuple[float, int]] = {}
         states = [stands]
         for kind, what in changes:
@@ -162,20 +158,20 @@ def test_any_sequence_of_changes_is_as_a_dictionary(changes, every, pending):
                 assert all(version > first for _, version in radii(delta.table).values())
 
 
-def test_thousands_of_small_changes_are_read_from_a_base(home, monkeypatch):
+def test_many_small_changes_are_read_from_a_base(tmp_path, monkeypatch):
     """A table is a base and less than so many files; bases that nobody needs go, and can be done without."""
-    monkeypatch.setattr(changing, "SPARED_SECONDS", -1.0)
-    read = []
+    limits = Limits(base_every=8, spared_seconds=-1.0)
+    home, read = Home(str(tmp_path), DEFAULT_NAME, limits), []
     inner = LocalFolder.read
-    subscribe(home, rows(**{f"i{number}": number for number in range(1000)}))
-    for number in range(140):
+    subscribe(home, rows(**{f"i{number}": number for number in range(100)}))
+    for number in range(30):
         subscribe(home, rows(**{f"i{number % 7}": 5000 + number}))
     head = change_number(home)
     monkeypatch.setattr(LocalFolder, "read", lambda self, *parts: read.append(parts) or inner(self, *parts))
     table = table_at(home, head)
-    assert len(read) <= 3 * changing.BASE_EVERY + 3
-    assert len(table) == 1000
-    assert radii(table)["3"] == (5136, 138)
+    assert len(read) <= 3 * limits.base_every + 3
+    assert len(table) == 100
+    assert radii(table)["3"] == (5024, 26)
     bases = [name for name in names(home) if name.startswith("base-")]
     assert len(bases) == 2
     assert {one["name"] for one in named_files(home.changes.read(head).document)} & set(bases)
@@ -232,47 +228,44 @@ def test_a_conflict_is_tried_again_with_what_stands_then(home, monkeypatch):
     assert change_number(home) == 4
 
 
-KILLED = """
-import os, signal, sys
-from dtoss.commits.chain import Chain
-from dtoss.commits.folder import LocalFolder
-from dtoss.watch.asked.changing import subscribe, unsubscribe
-from dtoss.watch.asked.checking import checked
-from dtoss.watch.home import Home
+def killed_at(home, step):
+    """Make a change in a process that is killed before or after a change of a file; return how it ended."""
+    child = os.fork()
+    if child == 0:
+        done = 0
 
-step = int(sys.argv[2])
-done = 0
+        def counted(inner):
+            def method(*arguments, **options):
+                nonlocal done
+                for moment in range(2):
+                    if done == step:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    done += 1
+                    if moment == 0:
+                        found = inner(*arguments, **options)
+                return found
 
-def counted(inner):
-    def method(*arguments, **options):
-        global done
-        for moment in range(2):
-            if done == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-            done += 1
-            if moment == 0:
-                found = inner(*arguments, **options)
-        return found
-    return method
+            return method
 
-for name in ("replace", "create", "make"):
-    setattr(LocalFolder, name, counted(getattr(LocalFolder, name)))
-subscribe(Home(sys.argv[1]), checked([{"id": 2, "circle": [1, 2, 9]}, {"id": 3, "circle": [1, 2, 3]}])[0])
-"""
+        try:
+            for name in ("replace", "create", "make"):
+                setattr(LocalFolder, name, counted(getattr(LocalFolder, name)))
+            subscribe(home, rows(i2=9, i3=3))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def test_whoever_is_killed_in_a_change_leaves_it_whole_or_not_at_all(home, monkeypatch):
+def test_whoever_is_killed_in_a_change_leaves_it_whole_or_not_at_all(tmp_path):
     """At each step; files without a commit are debris, and the next change is made as ever."""
-    monkeypatch.setattr(changing, "BASE_EVERY", 1)
+    home = Home(str(tmp_path), DEFAULT_NAME, Limits(base_every=1))
     subscribe(home, rows(i1=1, i2=2))
     ends = set()
     for step in range(30):
         number = change_number(home)
         before = radii(table_at(home, number))
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        code = subprocess.run(
-            [sys.executable, "-c", KILLED, home.store, str(step)], env=environment, check=False, timeout=120
-        ).returncode
+        code = killed_at(home, step)
         after = radii(table_at(home, change_number(home)))
         changed = before | {"2": (9.0, number + 1), "3": (3.0, number + 1)}
         assert after in (before, changed)

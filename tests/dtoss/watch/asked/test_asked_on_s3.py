@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import Changed, subscribe, unsubscribe
 from dtoss.watch.asked.checking import checked
 from dtoss.watch.asked.live import change_number, table_at
 from dtoss.watch.asked.reading import read_files
-from dtoss.watch.home import Home
+from dtoss.watch.home import DEFAULT_NAME, Home, Limits
 from tests.object_store import object_store
 
 
@@ -24,8 +23,7 @@ def bucket():
 
 def test_changes_are_made_and_read_there(bucket, monkeypatch):
     """Also with a base in between, and with a writer that is faster."""
-    monkeypatch.setattr(changing, "BASE_EVERY", 2)
-    home = Home(bucket.uri())
+    home = Home(bucket.uri(), DEFAULT_NAME, Limits(base_every=2))
     assert (change_number(home), unsubscribe(home, [1])) == (0, Changed(0, 0, 0, 0, 0))
     for number in range(5):
         table, _ = checked([{"id": number, "circle": [1, 2, number]}, {"id": "all", "circle": [1, 2, number]}])

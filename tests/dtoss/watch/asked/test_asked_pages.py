@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 
 from dtoss.commits.chain import Chain
 from dtoss.errors import StoreError
-from dtoss.watch.asked import changing, paging
+from dtoss.watch.asked import paging
 from dtoss.watch.asked.changing import subscribe, unsubscribe
 from dtoss.watch.asked.live import CHANGE_SCHEMA, change_number, table_at
 from dtoss.watch.asked.paging import Pages
-from dtoss.watch.home import CHANGES, Home
+from dtoss.watch.home import CHANGES, DEFAULT_NAME, Home, Limits
 from tests.dtoss.watch.streams import circle, table_of
 
+MORE = pytest.mark.deep("more seeds of the same kind")
 NAMES = [*(f"s{i}" for i in range(30)), "é", "z/ü", "𝄞", "", " ", "\uffff"]
 
 
@@ -27,12 +29,10 @@ def home(tmp_path):
 
 
 @pytest.fixture
-def few(monkeypatch):
+def few(tmp_path):
     """Groups of three rows, pieces of two, a base after four changes, and nothing that is small."""
-    monkeypatch.setattr(changing, "ASKED_GROUP_ROWS", 3)
-    monkeypatch.setattr(changing, "BASE_EVERY", 4)
-    monkeypatch.setattr(paging, "MERGED_AT_ONCE", 2)
-    monkeypatch.setattr(paging, "SMALL_BYTES", 0)
+    limits = Limits(asked_group_rows=3, base_every=4, merged_at_once=2, small_bytes=0)
+    return Home(str(tmp_path), DEFAULT_NAME, limits)
 
 
 def some(rng, count):
@@ -67,10 +67,10 @@ def check(pages, rng):
         assert pages.one(stand, id).to_pylist() == [row for row in wanted.to_pylist() if row["id"] == id]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_pages_are_the_table(home, few, seed):
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=MORE) for seed in (1, 2)), 3])
+def test_pages_are_the_table(few, seed):
     """Also for one who has looked before: what is known is not read again, and nothing of it is stale."""
-    rng = np.random.default_rng(seed)
+    rng, home = np.random.default_rng(seed), few
     kept = Pages(home)
     check(kept, rng)
     for _ in range(25):
@@ -95,14 +95,12 @@ def test_small_files_are_read_once(home, monkeypatch):
     subscribe(home, some(rng, 5))
     check(pages, rng)
     assert len(read) == first + 1
-    monkeypatch.setattr(paging, "KEPT_TABLES_BYTES", 0)
-    check(Pages(home), rng)
+    check(Pages(replace(home, limits=Limits(kept_tables_bytes=0))), rng)
 
 
-def test_a_page_costs_what_it_shows(home, monkeypatch):
+def test_a_page_costs_what_it_shows(tmp_path, monkeypatch):
     """Of a hundred groups one is read, of a change as well as of a base, and for one id too."""
-    monkeypatch.setattr(changing, "ASKED_GROUP_ROWS", 100)
-    monkeypatch.setattr(paging, "SMALL_BYTES", 0)
+    home = Home(str(tmp_path), DEFAULT_NAME, Limits(asked_group_rows=100, small_bytes=0))
     read, group = [], pq.ParquetFile.read_row_group
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda *one, **how: read.append(one[1]) or group(*one, **how))
     table = table_of([circle(f"s{i:05}", 0.0, 0.0, float(i)) for i in range(10_000)])
@@ -119,7 +117,7 @@ def test_a_page_costs_what_it_shows(home, monkeypatch):
             read.clear()
             assert pages.one(stand, f"s{int(radius):05}").column("radius").to_pylist() == [radius]
             assert len(read) <= runs
-        monkeypatch.setattr(changing, "LEAST_PENDING", 100)
+        home = replace(home, limits=home.limits._replace(least_pending=100))
         subscribe(home, table_of([circle("s00007", 0.0, 0.0, 7.5)]))  # the first change is a base now
 
 
@@ -140,7 +138,8 @@ def test_an_older_watch_whose_commits_do_not_count(home, monkeypatch):
     check(Pages(home), rng)
 
 
-def test_damage_is_named(home, few):
+def test_damage_is_named(few):
+    home = few
     subscribe(home, some(np.random.default_rng(0), 12))
     name = home.changes.read(1).document["file"]
     path = Path(home.asked.path(CHANGES, name))
@@ -154,10 +153,11 @@ def test_damage_is_named(home, few):
         whole(Pages(home))
 
 
-def test_a_large_file_is_not_read_whole_and_its_damage_is_found(home, few, monkeypatch):
+def test_a_large_file_is_not_read_whole_and_its_damage_is_found(few, monkeypatch):
     """Above a size no hash of all its bytes is compared; each page of it has its own."""
     from dtoss.commits import listed
 
+    home = few
     monkeypatch.setattr(listed, "HASHED_BYTES", 0)
     subscribe(home, some(np.random.default_rng(0), 12))
     check(Pages(home), np.random.default_rng(1))

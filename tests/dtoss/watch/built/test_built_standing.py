@@ -10,10 +10,11 @@ import pytest
 from dtoss.watch.asked import live
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.asked.live import change_number, table_at
-from dtoss.watch.built import background, preparing
+from dtoss.watch.built import background
 from dtoss.watch.built.background import PATIENCE, Background
 from dtoss.watch.built.preparing import prepare
 from dtoss.watch.built.standing import standing_of
+from dtoss.watch.home import Limits
 from dtoss.watch.subscription import AROUND
 from tests.dtoss.watch.streams import Home, asked, change, circle, settings_of, table_of
 
@@ -24,16 +25,20 @@ def stands(home, files):
     return found.table.take(pa.array(np.flatnonzero(found.stands))).sort_by("id")
 
 
+def home_of(path, least_delta):
+    """A watch whose large index is built anew once more than so many have come or gone."""
+    return Home(str(path), "w", Limits(least_delta=least_delta))
+
+
 def around(id, object):
     """A subscription around an object."""
     return asked(id, AROUND, object=object, radius=100.0, events=1)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_both_indexes_hold_the_table_of_each_change(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 4)
-    rng = np.random.default_rng(seed)
-    home, settings, files, moved, bases = Home(str(tmp_path), "w"), settings_of(), None, 0, set()
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep("more seeds of the same kind"))])
+def test_both_indexes_hold_the_table_of_each_change(tmp_path, seed):
+    rng, home = np.random.default_rng(seed), home_of(tmp_path, 4)
+    settings, files, moved, bases = settings_of(), None, 0, set()
     for step in range(15):
         for _ in range(rng.integers(0, 3)):
             names = [f"s{number}" for number in rng.choice(12, 3, replace=False)]
@@ -55,12 +60,11 @@ def test_both_indexes_hold_the_table_of_each_change(tmp_path, monkeypatch, seed)
     assert 1 < len(bases) < 15
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_large_index_that_was_built_meanwhile_takes_over_at_any_change(tmp_path, monkeypatch, seed):
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep("more seeds of the same kind"))])
+def test_a_large_index_that_was_built_meanwhile_takes_over_at_any_change(tmp_path, seed):
     """However many changes came since it was begun, replacements of all among them; the one before stays until then."""
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 2)
-    rng = np.random.default_rng(seed)
-    home, settings, files, newer, taken = Home(str(tmp_path), "w"), settings_of(), None, None, 0
+    rng, home = np.random.default_rng(seed), home_of(tmp_path, 2)
+    settings, files, newer, taken = settings_of(), None, None, 0
     for step in range(25):
         names = [f"s{number}" for number in rng.choice(12, 3, replace=False)]
         made = [circle(names[0], 0.0, 0.0, float(step)), around(names[1], "1")]
@@ -82,8 +86,7 @@ def test_a_large_index_that_was_built_meanwhile_takes_over_at_any_change(tmp_pat
 
 def test_the_large_index_is_built_beside_the_batches(tmp_path, monkeypatch):
     """Begun once the small one has outgrown it, once; batches go on meanwhile, and the next one takes it."""
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
-    home, settings, told = Home(str(tmp_path), "w"), settings_of(), []
+    home, settings, told = home_of(tmp_path, 3), settings_of(), []
     beside = Background(home, told.append)
     beside.look(None, settings, None, None)
     change(home, [circle("first", 0.0, 0.0, 1.0)])
@@ -103,8 +106,7 @@ def test_the_large_index_is_built_beside_the_batches(tmp_path, monkeypatch):
 
 
 def test_an_index_that_cannot_be_built_beside_the_batches_is_told_and_then_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
-    home, settings, told = Home(str(tmp_path), "w"), settings_of(), []
+    home, settings, told = home_of(tmp_path, 3), settings_of(), []
     beside = Background(home, told.append)
 
     def full(*said):
@@ -157,9 +159,8 @@ def test_a_change_is_read_once_however_many_there_were(tmp_path, monkeypatch):
     assert files.delta["rows"] == 1
 
 
-def test_many_around_objects_do_not_build_the_large_index_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 4)
-    home, settings = Home(str(tmp_path), "w"), settings_of()
+def test_many_around_objects_do_not_build_the_large_index_anew(tmp_path):
+    home, settings = home_of(tmp_path, 4), settings_of()
     change(home, [circle("here", 0.0, 0.0, 1.0), *(around(f"o{number}", "1") for number in range(20))])
     files = prepare(home, change_number(home), settings, None)
     change(home, [circle("there", 0.0, 0.0, 1.0)])

@@ -9,15 +9,15 @@ from tests.dtoss.watch.real.plain import Fence, Rows, held_by, life, metres, spe
 from tests.dtoss.watch.real.whole import WORLDS, held
 
 FEW = {"taxis": 1_000, "ships": 1_000, "aircraft": 1_000}
+ALIKE = {
+    "brightkite": "rows like those of gowalla",
+    "brightkite in words": "messages like those of gowalla",
+}
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch):
-    """Bring nothing to the disk: no power fails here."""
-    monkeypatch.setattr("os.fsync", lambda _number: None)
-
-
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep(ALIKE[name])] if name in ALIKE else []) for name in WORLDS]
+)
 def test_a_part_of_each_set_tells_what_the_plain_account_says(name, tmp_path):
     """In several cuts, in time and with late rows, by 1 and by 7 tasks."""
     said = held(name, FEW.get(name, 500), 40, 1, tmp_path, (1, 7))

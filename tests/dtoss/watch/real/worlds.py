@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -170,14 +171,19 @@ def cuts(rng: np.random.Generator, rows: int, batches: int) -> list[int]:
     return [*np.sort(rng.choice(np.arange(1, rows), batches - 1, replace=False)).tolist(), rows]
 
 
-def taxis(most: int | None, late: float, fences: int, batches: int) -> World:
-    """A day of taxis in San Francisco; fences ask for free ones."""
+@cache
+def day_of_taxis() -> pa.Table:
+    """Of 2008-05-25, all taxis."""
     table = pq.read_table(real_set("cabspotting_sf"), columns=["uid", "t", "lon", "lat", "occupied"])
-    begin = pa.scalar(1_211_673_600_000_000, pa.timestamp("us", "UTC"))  # 2008-05-25
+    begin = pa.scalar(1_211_673_600_000_000, pa.timestamp("us", "UTC"))
     end = pa.scalar(1_211_673_600_000_000 + DAY, pa.timestamp("us", "UTC"))
     t = table.column("t")
-    table = table.filter(pc.and_(pc.greater_equal(t, begin), pc.less(t, end)))
-    table = in_time(without_ties(thinned(table, most)), late)
+    return table.filter(pc.and_(pc.greater_equal(t, begin), pc.less(t, end)))
+
+
+def taxis(most: int | None, late: float, fences: int, batches: int) -> World:
+    """A day of taxis in San Francisco; fences ask for free ones."""
+    table = in_time(without_ties(thinned(day_of_taxis(), most)), late)
     rows = rows_of(table, ["occupied"])
     wheres = [
         ("occupied = 0", lambda c: c["occupied"] == 0),
@@ -203,7 +209,8 @@ def ships(most: int | None, late: float, fences: int, batches: int) -> World:
         ("coalesce(speed, 0) < 0.5", lambda c: np.ma.filled(c["speed"], 0.0) < 0.5),
     ]
     rng = np.random.default_rng(3)
-    found = fences_at(rows, rng, fences, 200.0, 8_000.0, wheres, batches) + land(3_000 if most is None else 30)
+    found = fences_at(rows, rng, fences, 200.0, 8_000.0, wheres, batches)
+    found += land(3_000) if most is None else land(30)[::8]
     return World("ships", rows, found, {"speed": pa.float32()})
 
 
@@ -231,7 +238,7 @@ def aircraft(most: int | None, late: float, fences: int, batches: int) -> World:
     ]  # fmt: skip
     rng = np.random.default_rng(4)
     found = fences_at(rows, rng, fences, 500.0, 800_000.0, wheres, batches)
-    found += land(600 if most is None else 30)
+    found += land(600) if most is None else land(30)[::8]
     found.append(Fence("line", box=(179.0, -90.0, -179.0, 90.0), events=("enter", "leave")))
     return World("aircraft", rows, found, {"altitude_ft": pa.float32()})
 

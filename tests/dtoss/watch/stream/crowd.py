@@ -16,13 +16,12 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from dtoss.commits.chain import Conflict
 from dtoss.commits.source import Source
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import table_at
-from dtoss.watch.home import Home
+from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.told.cursor import BEGINNING
@@ -32,7 +31,7 @@ from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.readers import cursor_of_reader, keep_cursor
 from dtoss.watch.told.retain import retain
 from dtoss.watch.told.verify import verify_watch
-from tests.dtoss.watch.stream.scripted import EVERY, by_object, small
+from tests.dtoss.watch.stream.scripted import EVERY, FEW, by_object
 from tests.dtoss.watch.streams import NOW, SECOND, SPHERE, change, random_asked, random_rows, rows_of, run, settings_of
 from tests.oracles import Watched
 
@@ -125,7 +124,7 @@ def reads(home: Home, done: Path, folder: Path, name: str) -> dict[str, int]:
                     told += 1
                 keep_cursor(home, name, part.upto)
             rounds += 1
-            time.sleep(0.02)
+            time.sleep(0.05)
     return {"told": told, "rounds": rounds}
 
 
@@ -195,7 +194,7 @@ def in_threads(home: Home, folder: Path, batches: int) -> Counter[str]:
     def one(arguments: list[str]) -> None:
         try:
             kind, _, *rest = arguments
-            told.update(part(Home(home.store, home.name), kind, folder, *rest))
+            told.update(part(Home(home.store, home.name, home.limits), kind, folder, *rest))
         except BaseException as error:
             failed.append(error)
             (folder / "done").touch()
@@ -213,7 +212,7 @@ def in_threads(home: Home, folder: Path, batches: int) -> Counter[str]:
 
 def in_processes(place: str, batches: int) -> Counter[str]:
     """Do all parts in processes."""
-    home = Home(place)
+    home = Home(place, DEFAULT_NAME, FEW)
     begin(home)
     told: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as scratch:
@@ -241,10 +240,9 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 
 def main(arguments: list[str]) -> None:
     """Do one part, or all of them without arguments."""
-    small(pytest.MonkeyPatch())
     if arguments:
         place, kind, folder, *rest = arguments
-        print(json.dumps(part(Home(place), kind, Path(folder), *rest)))
+        print(json.dumps(part(Home(place, DEFAULT_NAME, FEW), kind, Path(folder), *rest)))
         return
     from tests.object_store import object_store
 

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import bucket_of, buckets_in
-from dtoss.watch.home import Home
+from dtoss.watch.home import Home, Limits
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
 from tests.oracles import Watched
 
 
-def held_equal(folder, seed, tasks, batches=6, expire=None, ids="int64"):
+def held_equal(folder, seed, tasks, batches=6, expire=None, ids="int64", limits=None):
     """Run a random stream in random batches, and hold each batch's events to the loop's; return all that was told."""
     rng = np.random.default_rng(seed)
-    home, settings = Home(str(folder), "w"), settings_of(ids=ids)
+    home, settings = Home(str(folder), "w", limits or Limits()), settings_of(ids=ids)
     expire = None if expire is None else expire * SECOND
     loop = Watched(SPHERE, settings.schema, expire)
     rows = random_rows(rng, int(rng.integers(5, 60)), seconds=int(rng.integers(2, 120)))

@@ -18,15 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dtoss.commits.chain import Chain
 from dtoss.commits.source import Source
-from dtoss.watch.asked import changing
 from dtoss.watch.asked.changing import subscribe, unsubscribe
-from dtoss.watch.built import preparing
-from dtoss.watch.home import Home
+from dtoss.watch.home import DEFAULT_NAME, Home, Limits
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, plan_batch
-from dtoss.watch.told import folding
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.debris import clear_debris
 from dtoss.watch.told.events import events
@@ -61,13 +57,13 @@ _ROOMS = {
 }  # fmt: skip
 
 
+FEW = Limits(least_delta=5, base_every=2, kept_commits=2, commits_of_a_log=2)
+"""With these what happens after thousands of changes and commits happens after some."""
+
+
 def small(monkeypatch):
-    """Let what happens after thousands of changes and commits happen after some."""
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 5)
-    monkeypatch.setattr(changing, "BASE_EVERY", 2)
-    monkeypatch.setattr(folding, "KEPT", 2)
-    monkeypatch.setattr(Home, "batches", property(lambda home: Chain(home.folder, block=2, kept=True)))
-    monkeypatch.setattr(Home, "changes", property(lambda home: Chain(home.asked, block=2, kept=True)))
+    """Let every watch of this process have :data:`FEW`, whoever opens it."""
+    monkeypatch.setattr(Home.__init__, "__defaults__", (DEFAULT_NAME, FEW))
 
 
 def script_of(seed, batches=4):
@@ -171,13 +167,14 @@ def noted(notes):
     return commits, told
 
 
-def faulty(folder, seed, faults, at, longest):
+def faulty(folder, seed, faults, at, longest, wanted=None):
     """Play a stream with so many faults, then to its end; return how many came and what was told.
 
     ``at`` gets what was done at each, and the kind of file; a process makes ``longest`` changes at most before its own.
+    Of places that are ``wanted`` only those count that nothing was at yet, and they are few: ``longest`` of these.
     """
     rng = random.Random(seed)
-    home, script = Home(str(folder / "store"), "w"), script_of(seed)
+    home, script = Home(str(folder / "store"), "w", FEW), script_of(seed)
     done = folder / "done"
     folder.mkdir()
     done.write_text("0")
@@ -185,7 +182,8 @@ def faulty(folder, seed, faults, at, longest):
     while True:
         step = rng.randint(1, longest) if came < faults else 0
         fault = rng.choice(["kill", "kill", "kill", "full"])
-        status, labels = play_in_a_child(home, script, done, step, fault, rng.choice([1, 2, 3]))
+        places = None if wanted is None else wanted - at
+        status, labels = play_in_a_child(home, script, done, step, fault, rng.choice([1, 2, 3]), places)
         if status == 0 and int(done.read_text()) == len(script[0]):
             break
         came += 1
@@ -204,20 +202,23 @@ def warm(folder):
     """Compile in this process what its children would each compile."""
     folder.mkdir()
     (folder / "done").write_text("0")
-    home, script = Home(str(folder), "w"), script_of(5)
+    home, script = Home(str(folder), "w", FEW), script_of(5)
     play(home, script, folder / "done", lambda _: None, 2)
     assert sum(check_told(home, script, folder / "done").values()) > 0
 
 
-def play_in_a_child(home, script, done, step, fault, tasks):
-    """Play on in a process of its own with a fault at a change of a file; return how it ended, and all it was at."""
+def play_in_a_child(home, script, done, step, fault, tasks, places=None):
+    """Play on in a process of its own with a fault at a change of a file; return how it ended, and all it was at.
+
+    The step counts all changes, or those at some ``places``.
+    """
     here, there = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(here)
         code = 2
         try:
-            _faulty(home, step, fault, there, lambda began: play(home, script, done, began, tasks))
+            _faulty(home, step, fault, places, there, lambda began: play(home, script, done, began, tasks))
             code = 0
         except OSError as error:
             code = 1 if error.errno == errno.ENOSPC else 2
@@ -236,7 +237,7 @@ def play_in_a_child(home, script, done, step, fault, tasks):
     return status, labels
 
 
-def _faulty(home, step, fault, pipe, work):
+def _faulty(home, step, fault, places, pipe, work):
     """Work with a fault at the step-th change of a file, and say of each change what it is."""
     seen = 0
     action = "done"
@@ -249,8 +250,9 @@ def _faulty(home, step, fault, pipe, work):
         def call(*arguments, **options):
             nonlocal seen
             if action != "done" and (name != "open" or set(arguments[1]) & set("wxa")):
-                seen += 1
-                os.write(pipe, json.dumps([action, name, room_of(home, name, arguments)]).encode() + b"\n")
+                room = room_of(home, name, arguments)
+                seen += places is None or (action, room) in places
+                os.write(pipe, json.dumps([action, name, room]).encode() + b"\n")
                 if seen == step and fault == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if 0 < step <= seen and fault == "full" and name in ("open", "mkdir", "link", "fsync"):

@@ -6,21 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.watch.built import preparing
-from dtoss.watch.home import Home
-from dtoss.watch.stream import event_table, happened
+from dtoss.watch.home import Home, Limits
 from dtoss.watch.stream.rows_in import by_id_and_time
 from tests.dtoss.watch.stream.held import held_equal
 from tests.dtoss.watch.streams import change, circle, run, settings_of, told
 
 
+@pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.deep("more seeds of the same kind"))])
 @pytest.mark.parametrize("room", [1, 3])
-def test_events_made_some_at_a_time_are_the_loops(tmp_path, monkeypatch, room):
+def test_events_made_some_at_a_time_are_the_loops(tmp_path, room, first):
     """Groups of a few rows of a file; subscriptions that came since the large index stand in the order of ids."""
-    monkeypatch.setattr(happened, "GROUP_ROWS", room)
-    monkeypatch.setattr(event_table, "GROUP_ROWS", room)
-    monkeypatch.setattr(preparing, "LEAST_DELTA", 3)
-    assert sum(len(held_equal(tmp_path / str(seed), seed, tasks=2, expire=20)) for seed in range(8)) > 100
+    few = Limits(event_group_rows=room, least_delta=3)
+    total = [held_equal(tmp_path / str(seed), seed, tasks=2, expire=20, limits=few) for seed in range(first, first + 4)]
+    assert sum(map(len, total)) > 60
 
 
 def test_events_of_a_row_stand_by_the_ids_of_both_indexes(tmp_path):

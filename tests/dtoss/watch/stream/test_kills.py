@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from tests.dtoss.watch.stream.scripted import faulty, small, warm
+import pytest
+
+from tests.dtoss.watch.stream.scripted import faulty, warm
 
 STREAMS, KILLS = 12, 300
+FEW_STREAMS = 8
 LONGEST = 50
 """Changes of files that a process may make, at most, before its fault."""
 WANTED = {
@@ -22,10 +25,26 @@ WANTED = {
 """What is done, and the kind of file, that all faults together were at."""
 
 
-def test_three_hundred_kills_and_full_disks_lose_and_double_no_event(tmp_path, monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def warmed(tmp_path_factory):
+    """What children call is compiled and open."""
+    warm(tmp_path_factory.mktemp("made") / "warm")
+
+
+def test_a_kill_or_a_full_disk_at_each_kind_of_file_loses_and_doubles_no_event(tmp_path):
+    """At one of the first changes of it; what comes next is at a kind that nothing was at yet."""
+    counts, at, seed = {}, set(), 0
+    while not at >= WANTED and seed < FEW_STREAMS:
+        _, told = faulty(tmp_path / str(seed), seed, len(WANTED), at, 3, WANTED)
+        counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
+        seed += 1
+    assert at >= WANTED, WANTED - at
+    assert min(counts.values()) > 5, counts
+
+
+@pytest.mark.deep("three hundred kills; one at each kind of file is in make test")
+def test_three_hundred_kills_and_full_disks_lose_and_double_no_event(tmp_path):
     """At each kind of file, around each commit, while state is merged, indexes are built and events folded."""
-    small(monkeypatch)
-    warm(tmp_path / "warm")
     came, counts, at, seed = 0, {}, set(), 0
     while came < KILLS or (not at >= WANTED and came < 2 * KILLS):
         more, told = faulty(tmp_path / str(seed), seed, min(KILLS // STREAMS + 5, max(KILLS - came, 10)), at, LONGEST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,11 @@ import pytest
 from dtoss.commits.source import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.built import standing
-from dtoss.watch.home import Home
+from dtoss.watch.home import Home, Limits
 from dtoss.watch.stream import layers
 from dtoss.watch.stream.commit import commit_batch
 from dtoss.watch.stream.plan import Options, plan_batch
 from dtoss.watch.stream.task import run_task
-from dtoss.watch.told import counts
 from dtoss.watch.told.counts import event_counts
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.debris import Debris, clear_debris
@@ -26,7 +26,7 @@ from dtoss.watch.told.events import events
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.readers import cursor_of_reader, keep_cursor
 from dtoss.watch.told.verify import verify_watch
-from tests.dtoss.watch.stream.scripted import small
+from tests.dtoss.watch.stream.scripted import FEW
 from tests.dtoss.watch.stream.test_stream_rules import FENCE, at
 from tests.dtoss.watch.streams import NOW, change, circle, rows_of, run, settings_of
 
@@ -40,9 +40,9 @@ def forget():
     standing.open_index_of.cache_clear()
 
 
-def made(path, batches=4):
+def made(path, batches=4, limits=None):
     """A watch of some batches, with a file of every kind."""
-    home = Home(str(path), "w")
+    home = Home(str(path), "w", limits or Limits())
     change(home, [FENCE | {"where": "occupied = 0"}])
     for batch in range(batches):
         rows = [at(n, batch, lon=0.01 * ((n + batch) % 2), occupied=0, kind=None) for n in range(20)]
@@ -228,15 +228,16 @@ def test_clearing_of_nothing_and_of_what_never_began(tmp_path):
     assert verify_watch(home).damaged == []
 
 
-def test_files_and_commits_stay_few_over_two_hundred_batches(tmp_path):
+@pytest.mark.parametrize("batches", [80, pytest.param(200, marks=pytest.mark.deep("two hundred are more of the same"))])
+def test_files_and_commits_stay_few_over_many_batches(tmp_path, batches):
     """Of one row each, and of subscriptions that change: as many runs as the state has doublings."""
     home = Home(str(tmp_path), "w")
     change(home, [FENCE])
     rows = [at(n, 0) for n in range(500)]
     run(home, settings_of(), rows, 2)
     most, sizes, opened = 0, [], []
-    for batch in range(200):
-        if batch % 40 == 0:
+    for batch in range(batches):
+        if batch % 20 == 0:
             change(home, [circle(f"s{batch}", 1.0, 0.0, 5.0)])
         commit = run(home, settings_of(), [at(batch % 500, 1 + batch)], 2)
         clear_debris(home, 0.0)
@@ -244,23 +245,28 @@ def test_files_and_commits_stay_few_over_two_hundred_batches(tmp_path):
         sizes.append(Path(home.batches.path(commit.number)).stat().st_size)
         opened.append(sum(key[0] == home for key in layers._opened))
     assert most <= 2 * (1 + np.log2(500))
-    assert max(sizes[100:]) <= 1.3 * max(sizes[:100])
+    assert max(sizes[batches // 2 :]) <= 1.3 * max(sizes[: batches // 2])
     assert max(opened) <= most
     assert verify_watch(home).damaged == []
 
 
-def test_a_byte_of_what_was_folded_is_told_with_its_file(tmp_path, monkeypatch):
+def test_a_byte_of_what_was_folded_is_told_with_its_file(tmp_path):
     """Events of hours, the list of them, counts, logs of commits, cursors: an error with the name, or no change."""
-    small(monkeypatch)
-    home = made(tmp_path / "store", 6)
+    home = made(tmp_path / "store", 6, FEW)
     fold_watch(home, NOW + 10 * 3_600_000_000)
     keep_cursor(home, "reader", Cursor(2, 3))
 
     def reading():
-        counts._known.clear()  # as a process does that has counted nothing yet
+        paths.append("/." * len(paths))  # by a name under which this process has counted nothing yet
         told = [table.to_pylist() for table in events(home)]
-        return told, event_counts(home), cursor_of_reader(home, "reader"), home.batches.read(2)
+        return (
+            told,
+            event_counts(replace(home, store=home.store + paths[-1])),
+            cursor_of_reader(home, "reader"),
+            home.batches.read(2),
+        )
 
+    paths = []
     whole = reading()
     rng = random.Random(5)
     kinds = {"hour": 0, "folded": 0, "counts": 0, "log": 0, "reader": 0}

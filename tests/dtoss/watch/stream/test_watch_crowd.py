@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dtoss.watch.home import Home
+import pytest
+
+from dtoss.watch.home import DEFAULT_NAME, Home
 from tests.dtoss.watch.stream.crowd import in_threads
-from tests.dtoss.watch.stream.scripted import small
+from tests.dtoss.watch.stream.scripted import FEW
 
 
-def test_readers_are_told_each_event_once_while_others_change_fold_and_remove(tmp_path, monkeypatch):
-    """Forty batches, two who subscribe, one who folds and retains, two readers with cursors of their own."""
-    small(monkeypatch)
+@pytest.mark.parametrize(
+    "batches", [20, pytest.param(40, marks=pytest.mark.deep("forty batches, twenty are in make test"))]
+)
+def test_readers_are_told_each_event_once_while_others_change_fold_and_remove(tmp_path, batches):
+    """Some batches, two who subscribe, one who folds and retains, two readers with cursors of their own."""
     (tmp_path / "notes").mkdir()
-    told = in_threads(Home(str(tmp_path / "store")), tmp_path / "notes", 40)
-    assert told["events"] > 100
+    told = in_threads(Home(str(tmp_path / "store"), DEFAULT_NAME, FEW), tmp_path / "notes", batches)
+    assert told["events"] > 2.5 * batches
     assert told["told"] == 2 * told["events"]
     assert told["removed"] > 0
     assert told["changes"] > 1

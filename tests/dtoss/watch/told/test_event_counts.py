@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.watch.home import Home
-from dtoss.watch.told import counts
+from dtoss.watch.home import DEFAULT_NAME, Home, Limits
 from dtoss.watch.told.counts import tallies_of, tally_of
 from dtoss.watch.told.folding import fold_events
 from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, some_events
@@ -20,10 +19,10 @@ def as_counter(table):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_some_subscriptions_as_of_all(tmp_path, monkeypatch, seed):
+def test_of_some_subscriptions_as_of_all(tmp_path, seed):
     """Whenever they are asked for, before and after folds; those that had none are not there."""
-    monkeypatch.setattr(counts, "LEAST_SINCE", 3)
-    rng, home, ever = np.random.default_rng(seed), Home(str(tmp_path)), Counter()
+    home = Home(str(tmp_path), DEFAULT_NAME, Limits(least_since=3))
+    rng, ever = np.random.default_rng(seed), Counter()
     assert tallies_of(home) is None
     for turn in range(12):
         events = some_events(rng, int(rng.integers(0, 20)))
@@ -41,10 +40,9 @@ def test_of_some_subscriptions_as_of_all(tmp_path, monkeypatch, seed):
             assert as_counter(found) == {key: n for key, n in ever.items() if key[0] in some}
 
 
-def test_a_batch_is_added_to_what_is_short(tmp_path, monkeypatch):
+def test_a_batch_is_added_to_what_is_short(tmp_path):
     """The long table stays as it is until a share of it has come since."""
-    monkeypatch.setattr(counts, "LEAST_SINCE", 10)
-    home = Home(str(tmp_path))
+    home = Home(str(tmp_path), DEFAULT_NAME, Limits(least_since=10))
     batch_of(home, [[], [event(f"s{i:03}", "enter", i) for i in range(200)]])
     older = tallies_of(home).older
     assert len(older) == 200

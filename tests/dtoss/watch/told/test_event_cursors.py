@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.commits import listed
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.home import EVENTS, Home
-from dtoss.watch.told import event_files, folded_files
+from dtoss.watch.home import DEFAULT_NAME, EVENTS, Home, Limits
+from dtoss.watch.told import event_files
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import events, told_events
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.listing import event_paths
 from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, rows_told, some_events
+from tests.examples import examples
 
 BATCH = st.lists(st.integers(0, 4), min_size=1, max_size=3)
 STEPS = st.lists(st.one_of(BATCH, st.just("hour"), st.just("fold")), min_size=1, max_size=14)
@@ -46,7 +47,7 @@ def walk(home, steps, random):
     return told
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(STEPS, st.integers(0, 99))
 def test_each_event_once_from_each_cursor(steps, seed):
     with tempfile.TemporaryDirectory() as folder:
@@ -132,9 +133,8 @@ def test_only_files_behind_the_cursor_are_opened(tmp_path, monkeypatch):
 
 def test_large_files_are_read_in_part_and_checked(tmp_path, monkeypatch):
     """Of a file that is not hashed as a whole the size and the pages that are read are checked."""
-    monkeypatch.setattr(folded_files, "FOLDED_GROUP_ROWS", 1000)
     monkeypatch.setattr(listed, "HASHED_BYTES", 100)
-    home = Home(str(tmp_path))
+    home = Home(str(tmp_path), DEFAULT_NAME, Limits(folded_group_rows=1000))
     random = np.random.default_rng(3)
     for _ in range(4):
         batch_of(home, [[], some_events(random, 2000)], START)

@@ -13,8 +13,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.watch.asked.changing import subscribe, unsubscribe
 from dtoss.watch.asked.checking import checked
 from dtoss.watch.asked.live import change_number, table_at
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, QUARANTINED, READERS, STATE, Home
-from dtoss.watch.told import folding
+from dtoss.watch.home import BUILT, CHANGES, DEFAULT_NAME, EVENTS, QUARANTINED, READERS, STATE, Home, Limits
 from dtoss.watch.told.contents import contents_of
 from dtoss.watch.told.counts import event_counts
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
@@ -25,6 +24,7 @@ from dtoss.watch.told.readers import cursor_of_reader, forget_reader, keep_curso
 from dtoss.watch.told.retain import retain
 from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.watch.told.made import HOUR, SETTINGS, START, batch_of, event, rows_told, some_events
+from tests.examples import examples
 
 
 def filled(path, batches=12, seed=0):
@@ -81,7 +81,7 @@ def test_files_go_that_nothing_needs(tmp_path):
     assert verify_watch(home).damaged == []
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(
     st.lists(st.tuples(st.integers(0, 11), st.sampled_from(["a", "b"])), max_size=4),
     st.lists(st.integers(0, 8), min_size=1, max_size=3),
@@ -110,20 +110,19 @@ def test_no_reader_loses_an_event(cursors, ages, seed):
         assert verify_watch(home).damaged == []
 
 
-def test_old_commits_go_with_their_logs(tmp_path, monkeypatch):
+def test_old_commits_go_with_their_logs(tmp_path):
     from datetime import UTC, datetime
 
-    home = Home(str(tmp_path))
+    home = Home(str(tmp_path), DEFAULT_NAME, Limits(kept_commits=5, commits_of_a_log=20))
     random = np.random.default_rng(0)
-    for k in range(1010):
-        batch_of(home, [some_events(random, 1)] if k % 100 == 0 else [[]], START + k * HOUR // 500, quarantine=[])
+    for k in range(30):
+        batch_of(home, [some_events(random, 1)] if k % 4 == 0 else [[]], START + k * HOUR // 15, quarantine=[])
     every = rows_told(events(home))
-    monkeypatch.setattr(folding, "KEPT", 5)
     later = int((datetime.now(UTC).timestamp() + 7200) * 1e6)
     fold_watch(home, later)
-    keep_cursor(home, "slow", Cursor(901, 0))
+    keep_cursor(home, "slow", Cursor(17, 0))
     assert retain(home, HOUR, later).commits == 0
-    assert rows_told(events(home, Cursor(901, 0))) == every[-1:]
+    assert rows_told(events(home, Cursor(17, 0))) == every[-3:]
     forget_reader(home, "slow")
     batch_of(home, [[], some_events(random, 1)], later + HOUR)
     batch_of(home, [[], some_events(random, 1)], later + HOUR)
@@ -131,13 +130,13 @@ def test_old_commits_go_with_their_logs(tmp_path, monkeypatch):
     batch_of(home, [[], some_events(random, 1)], later + 3 * HOUR)
     batch_of(home, [[], some_events(random, 1)], later + 3 * HOUR)
     done = retain(home, HOUR, later + 3 * HOUR + HOUR // 2)
-    assert done.commits == 1000
+    assert done.commits == 20
     assert verify_watch(home).damaged == []
     assert len(rows_told(events(home))) == 2
     batch_of(home, [[], some_events(random, 1)], later + 6 * HOUR)
     assert len(rows_told(events(home))) == 3
-    (tmp_path / "watch/default/commits" / f"{1004:020}.json").unlink()
-    assert any(f"{1004:020}.json is missing" in line for line in verify_watch(home).damaged)
+    (tmp_path / "watch/default/commits" / f"{24:020}.json").unlink()
+    assert any(f"{24:020}.json is missing" in line for line in verify_watch(home).damaged)
 
 
 def test_subscriptions_stay_that_tables_are_made_from(tmp_path):

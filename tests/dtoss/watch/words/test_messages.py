@@ -81,8 +81,8 @@ def test_a_text_of_megabytes_takes_time_by_its_length():
     for text in ("flood x1 fire ", "överfull flood 東京 "):
         took = []
         for times in (50_000, 50_000, 200_000):
-            begin = time.perf_counter()
+            begin = time.process_time()
             messages = messages_of(vocabulary, pa.array([text * times]))
-            took.append(time.perf_counter() - begin)
+            took.append(time.process_time() - begin)
             assert len(messages.words) == (2 if "fire" in text else 1)
         assert took[2] < 12 * took[1] + 0.5

@@ -9,9 +9,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError, StoreError
-from dtoss.windows.kept import hours as hours_file
-from dtoss.windows.kept import merging
-from dtoss.windows.kept.hours import NO_TIME, hours_of
+from dtoss.windows.kept.hours import NO_TIME, Steps, hours_of
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.debris import clear_debris, clear_merged
 from dtoss.windows.stored.document import head_of
@@ -20,19 +18,14 @@ from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.stored.kept import SECOND, begin, check, commit, made, spec
 
 HOUR = 6 * SECOND
+SHORT = Steps(hour_us=HOUR)
+"""Hours of six seconds."""
 
 
-@pytest.fixture(autouse=True)
-def short_hours(monkeypatch):
-    """Hours of six seconds."""
-    for module in (hours_file, merging):
-        monkeypatch.setattr(module, "PAST_HOUR_US", HOUR)
-
-
-def merged(home, wanted, retain=None):
+def merged(home, wanted, retain=None, steps=SHORT):
     """Merge until nothing is left to merge; return how many commits that took."""
     count = 0
-    while merge_hours(home, wanted, head_of(home), retain) is not None:
+    while merge_hours(home, wanted, head_of(home), retain, steps) is not None:
         count += 1
     return count
 
@@ -62,7 +55,7 @@ def test_answers_stay_as_they_were_and_files_are_few(tmp_path):
     kept = len(home.folder.files("results"))
     assert kept - len(hours.files) < 8 < head.number
     assert len(home.folder.files("hours")) == 1
-    assert merge_hours(home, wanted, head) is None
+    assert merge_hours(home, wanted, head, steps=SHORT) is None
     assert check(home, list(replayed(wanted, batches))[-1][0]) > 0
     quarantine = [home.folder.path("quarantine", name) for name in home.folder.files("quarantine")]
     aside = sum(pq.read_metadata(path).num_rows for path in quarantine)
@@ -70,18 +63,23 @@ def test_answers_stay_as_they_were_and_files_are_few(tmp_path):
     assert len(quarantine) < len(batches) - 1 + len(hours.files)
 
 
-def test_many_past_hours_are_merged_in_steps(tmp_path, monkeypatch):
+def test_many_past_hours_are_merged_in_steps(tmp_path):
     """A first batch of many hours: a few at once, so that no batch waits for long; the revisions are those told."""
-    monkeypatch.setattr(merging, "MOST_HOURS", 2)
     wanted, batches = spec(), [[row for batch in made(3, batches=10, rows=20) for row in batch]]
     home, fixed = begin(tmp_path, wanted)
     commit(home, fixed, batches[0])
     before = dtoss.open_windows(home.store, home.name)
-    assert merged(home, wanted) >= 3
+    assert merged(home, wanted, steps=SHORT._replace(most_hours=2)) >= 3
     after = dtoss.open_windows(home.store, home.name)
     for end in range(0, after.watermark + 1, wanted.slide):
         assert after.at(end / SECOND, "4s").equals(before.at(end / SECOND, "4s"))
-    monkeypatch.setattr(merging, "MOST_RESULTS", 0)
+    other, fixed_too = begin(tmp_path, wanted, "other")
+    commit(other, fixed_too, batches[0])
+    steps = merged(other, wanted, steps=SHORT._replace(most_results=0))
+    assert steps >= len(hours_of(other, head_of(other)).files) > 3
+    assert [part.of for part in hours_of(other, head_of(other)).files] == [
+        part.of for part in hours_of(home, head_of(home)).files
+    ]
     commit(home, fixed, made(4, batches=1, rows=30, step=0.0)[0])
     clear_debris(home, 0.0)
     assert verify_windows(home).damaged == []

@@ -8,7 +8,6 @@ from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.verify import verify_windows
 from tests.dtoss.snapshots.small_stores import killed_at
-from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.rebuilt.replay import SECOND, rebuild
 from tests.dtoss.windows.stored.kept import ALL, begin, check, commit, made, spec
 
@@ -29,9 +28,8 @@ def killed(home, fixed, step):
     return killed_at(step, lambda: rebuild(home, fixed, RAW, *SPAN, 2))
 
 
-def test_a_killed_rebuild_has_changed_nothing(tmp_path, monkeypatch):
+def test_a_killed_rebuild_has_changed_nothing(tmp_path):
     """The last commit stands, and is whole."""
-    monkeypatch.setattr("os.fsync", no_sync)
     calm, fixed = stored(tmp_path / "calm")
     wanted = rebuild(calm, fixed, RAW, *SPAN, 2)[1].document
     home, fixed = stored(tmp_path / "torn")

@@ -10,17 +10,11 @@ from dtoss.errors import InputError
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import Home
-from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.rebuilt.replay import SECOND, Played, late_ones
 from tests.dtoss.windows.stored.kept import ALL, begin, counts_add_up, made, spec
+from tests.examples import examples
 
 MEASURES = ("rows,objects", ALL, "rows,speed,max_speed", "here,objects")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Nothing is written through to the disk."""
-    monkeypatch.setattr("os.fsync", no_sync)
 
 
 def played(folder, seed, measures, expire, spans, tasks, batches=10, ids=5):
@@ -92,7 +86,7 @@ def test_hours_that_are_past_take_in_what_was_counted_anew(tmp_path):
         play.rebuilt(raw, hour, 2 * hour)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10_000),
     measures=st.sampled_from(MEASURES),

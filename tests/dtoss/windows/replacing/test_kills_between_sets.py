@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 
@@ -10,15 +9,13 @@ from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.plan import ledger_of
 from dtoss.windows.stored.sets import sets_of
 from dtoss.windows.stored.verify import verify_windows
-from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.replacing.kills_between_sets import begun, calm_run, change, killed, same_as_calm
 
 KILLS = 9
 
 
-def test_kills_between_two_sets_change_no_result(tmp_path, monkeypatch):
+def test_kills_between_two_sets_change_no_result(tmp_path):
     """Also in the middle of a beginning, between the two commits of a batch, and before the new set takes over."""
-    monkeypatch.setattr(os, "fsync", no_sync)
     calm = calm_run(tmp_path / "calm")
     rng, came, uneven = random.Random(4), 0, 0
     home, batches = begun(tmp_path / "torn")

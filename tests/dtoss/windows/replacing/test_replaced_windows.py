@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.verify import verify_windows
-from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.replacing.following import (
     OTHER_SITES,
     always,
@@ -36,15 +33,17 @@ CHANGES = {
 }
 
 
-CASES = [(change, 1 + number % 3) for number, change in enumerate(CHANGES)] + [("pivots", 7), ("more measures", 7)]
+TASKS = [(change, 1 + number % 3) for number, change in enumerate(CHANGES)] + [("pivots", 7), ("more measures", 7)]
+LONGER = pytest.mark.deep("more batches, rows and tasks of the same kind")
+CASES = [(*case, 9, 15) for case in TASKS[: len(CHANGES)]]
+CASES += [pytest.param(*case, 9 if case[1] > 2 else 12, 25, marks=LONGER) for case in TASKS]
 
 
-@pytest.mark.parametrize(("change", "tasks"), CASES)
-def test_others_take_over_and_no_result_changes(tmp_path, monkeypatch, change, tasks):
+@pytest.mark.parametrize(("change", "tasks", "count", "rows"), CASES)
+def test_others_take_over_and_no_result_changes(tmp_path, change, tasks, count, rows):
     """Each end before is that of the old set, each later one that of a set which had always run."""
-    monkeypatch.setattr(os, "fsync", no_sync)
     old, new, sites = CHANGES[change]
-    batches = long_batches(3 + tasks, batches=9 if tasks > 2 else 12)
+    batches = long_batches(3 + tasks, count, rows)
     home = Home(str(tmp_path / "s"), "w")
     fixed_in(home, old, SITES)
     play(home, batches[:3], tasks)

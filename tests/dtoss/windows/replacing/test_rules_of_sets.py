@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from dtoss.commits.source import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
-from dtoss.windows.kept import hours, merging
+from dtoss.windows.kept.hours import Steps
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.replacing.beside import count_batch, first_of, follow, settled
 from dtoss.windows.replacing.clearing import clear_sets
@@ -25,7 +24,6 @@ from dtoss.windows.stored.plan import Options, plan_batch
 from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.spec_file import known
 from dtoss.windows.stored.verify import verify_windows
-from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.replacing.following import (
     OTHER_SITES,
     always,
@@ -44,9 +42,8 @@ BATCHES = long_batches(8, batches=9, rows=12)
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(tmp_path):
     """Windows that have read two batches, with another set that has begun beside them."""
-    monkeypatch.setattr(os, "fsync", no_sync)
     home = Home(str(tmp_path / "s"), "w")
     fixed_in(home, spec(), SITES)
     play(home, BATCHES[:2])
@@ -180,17 +177,16 @@ def test_a_clock_moves_both_watermarks(home):
     assert settled(home).coming is None
 
 
-def test_a_set_that_was_replaced_goes_with_its_results(home, monkeypatch):
+def test_a_set_that_was_replaced_goes_with_its_results(home):
     """Once the current one keeps nothing of its own first hour; ends of before are refused then."""
-    for module in (hours, merging):
-        monkeypatch.setattr(module, "PAST_HOUR_US", 4 * SECOND)
+    hours = Steps(hour_us=4 * SECOND)
     batches = long_batches(8, batches=14, rows=12)
     play(home, batches)
     now = current_home(home.store, "w")
     since = sets_of(home).current.since
     assert clear_sets(home, 0.0) >= 0
     assert known(home).spec == spec()
-    while merge_hours(now, known(now).spec, begun(now), 8 * SECOND) is not None:
+    while merge_hours(now, known(now).spec, begun(now), 8 * SECOND, hours) is not None:
         clear_debris(now, 0.0)
     assert clear_sets(home, 3600.0) == 0
     assert [one.number for one in sets_of(home).answering] == [2]

@@ -18,6 +18,7 @@ from dtoss.windows.sliding.step import groups_step
 from dtoss.windows.spec import MEASURES, spec_of
 from tests.dtoss.windows import brute
 from tests.dtoss.windows.sliding.pane_worlds import difference, final_rows, held
+from tests.examples import examples
 
 ALL = ",".join(MEASURES)
 EMPTY = ({}, {}, {}, {})
@@ -98,6 +99,7 @@ specs = st.builds(
     max_speed=st.sampled_from([None, 5.0]),
 )
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(QUICK, max_examples=examples(60))
 
 
 @given(specs, streams, st.sampled_from([1, 5, 1000]), st.booleans())
@@ -110,7 +112,7 @@ def test_every_end_is_as_the_oracle_says(spec, batches, piece, overlap):
 
 
 @given(specs, streams)
-@QUICK
+@FEW
 def test_a_state_that_was_written_goes_on_as_it_is(spec, batches):
     """Tables of a state and back, after each batch: the same results and the same state."""
 
@@ -126,7 +128,7 @@ def test_a_state_that_was_written_goes_on_as_it_is(spec, batches):
 
 
 @given(specs, streams)
-@QUICK
+@FEW
 def test_groups_of_keys_are_states_of_their_own(spec, batches):
     """Split by group after each batch and joined: the same results; each group alone gives those of its keys."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.windows.sliding import cells, sweep
+from dtoss.windows.sliding import sweep
 from dtoss.windows.sliding.cells import sorted_cells
 from tests.dtoss.windows.sliding.test_groups_step import SECOND, expected, final_rows, played, spec
 
@@ -37,15 +37,14 @@ def test_sums_of_all_panes_are_those_of_what_enters_and_leaves(monkeypatch, slid
 
 
 @pytest.mark.parametrize(("labels", "order"), [(1, "runs"), (2, "runs"), (2, "one pane"), (2, "any"), (1, "far")])
-def test_cells_are_in_order(monkeypatch, labels, order):
+def test_cells_are_in_order(labels, order):
     """Of runs that are merged, of many second labels of a pane and key, in any order, of labels that are far apart."""
-    monkeypatch.setattr(cells, "_CHUNK", 7)
     rng = np.random.default_rng(labels)
     wide = {"runs": (40, 5, 3), "one pane": (1, 1, 400), "any": (9, 9, 9), "far": (9, 1 << 40, 1)}[order]
     every = np.unique(np.stack([rng.integers(0, one, 300) for one in wide[: 1 + labels]], axis=1), axis=0) - 3
     rows = every[rng.permutation(len(every))]
     if order == "runs":
         rows = np.concatenate([part[np.lexsort(part.T[::-1])] for part in np.array_split(rows, 3)])
-    found = sorted_cells(rows[:, 0].copy(), rows[:, 1:].copy(), rows * 2)
+    found = sorted_cells(rows[:, 0].copy(), rows[:, 1:].copy(), rows * 2, at_once=7)
     assert np.column_stack([found.pane, found.labels]).tolist() == every.tolist()
     assert found.values.tolist() == (every * 2).tolist()

@@ -14,8 +14,7 @@ from dtoss.commits.chain import Chain, log_of
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.folding import fold
 from dtoss.errors import StoreError
-from dtoss.windows.kept import hours as hours_file
-from dtoss.windows.kept import merging
+from dtoss.windows.kept.hours import Steps
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import Home
@@ -33,13 +32,10 @@ def home(tmp_path_factory):
     """Windows with all kinds of files: state whole and in patches, results, those of past hours, rows set aside."""
     wanted = spec(late="3s")
     found, fixed = begin(tmp_path_factory.mktemp("flips"), wanted)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (hours_file, merging):
-            patch.setattr(module, "PAST_HOUR_US", 6 * SECOND)
-        for number, batch in enumerate(made(5, batches=BATCHES, rows=12, ids=40)):
-            commit(found, fixed, [*batch, *LATE] if number else batch, tasks=2)
-            if number == 3:
-                merge_hours(found, wanted, head_of(found))
+    for number, batch in enumerate(made(5, batches=BATCHES, rows=12, ids=40)):
+        commit(found, fixed, [*batch, *LATE] if number else batch, tasks=2)
+        if number == 3:
+            merge_hours(found, wanted, head_of(found), steps=Steps(hour_us=6 * SECOND))
     assert verify_windows(found).damaged == []
     return found
 

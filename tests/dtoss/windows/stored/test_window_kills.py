@@ -10,9 +10,10 @@ import signal
 import sys
 import traceback
 
+import pytest
+
 from dtoss.commits.source import Source
-from dtoss.windows.kept import hours, merging
-from dtoss.windows.kept.hours import hours_of
+from dtoss.windows.kept.hours import Steps, hours_of
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import documents, head_of
@@ -23,9 +24,8 @@ from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.stored.kept import SECOND, begin, check, commit, made, spec
 
-SEEDS, KILLS = 4, 44
-if os.environ.get("DTOSS_ALL_KILLS"):
-    SEEDS, KILLS = 12, 150  # in `make check-data`
+MORE = pytest.mark.deep("seven times as many kills of the same kind")
+HOURS = Steps(hour_us=4 * SECOND)
 LONGEST = 60
 """Changes of files that a process may make before its fault, at most."""
 TASKS = 3
@@ -46,7 +46,7 @@ def play(home, fixed, batches, began=lambda: None):
 
 def merge(home, fixed):
     """Merge all hours that are past, and remove those that are old."""
-    while (head := head_of(home)) is not None and merge_hours(home, fixed.spec, head, RETAIN_US) is not None:
+    while (head := head_of(home)) is not None and merge_hours(home, fixed.spec, head, RETAIN_US, HOURS) is not None:
         clear_debris(home, 0.0)
 
 
@@ -115,18 +115,17 @@ def said(home):
     return kept
 
 
-def test_kills_and_full_disks_change_no_byte(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("seeds", "kills"), [(2, 22), pytest.param(12, 150, marks=MORE)])
+def test_kills_and_full_disks_change_no_byte(tmp_path, seeds, kills):
     """Each run ends with the files of one that nobody has disturbed, and each answer is the oracle's."""
-    for module in (hours, merging):
-        monkeypatch.setattr(module, "PAST_HOUR_US", 4 * SECOND)
     wanted, came, seen = spec(late="3s"), 0, set()
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         rng = random.Random(seed)
         batches = batches_of(seed)
         calm, fixed = begin(tmp_path / f"calm{seed}", wanted)
         play(calm, fixed, batches)
         home, fixed = begin(tmp_path / f"torn{seed}", wanted)
-        left = KILLS // SEEDS + 1
+        left = kills // seeds + 1
         while True:
             fault = rng.choice(["kill", "kill", "full"])
             status = play_in_a_child(home, fixed, batches, rng.randint(1, LONGEST) if left else 0, fault)
@@ -148,5 +147,5 @@ def test_kills_and_full_disks_change_no_byte(tmp_path, monkeypatch):
         seen |= {"removed" for _ in range(kept_from)[:1]}
         if seed % 4 == 0:
             assert check(home, list(replayed(wanted, batches))[-1][0], kept_from) > 0
-    assert came >= KILLS // 2
+    assert came >= kills // 2
     assert {"hours", "patches of objects", "patches of panes", "quarantine", "removed"} <= seen

@@ -16,6 +16,7 @@ from dtoss.windows.watermark import added, horizon_of, watermark_of
 from tests.dtoss.windows.brute import World, replayed
 from tests.dtoss.windows.summed import Summed, rows_of
 from tests.dtoss.windows.window_streams import streams
+from tests.examples import examples
 
 
 def ends_of(spec, rows, beyond):
@@ -60,7 +61,7 @@ def held_to_the_oracle(stream, tasks, text, beyond=12):
 
 
 @pytest.mark.checked
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(streams(), st.sampled_from([1, 2, 7]), st.booleans(), st.booleans())
 def test_patches_add_up_to_the_windows_of_all_rows(stream, tasks, text, hashed):
     """Also where panes and keys are so many that cells are found by their hash, in a table that has to grow."""

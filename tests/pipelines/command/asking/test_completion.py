@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pipelines.command.app import COMPLETE
-from pipelines.command.main import main
 from tests.pipelines.command.asking.without_spark import stored
 
 COLUMNS = {"speed": np.zeros(3), "stopped": np.zeros(3, np.int64), "kind": ["a", "b", "c"]}
@@ -19,17 +18,15 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture
-def ended(monkeypatch, capsys):
+def ended(command, monkeypatch):
     """(exit code, lines on stdout) of the command, as a shell asks it with variables."""
 
     def ask(arguments=(), **variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        with pytest.raises(SystemExit) as end:
-            main(list(arguments))
-        said = capsys.readouterr()
-        assert said.err == ""
-        return end.value.code, said.out.strip().splitlines()
+        code, out, err = command(*arguments)
+        assert err == ""
+        return code, out.strip().splitlines()
 
     return ask
 

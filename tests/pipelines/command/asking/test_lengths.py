@@ -14,7 +14,6 @@ import dtoss
 from dtoss.geometry.space import space_of
 from pipelines.command import planning
 from pipelines.command.asking.lengths import UNITS, Length, in_space, in_store, length_of, plain_length
-from pipelines.command.main import main
 from pipelines.command.quick import answer_quickly
 from tests.pipelines.command.asking.without_spark import stored
 
@@ -127,14 +126,6 @@ def stores(tmp_path_factory):
     }
 
 
-def printed(capsys, *arguments):
-    """(exit code, stdout, stderr) of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    said = capsys.readouterr()
-    return ended.value.code, said.out, said.err
-
-
 @pytest.mark.parametrize(
     ("kind", "at", "length", "number"),
     [
@@ -147,7 +138,7 @@ def printed(capsys, *arguments):
         ("none", (3.5, 3.5), "2.5", 2.5),
     ],
 )
-def test_all_ways_to_an_answer_take_the_same_lengths(stores, capsys, kind, at, length, number):
+def test_all_ways_to_an_answer_take_the_same_lengths(stores, command, kind, at, length, number):
     """The quick way where it is plain, and the parser's, which alone knows --verify."""
     index = dtoss.open(stores[kind])
     where = ["--store", stores[kind], "--at", *map(repr, at)]
@@ -156,8 +147,8 @@ def test_all_ways_to_an_answer_take_the_same_lengths(stores, capsys, kind, at, l
     nearest = index.knn(at, 64, max_distance=number)
     assert nearest.id.tolist() == ranged.id.tolist()
     for extra in ([], ["--verify", "no"]):
-        for command in (["range", "--radius", length], ["knn", "-k", "64", f"--max-distance={length}"]):
-            code, out, err = printed(capsys, *command, *where, *extra)
+        for asked in (["range", "--radius", length], ["knn", "-k", "64", f"--max-distance={length}"]):
+            code, out, err = command(*asked, *where, *extra)
             assert (code, err) == (0, "")
             assert [int(row.split(",")[1]) for row in out.splitlines()[1:]] == ranged.id.tolist()
     assert answer_quickly(["range", "--radius", length, *where]) == (" " not in length and length != "1000FT")
@@ -167,25 +158,24 @@ def test_all_ways_to_an_answer_take_the_same_lengths(stores, capsys, kind, at, l
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        ("5kms", "error: Invalid value for '--radius': '5kms' has an unknown unit: m, km, ft, mi, nmi are known; did"),
-        ("", "error: Invalid value for '--radius': '' is no distance"),
-        ("-5km", "error: radius is -5000: a number that is not negative is wanted"),
-        ("nan", "error: radius is nan: a number that is not negative is wanted"),
-        ("1e308km", "error: Invalid value for '--radius': '1e308km' is beyond 1.8e308 metres"),
+        ("5kms", "Invalid value for '--radius': '5kms' has an unknown unit: m, km, ft, mi, nmi are known; did"),
+        ("", "Invalid value for '--radius': '' is no distance"),
+        ("-5km", "radius is -5000: a number that is not negative is wanted"),
+        ("nan", "radius is nan: a number that is not negative is wanted"),
+        ("1e308km", "Invalid value for '--radius': '1e308km' is beyond 1.8e308 metres"),
     ],
 )
 @pytest.mark.parametrize("extra", [[], ["--verify", "no"]])
-def test_a_length_that_is_none_ends_with_one_line(stores, capsys, length, said, extra):
+def test_a_length_that_is_none_ends_with_one_line(stores, command, length, said, extra):
     """Also behind an equals sign."""
     for option in (["--radius", length], [f"--radius={length}"]):
-        code, out, err = printed(capsys, "range", *option, "--store", stores["sphere"], "--at", "0", "0", *extra)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith(said)
+        asked = ("range", *option, "--store", stores["sphere"], "--at", 0, 0, *extra)
+        assert command.fails(*asked).startswith(said)
 
 
 def test_a_radius_of_accesses_is_a_length_or_a_column(stores):
     """What is no length is the name of a column."""
-    asked = planning._length_or_column
+    asked = planning.length_or_column
     assert [asked(text, stores["sphere"], None) for text in (None, "2KM", "250", "radius")] == [
         None,
         2e3,
@@ -197,11 +187,9 @@ def test_a_radius_of_accesses_is_a_length_or_a_column(stores):
         asked("5m", stores["none"], None)
 
 
-def test_a_unit_behind_a_blank_and_a_plane_without_one(stores, capsys):
+def test_a_unit_behind_a_blank_and_a_plane_without_one(stores, command):
     """Both say how to write it."""
-    code, _, err = printed(capsys, *["range", "--radius", "5", "km", "--at", "0", "0", "--store"], stores["sphere"])
-    assert (code, err) == (2, "error: Got unexpected extra argument(s) (km); write 5km, without a blank\n")
-    code, _, err = printed(capsys, *["knn", "--max-distance", "5km", "--at", "0", "0", "--store"], stores["none"])
-    assert code == 2
-    assert err.startswith("error: --max-distance is 5km: the plane of this store has no CRS")
-    assert err.count("\n") == 1
+    said = command.fails("range", "--radius", 5, "km", "--at", 0, 0, "--store", stores["sphere"])
+    assert said == "Got unexpected extra argument(s) (km); write 5km, without a blank"
+    said = command.fails("knn", "--max-distance", "5km", "--at", 0, 0, "--store", stores["none"])
+    assert said.startswith("--max-distance is 5km: the plane of this store has no CRS")

@@ -9,7 +9,6 @@ import pyproj
 import pytest
 
 import dtoss
-from pipelines.command.main import main
 from tests.pipelines.command.asking.without_spark import stored
 
 RNG = np.random.default_rng(17)
@@ -40,20 +39,6 @@ def stores(tmp_path_factory):
     }
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """(exit code, stdout, stderr) of a command."""
-
-    def ended(*arguments):
-        monkeypatch.setenv("DTOSS_QUIET", "compiling")
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return end.value.code, said.out, said.err
-
-    return ended
-
-
 def plainly(hits):
     """The rows of hits, in the slow way."""
     rows = []
@@ -66,7 +51,7 @@ def plainly(hits):
 
 @pytest.mark.parametrize("way", [[], ["--verify", "no"]])
 @pytest.mark.parametrize("kind", STORES[:3] + STORES[4:])
-def test_geojson_is_a_point_a_hit(stores, run, kind, way):
+def test_geojson_is_a_point_a_hit(stores, command, kind, way):
     """In degrees of WGS 84, lon first, with the columns that were asked for, and null for what JSON cannot say."""
     index = dtoss.open(stores[kind])
     place = index.parts[0].positions[0]
@@ -75,8 +60,8 @@ def test_geojson_is_a_point_a_hit(stores, run, kind, way):
         (["knn", "-k", 5], index.knn(place, 5, columns=list(COLUMNS))),
         (["range", "--radius", 700], index.range(place, 700.0, columns=list(COLUMNS))),
     ]
-    for command, hits in asked:
-        code, out, err = run(*command, *at, "--store", stores[kind], "--columns", "speed,kind", "--geojson", *way)
+    for words, hits in asked:
+        code, out, err = command(*words, *at, "--store", stores[kind], "--columns", "speed,kind", "--geojson", *way)
         assert (code, err) == (0, "")
         document = json.loads(out, parse_constant=lambda word: pytest.fail(word))
         assert (document["type"], document["snapshot"]) == ("FeatureCollection", index.snapshot)
@@ -91,7 +76,7 @@ def test_geojson_is_a_point_a_hit(stores, run, kind, way):
             assert feature == {"type": "Feature", "geometry": feature["geometry"], "properties": row}
 
 
-def test_geojson_of_a_box_and_a_polygon(stores, run, tmp_path):
+def test_geojson_of_a_box_and_a_polygon(stores, command, tmp_path):
     """Positions that are asked for are properties, too; an empty answer is a collection without features."""
     index = dtoss.open(stores["EPSG:4326"])
     corners = [[-0.005, -0.005], [0.005, -0.005], [0.005, 0.005], [-0.005, 0.005], [-0.005, -0.005]]
@@ -101,27 +86,28 @@ def test_geojson_of_a_box_and_a_polygon(stores, run, tmp_path):
         (["--box", -0.005, -0.005, 0.005, 0.005], index.box([-0.005, -0.005, 0.005, 0.005], columns=["lat"])),
         (["--polygon", shape], index.within(np.array(corners), columns=["lat"])),
     ):
-        code, out, _ = run("within", *given, "--store", stores["EPSG:4326"], "--geojson", "--columns", "lat")
+        code, out, _ = command("within", *given, "--store", stores["EPSG:4326"], "--geojson", "--columns", "lat")
         features = json.loads(out)["features"]
         assert (code, [feature["properties"]["id"] for feature in features]) == (0, hits.id.tolist())
         assert all(one["properties"]["lat"] == one["geometry"]["coordinates"][1] for one in features)
         assert list(features[0]["properties"]) == ["query_id", "id", "distance", "rank", "lat"]
-    _, out, _ = run("within", "--box", 50, 50, 51, 51, "--store", stores["EPSG:4326"], "--geojson")
+    _, out, _ = command("within", "--box", 50, 50, 51, 51, "--store", stores["EPSG:4326"], "--geojson")
     assert json.loads(out)["features"] == []
-    _, out, _ = run("within", "--box", 50, 50, 51, 51, "--store", stores["EPSG:4326"], "--geojson", "--where", "id<0")
+    _, out, _ = command(
+        "within", "--box", 50, 50, 51, 51, "--store", stores["EPSG:4326"], "--geojson", "--where", "id<0"
+    )
     assert json.loads(out)["features"] == []
 
 
-def test_a_plane_without_a_crs_is_no_place_on_earth(stores, run):
+def test_a_plane_without_a_crs_is_no_place_on_earth(stores, command):
     """The way out is said."""
-    code, out, err = run("knn", "--at", 0, 0, "--store", stores["none"], "--geojson")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: --geojson wants degrees, and this plane has no CRS")
+    said = command.fails("knn", "--at", 0, 0, "--store", stores["none"], "--geojson")
+    assert said.startswith("--geojson wants degrees, and this plane has no CRS")
 
 
 @pytest.mark.parametrize("form", ["csv", "--json", "--geojson"])
 @pytest.mark.parametrize("way", [[], ["--verify", "no"]])
-def test_a_limit_prints_the_first_rows(stores, run, form, way):
+def test_a_limit_prints_the_first_rows(stores, command, monkeypatch, form, way):
     """Those that all rows begin with, in each form, and says how many there are, unless it is to be quiet."""
     options = ["--store", stores["EPSG:4326"], "--columns", "kind", *([form] if form != "csv" else []), *way]
     commands = [
@@ -139,19 +125,20 @@ def test_a_limit_prints_the_first_rows(stores, run, form, way):
         document = json.loads(out)
         return document["hits" if form == "--json" else "features"]
 
-    for command in commands:
-        _, out, err = run(*command, *options)
+    for words in commands:
+        _, out, err = command(*words, *options)
         everything = rows(out)
         assert (len(everything) > 3, err) == (True, "")
         for limit in (1, 3, len(everything), len(everything) + 1, 5_000):
-            code, out, err = run(*command, *options, "--limit", limit)
+            code, out, err = command(*words, *options, "--limit", limit)
             assert (code, rows(out)) == (0, everything[:limit])
             assert err == (
                 f"the first {limit} of {len(everything)} hits: --limit {limit}\n" if limit < len(everything) else ""
             )
-            limited = [*command, *options, "--limit", limit]
+            limited = [*words, *options, "--limit", limit]
             for said in ([*limited, "--quiet"], ["-q", *limited]):
-                assert run(*said) == (0, out, "")
+                assert command(*said) == (0, out, "")
+            monkeypatch.setenv("DTOSS_QUIET", "compiling")  # --quiet says it to what this process starts
 
 
 @pytest.mark.parametrize(
@@ -165,25 +152,23 @@ def test_a_limit_prints_the_first_rows(stores, run, form, way):
         (["--limit", "two"], "Invalid value for '--limit'"),
     ],
 )
-def test_what_does_not_go_together(stores, run, options, said):
+def test_what_does_not_go_together(stores, command, options, said):
     """One line each, by both ways."""
     for way in ([], ["--verify", "no"]):
-        code, out, err = run("range", "--radius", "1km", "--at", 0, 0, "--store", stores["EPSG:4326"], *options, *way)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith(f"error: {said}")
+        asked = ("range", "--radius", "1km", "--at", 0, 0, "--store", stores["EPSG:4326"], *options, *way)
+        assert command.fails(*asked).startswith(said)
 
 
-def test_joins_take_neither(stores, run, tmp_path):
+def test_joins_take_neither(stores, command, tmp_path):
     """Their rows go to a file."""
     places = tmp_path / "places.csv"
     places.write_text("id,lon,lat\n1,0,0\n")
     out = tmp_path / "out.csv"
     for option in (["--geojson"], ["--limit", "2"]):
-        code, _, err = run("knn", "--queries", places, "--out", out, "--store", stores["EPSG:4326"], *option)
-        assert code == 2
-        assert err == f"error: {option[0]} is for rows on stdout, and --queries prints none: leave one of them out\n"
+        said = command.fails("knn", "--queries", places, "--out", out, "--store", stores["EPSG:4326"], *option)
+        assert said == f"{option[0]} is for rows on stdout, and --queries prints none: leave one of them out"
     joined = ["knn", "--queries", places, "--out", out, "--store", stores["EPSG:4326"], "--max-distance"]
-    assert run(*joined, "1km") == (0, "", f"1 rows in {out}\n")
-    assert run(*joined, "1km", "--quiet") == (0, "", "")
+    assert command(*joined, "1km") == (0, "", f"1 rows in {out}\n")
+    assert command(*joined, "1km", "--quiet") == (0, "", "")
     assert out.read_text().count("\n") == 2
-    assert run(*joined, "5kms")[2].endswith("did you mean km?\n")
+    assert command(*joined, "5kms")[2].endswith("did you mean km?\n")

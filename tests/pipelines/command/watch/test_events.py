@@ -22,7 +22,6 @@ from dtoss.commits.lease import take
 from dtoss.watch.home import Home
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.readers import cursor_of_reader
-from pipelines.command.main import main
 from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, some_events
 
 ROOT = Path(__file__).parents[4]
@@ -37,36 +36,39 @@ def home(tmp_path):
     return home
 
 
-def said(capfd, home, *arguments, command="events"):
-    """The exit code, and the lines on stdout and stderr."""
-    with pytest.raises(SystemExit) as done:
-        main([command, "--store", home.store, *map(str, arguments)])
-    out, err = capfd.readouterr()
-    return done.value.code, out.splitlines(), err.splitlines()
+@pytest.fixture
+def said(command, home):
+    """The exit code, and the lines on stdout and stderr, of a command about the events of a store."""
+
+    def ended(*words, name="events"):
+        ran = command(name, "--store", home.store, *words)
+        return ran.code, *ran.lines
+
+    return ended
 
 
 def ids(lines):
     return [json.loads(line)["id"] for line in lines]
 
 
-def test_lines_of_all_events_and_of_some(capfd, home):
+def test_lines_of_all_events_and_of_some(said, home):
     every = [row["id"] for row in dtoss.events(home.store)]
-    code, out, err = said(capfd, home)
+    code, out, err = said()
     assert (code, err, ids(out)) == (0, [], every)
     assert len(every) == 18
     first = json.loads(out[0])
     assert list(first)[:8] == ["id", "subscription", "version", "kind", "object", "t", "lon", "lat"]
-    assert ids(said(capfd, home, "--after", every[7])[1]) == every[8:]
+    assert ids(said("--after", every[7])[1]) == every[8:]
     some = [row["id"] for row in dtoss.events(home.store, subscription="s1", kinds=["enter", "leave"], after=every[2])]
-    found = said(capfd, home, "--subscription", "s1", "--kind", "enter", "--kind", "leave", "--after", every[2])
+    found = said("--subscription", "s1", "--kind", "enter", "--kind", "leave", "--after", every[2])
     assert ids(found[1]) == some
     assert 0 < len(some) < 15
-    code, out, err = said(capfd, home, "--files")
+    code, out, err = said("--files")
     assert (code, err) == (0, [])
     assert sum(pq.read_metadata(path).num_rows for path in out) == 18
 
 
-def test_what_is_wrong_is_one_line(capfd, home, tmp_path):
+def test_what_is_wrong_is_one_line(said):
     for arguments, why in (
         (["--after", "x"], "is no cursor"),
         (["--after", "99-3"], "99-3 is behind all events, there are 7 batches: the watch was begun anew, or restored"),
@@ -82,61 +84,61 @@ def test_what_is_wrong_is_one_line(capfd, home, tmp_path):
         (["--forget"], "--as NAME"),
         (["--files", "--watch", "other"], "is no watch yet"),
     ):
-        code, out, err = said(capfd, home, *arguments)
+        code, out, err = said(*arguments)
         assert (code, out, len(err)) == (2, [], 1), arguments
         assert why in err[0]
 
 
-def test_a_named_reader_goes_on_where_it_has_ended(capfd, home):
+def test_a_named_reader_goes_on_where_it_has_ended(said, home):
     every = [row["id"] for row in dtoss.events(home.store)]
-    assert ids(said(capfd, home, "--as", "me")[1]) == every
-    assert said(capfd, home, "--as", "me")[:2] == (0, [])
+    assert ids(said("--as", "me")[1]) == every
+    assert said("--as", "me")[:2] == (0, [])
     batch_of(home, [[], [event("new", "enter", 1)]], START + 3 * HOUR)
-    (line,) = said(capfd, home, "--as", "me")[1]
+    (line,) = said("--as", "me")[1]
     assert json.loads(line)["subscription"] == "new"
-    assert ids(said(capfd, home, "--as", "me", "--after", every[-1])[1]) == ids([line])
-    assert said(capfd, home, "--as", "me", "--forget")[0] == 0
+    assert ids(said("--as", "me", "--after", every[-1])[1]) == ids([line])
+    assert said("--as", "me", "--forget")[0] == 0
     assert cursor_of_reader(home, "me") is None
-    assert len(said(capfd, home, "--as", "me")[1]) == 19
+    assert len(said("--as", "me")[1]) == 19
 
 
-def test_retention_keeps_what_a_reader_needs(capfd, home):
+def test_retention_keeps_what_a_reader_needs(said, home):
     every = [row["id"] for row in dtoss.events(home.store)]
-    said(capfd, home, "--as", "slow", "--after", every[7])
+    said("--as", "slow", "--after", every[7])
     from dtoss.watch.told.cursor import Cursor
     from dtoss.watch.told.readers import keep_cursor
 
     keep_cursor(home, "slow", Cursor.of(every[7]))
-    code, out, _ = said(capfd, home, "--retain", "1h")
+    code, out, _ = said("--retain", "1h")
     assert code == 0
     assert "slow has yet to read others" in " ".join(out)
     left = [row["id"] for row in dtoss.events(home.store)]
     assert every[8:] == left[-10:]
-    assert ids(said(capfd, home, "--as", "slow")[1]) == every[8:]
-    said(capfd, home, "--retain", "1h")
+    assert ids(said("--as", "slow")[1]) == every[8:]
+    said("--retain", "1h")
     assert list(dtoss.events(home.store)) == []
-    code, out, err = said(capfd, home, "--after", every[0])
+    code, out, err = said("--after", every[0])
     assert (code, out) == (2, [])
     assert "were removed (--retain)" in err[0]
     with take(home.folder, home.path, print, lambda: None):
-        code, out, err = said(capfd, home, "--retain", "1h")
+        code, out, err = said("--retain", "1h")
     assert (code, out) == (2, [])
     assert "is being written by" in err[0]
 
 
-def test_verify_looks_at_a_watch(capfd, home, tmp_path):
-    code, out, err = said(capfd, home, "--watch", "default", command="verify")
+def test_verify_looks_at_a_watch(said, tmp_path):
+    code, out, err = said("--watch", "default", name="verify")
     assert (code, err) == (0, [])
     assert "nothing" in " ".join(out)
-    code, out, err = said(capfd, home, "--watch", "default", "--json", command="verify")
+    code, out, err = said("--watch", "default", "--json", name="verify")
     assert (code, json.loads(out[0])["events"], json.loads(out[0])["damaged"]) == (0, 18, [])
     (path,) = [path for path in (tmp_path / "watch/default/events").iterdir() if path.name.startswith("counts")]
     path.write_bytes(path.read_bytes()[:-1])
-    code, out, err = said(capfd, home, "--watch", "default", command="verify")
+    code, out, err = said("--watch", "default", name="verify")
     assert (code, len(err)) == (2, 1)
     assert path.name in err[0]
     assert "1 things" in " ".join(out)
-    code, out, err = said(capfd, home, "--watch", "default", "--snapshot", "a", command="verify")
+    code, out, err = said("--watch", "default", "--snapshot", "a", name="verify")
     assert (code, len(err)) == (2, 1)
 
 

@@ -13,23 +13,19 @@ from dtoss.geometry.space import space_of
 from dtoss.watch.asked.live import change_number
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
-from pipelines.command.main import main
 
 WIDE = {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0], [0, 0]]]}
 LONG = 1_000_000
 
 
 @pytest.fixture
-def run(capsys, monkeypatch):
+def run(command):
     """(exit code, lines of stdout, lines of stderr) of a command."""
-    monkeypatch.setenv("DTOSS_QUIET", "compiling")
 
-    def ended(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return end.value.code or 0, said.out.splitlines(), said.err.splitlines()
+    def ended(*words):
+        ran = command(*words)
+        assert "Traceback" not in ran.err
+        return ran.code, *ran.lines
 
     return ended
 
@@ -147,8 +143,8 @@ def test_a_file_of_another_kind_is_one_line(run, tmp_path):
 def test_a_watch_that_is_not_there_is_told_of(run, tmp_path):
     """With the one that may be meant, those that there are, or how one is made; nothing is made by asking."""
     store = tmp_path / "store"
-    for command in (("subscriptions",), ("unsubscribe", "7")):
-        code, out, err = run(*command, "--store", store)
+    for asked in (("subscriptions",), ("unsubscribe", "7")):
+        code, out, err = run(*asked, "--store", store)
         assert (code, out) == (2, [])
         assert err == [
             f"error: there is no watch 'default' in {store}; dtoss subscribe FILES --store {store} makes one"
@@ -157,12 +153,12 @@ def test_a_watch_that_is_not_there_is_told_of(run, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1}\n')
     run("subscribe", path, "--store", store, "--watch", "taxis")
-    for command in (("subscriptions",), ("unsubscribe", "7"), ("events",), ("verify",)):
-        code, out, err = run(*command, "--store", store, "--watch", "taxi")
+    for asked in (("subscriptions",), ("unsubscribe", "7"), ("events",), ("verify",)):
+        code, out, err = run(*asked, "--store", store, "--watch", "taxi")
         assert (code, out, len(err)) == (2, [], 1)
         assert err[0].endswith("; did you mean --watch taxis?")
-        if command != ("verify",):
-            code, _, err = run(*command, "--store", store)
+        if asked != ("verify",):
+            code, _, err = run(*asked, "--store", store)
             assert (code, err[0].endswith("; its watch is taxis")) == (2, True)
     code, _, err = run("events", "--store", store, "--watch", "taxis")
     assert (code, len(err)) == (2, 1)

@@ -1,4 +1,4 @@
-"""Tests of batches need no power that may fail: files are not brought to the disk, which is most of a small batch."""
+"""No power fails in these tests: files are not brought to the disk, which is most of a small change."""
 
 import os
 

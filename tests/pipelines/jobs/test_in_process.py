@@ -1,0 +1,118 @@
+"""What Spark builds and joins is what is built and joined in process, byte for byte: it carries, and decides nothing.
+
+So tests of answers make their stores in process (``tests.pipelines.stores.made``), in all worlds and numbers of
+partitions, and tests with Spark are of what it may get wrong: order, splits, types, retries, streams.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import pipelines.rebuild
+from dtoss.snapshots.store import Store
+from pipelines.files.join import join_file
+from pipelines.join import knn_join, range_join
+from pipelines.rebuild import rebuild
+from tests.join_worlds import Question, objects_as_queries, queries_of
+from tests.pipelines.cycles.in_place import full_bytes, state_of, stored_bytes
+from tests.pipelines.jobs.cases import CASES
+from tests.pipelines.jobs.test_join_worlds import arguments_of, small, store_of
+from tests.pipelines.stores import made, snapshot_bytes
+from tests.update_worlds import Update, table
+
+OF_THE_RUN = ("snapshot", "created", "timings", "sha256", "area", "counts", "quarantine", "input")
+"""What a manifest says of when it was made, of the rows that were read, and of areas, which an index has forgotten."""
+
+
+def corners(texts):
+    """A pole, both sides of the antimeridian, many at one place, and fewer places than partitions."""
+    lon = [180.0, -180.0, 179.9999, -179.9999, 0.0, 90.0, 0.0, 0.0, -0.0, 0.0, 12.5, 12.5]
+    lat = [0.0, 0.0, -16.5, -16.5, 90.0, 90.0, -90.0, 0.0, -0.0, 0.0, 41.0, 41.00001]
+    ids = ["é", "", "b", "a", "B", "ba", "10", "9", "\U0001f695", "\uffff", "z", " "]
+    return pa.table({"id": ids if texts else np.arange(12)[::-1] * 2**59, "lon": lon, "lat": lat, "name": ids})
+
+
+INPUTS = {
+    **CASES,
+    "corners of the globe": (lambda: corners(False), {"partitions": 64}),
+    "corners of the globe, text ids": (lambda: corners(True).slice(2), {"partitions": 3, "reach": 0.0}),
+    "one object": (lambda: corners(False).slice(4, 1), {"partitions": 5}),
+    "no object": (lambda: corners(False).slice(0, 0), {"partitions": 5, "allow_empty": True}),
+}
+
+
+def good(rows):
+    """The rows that can be used."""
+    places = [name for name in ("lon", "lat") if pa.types.is_floating(rows.schema.field(name).type)]
+    for name in places:
+        rows = rows.filter(pc.is_finite(rows[name]))
+    return rows
+
+
+def decided(manifest):
+    """What a manifest says of how a store was built."""
+    left = {key: value for key, value in manifest.items() if key not in OF_THE_RUN}
+    parts = [{key: value for key, value in entry.items() if key != "area"} for entry in manifest["partitions"]]
+    return left | {"partitions": parts, "parameters": manifest["parameters"] | {"max_bad": None}}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_a_rebuild_writes_what_is_built_in_process(spark, tmp_path, name):
+    """Shuffled over eleven tasks: bad rows, several rows an id and ties, text ids, poles, one object, none, a plane."""
+    make, options = INPUTS[name]
+    rows = make()
+    shuffled = rows.take(pa.array(np.random.default_rng(9).permutation(len(rows)), pa.int64()))
+    frame = spark.createDataFrame(shuffled).repartition(11)
+    rebuild(frame, str(tmp_path / "store"), **options)
+    here = made(good(rows), **{key: value for key, value in options.items() if key != "allow_empty"})
+    found, wanted = snapshot_bytes(tmp_path / "store"), snapshot_bytes(here)
+    assert {file for file in found if file.startswith("quarantine")} or len(good(rows)) == len(rows)
+    assert {file: data for file, data in found.items() if file.endswith(".arrow")} == {
+        file: data for file, data in wanted.items() if file.endswith(".arrow")
+    }
+    one, other = (Store(str(path)).manifest() for path in (tmp_path / "store", here))
+    assert decided(one) == decided(other)
+
+
+def test_a_partition_without_objects_is_built_as_any_other(spark, tmp_path, monkeypatch):
+    """With regions that were chosen for other rows; late rows of every object come along."""
+    state = state_of(7)
+    rows = [Update(number, t, 2.35 + number * 1e-5, 48.86, ("a", 1.5)) for number in range(4) for t in (5, 9)]
+    monkeypatch.setattr(pipelines.rebuild, "choose_regions", lambda *_: state[1:3])
+    frame = spark.createDataFrame(table(rows).drop_columns(["deleted"]))
+    manifest = rebuild(frame, str(tmp_path), columns=["name", "size"])
+    assert sorted(entry["objects"] for entry in manifest["partitions"])[:6] == [0] * 6
+    latest = [row for row in rows if row.t == 9]
+    assert stored_bytes(Store(str(tmp_path))) == full_bytes(state, table(latest))
+
+
+ASKED = {
+    "antimeridian": [Question(k=3, how="left", where="v < 9"), Question(radius=1e6, having="rank_ <> 2")],
+    "poles": [Question(k=1000, max_distance=2e5), Question(k=2, exclude_self=True)],
+    "flat lattice": [Question(radius=1.5, how="left"), Question(k=8)],
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_a_join_gives_what_is_joined_in_process(spark, tmp_path, kind):
+    """The rows of each place by rank, and the types of the columns; places without a position among them."""
+    w = small(kind, 500)
+    store = store_of(w, 7, tmp_path / "store")
+    for asked in ASKED[kind]:
+        asking = objects_as_queries(w) if asked.exclude_self else queries_of(w)
+        options = arguments_of(asked)
+        join_file_of = {"id": "query_id", "k": asked.k, "radius": asked.radius}
+        pq.write_table(asking, tmp_path / "q.parquet")
+        join_file(str(tmp_path / "q.parquet"), store, str(tmp_path / "o.parquet"), **join_file_of, **options)
+        wanted = pq.read_table(tmp_path / "o.parquet")
+        join, value = (knn_join, asked.k) if asked.radius is None else (range_join, asked.radius)
+        found = join(spark.createDataFrame(asking).repartition(3), store, value, **options).toArrow()
+        order = {one: at for at, one in enumerate(asking["query_id"].to_pylist())}
+        rows = sorted(found.to_pylist(), key=lambda row: (order[row["query_id"]], row["rank"] or 0))
+        assert rows == wanted.to_pylist()
+        assert found.schema.types == wanted.schema.types
+        assert any(row["id"] is not None for row in rows)
