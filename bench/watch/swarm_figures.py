@@ -1,4 +1,4 @@
-"""SWARM's figures 11 to 20 by the simulator: python -m bench.watch.swarm_figures.
+"""SWARM's figures 11 to 16 and 18 to 20 by the simulator: python -m bench.watch.swarm_figures.
 
 Storm's 22 machines are 22 workers here, a round is what the paper's 15 seconds are, and tweets are made rows over
 cities of the United States by their people. What a machine can do is taken as even: throughput is the rows of a round
@@ -50,10 +50,8 @@ def latency(one: Rehearsed, rate: float, scenario: Scenario) -> float:
 
 
 def by_queries() -> None:
-    """Figures 11 to 14: units of work and latency against the number of queries."""
-    print(
-        "Figures 11 to 14. Claimed: SWARM has 200 % more units of work than a grid fitted to history, at a quarter of"
-    )
+    """Figure 11: units of work and latency against the number of queries."""
+    print("Figure 11. Claimed: SWARM has 200 % more units of work than a grid fitted to history, at a quarter of")
     print("the latency; Replicated beats static grids until memory ends. Units of work over those of the history grid;")
     print(f"latency in services at {LOAD:.0%} of what ours could take; copies stored.")
     for count in QUERIES:
@@ -68,10 +66,8 @@ def by_queries() -> None:
 
 
 def by_heat() -> None:
-    """Figures 15 to 17 and 20: hot spots of five kinds."""
-    print(
-        "Figures 15 to 17, 20. Claimed: SWARM holds its throughput under each, the grid of history is worst. Rows for"
-    )
+    """Figures 12 to 16: hot spots of five kinds."""
+    print("Figures 12 to 16. Claimed: SWARM holds its throughput under each, the grid of history is worst. Rows for")
     print("the busiest worker's work in the mean, and in the worst round, over the mean of an even spread.")
     for kind in HEATS:
         scenario = hotspot(kind, rounds=ROUNDS, rows=ROWS)

@@ -30,7 +30,7 @@ _SENTENCES = {
     "hourly": "Ours: clusters that stay, on servers that change their type by the hour; no data moves.",
     "mixed": "Ours: reserved servers for what is asked at all hours, and hourly ones for the rest.",
     "tv": "As the dissertation writes it: merge clusters of the smallest total variation first (CEPS-).",
-    "tabu": "The same, then random single moves that are kept where they help (CEPS+).",
+    "tabu": "The same, then random single moves that are kept where they lower the cost (CEPS+).",
     "gp": "One contiguous cell of a grid a server, with the number of cells that costs least.",
     "gp-typical": "The same with the number of cells that most grids of its kind end up with.",
     "gp-r": "Partitions placed at random on the number of servers that costs least.",

@@ -31,7 +31,7 @@ _MEANINGS = {
     "history": "Rectangles fitted to the first round by SWARM's cost, and left as they are.",
     "kd": "Rectangles with equal work in the first round, and left as they are.",
     "rtree": "Tiles with equally many subscriptions; where rows are does not count.",
-    "swarm": "SWARM as its paper says: the busiest and the idlest worker exchange a rectangle now and then.",
+    "swarm": "SWARM: the busiest and the idlest worker exchange a rectangle now and then.",
     "swarm-work": "SWARM with the real work of rows for its cost, which adds up.",
     "swarm-always": "SWARM with the real work of rows for its cost, in every round, with up to eight exchanges.",
     "space": "PS2Stream's tree without words: eight leaves of space for each worker, and left as they are.",

@@ -90,9 +90,24 @@ def judge(fault, copy, tests, options, budget):
         file.write_text(clean)
 
 
+def seen_before(file, root):
+    """Return {fault: what saw it in an earlier run}: a function of a test, or its module where it is there no more."""
+    seen = {}
+    for line in Path(file).read_text().splitlines():
+        fault, _, what, test, _ = line.split("\t")
+        module, _, function = test.partition("[")[0].partition("::")
+        if what == "caught" and (Path(root) / module).is_file():
+            there = f"def {function}(" in (Path(root) / module).read_text()
+            seen[fault] = f"{module}::{function}" if there else module
+    return seen
+
+
 def main():
     ask = argparse.ArgumentParser(prog="python -m tests.mutants")
-    ask.add_argument("--marks", required=True, help="the folder of `python -m tests.mutants.entered`")
+    ask.add_argument(
+        "--marks", help="the folder of `python -m tests.mutants.entered`; without it only tests that are named or seen"
+    )
+    ask.add_argument("--seen", help="the lines of an earlier run: what saw a fault there is tried first")
     ask.add_argument("--kind", nargs="*", default=list(LISTS), choices=LISTS)
     ask.add_argument("--only", nargs="*", help="names of faults, such as hand-7")
     ask.add_argument("--budget", type=float, default=600.0, help="seconds for one fault")
@@ -102,7 +117,8 @@ def main():
     ask.add_argument("--out", help="a file that gets the lines, too")
     ask.add_argument("--options", default="", help="more options of pytest, such as --deep")
     asked = ask.parse_args()
-    reach, seconds = Reach(*entered_by_test(asked.marks)), seconds_by_test()
+    reach, seconds = Reach(*entered_by_test(asked.marks)) if asked.marks else None, seconds_by_test()
+    before = seen_before(asked.seen, asked.source) if asked.seen else {}
     faults = [one for kind in asked.kind for one in faults_of(kind) if not asked.only or one.name in asked.only]
     wait, done, lock = Queue(), [], threading.Lock()
     for fault in faults:
@@ -122,10 +138,9 @@ def main():
                 fault = wait.get_nowait()
             except Empty:
                 return
-            named = [test for test in fault.tests if test != "?"]
-            tests = named + (
-                [] if named and asked.named else [t for t in chosen(reach.of(fault), seconds) if t not in named]
-            )
+            first = [*fault.tests, *([before[fault.name]] if fault.name in before else [])]
+            enough = reach is None or (first and asked.named)
+            tests = first + ([] if enough else [t for t in chosen(reach.of(fault), seconds) if t not in first])
             began = time.monotonic()
             what, why = judge(fault, copy, tests, asked.options.split(), asked.budget) if tests else ("unreached", "")
             with lock:
