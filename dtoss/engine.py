@@ -127,7 +127,7 @@ class Engine:
 
         return boxes_of(boxes, self.space)
 
-    def polygons(self, polygons: Any, edges: str) -> list[list[Polygon]]:
+    def polygons(self, polygons: Any, edges: str | None) -> list[list[Polygon]]:
         """Return the parts of each polygon of a list or a frame."""
         from dtoss.frames.zones import polygons_asked
 

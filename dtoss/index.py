@@ -340,7 +340,7 @@ class Index:
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
-        edges: str = "spherical",
+        edges: str | None = None,
         threads: int = 1,
     ) -> Hits:
         """Return all objects within polygons or on their edges, ordered by (query, id); distances are 0.
@@ -355,21 +355,29 @@ class Index:
         where, having, columns
             As in :meth:`knn`.
         edges
-            On the sphere: "spherical" edges are great-circle arcs, "planar" ones straight in longitude and latitude,
-            as chains of arcs within 0.1 m of them; none of those crosses the antimeridian.
+            On the sphere: "planar" edges are straight in longitude and latitude, and none crosses the antimeridian;
+            "spherical" ones are great-circle arcs. None is what the polygons mean: GeoJSON, shapely, WKB and frames
+            are planar (RFC 7946) unless they say something else, arrays of corners are spherical.
         threads
             As in :meth:`knn`.
 
         Raises
         ------
         ValueError
-            If a polygon is not legal or does not fit in a hemisphere, a frame has another CRS, a column is unknown, a
-            condition cannot be read, or ``edges`` is neither.
+            If a polygon is not legal, one of arcs does not fit in a hemisphere, a frame has another CRS, a column is
+            unknown, a condition cannot be read, or ``edges`` is neither.
+
+        Warns
+        -----
+        UserWarning
+            Where an edge spans more than 180 degrees of longitude, and ``edges`` does not say which way it goes.
 
         Notes
         -----
-        A place is inside where it is inside of an odd number of rings, or on an edge, decided exactly. Parts of one
-        MultiPolygon are together: an object is once in it. Cost as :func:`dtoss.queries.areas.zones.count_in_zones`.
+        A place is inside where it is inside of an odd number of rings, or on an edge. Straight edges, corners, arcs on
+        meridians and on the equator are decided by the numbers that were written, other arcs by the nearest vectors of
+        their ends, each exactly. Parts of one MultiPolygon are together: an object is once in it. Cost as
+        :func:`dtoss.queries.areas.zones.count_in_zones`.
         """
         threads = whole_number("threads", threads, 1)
         found = self._engine.within_polygons(self._engine.polygons(polygons, edges), where, threads)
@@ -383,7 +391,7 @@ class Index:
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
-        edges: str = "spherical",
+        edges: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
         """Return an iterator over the hits of :meth:`within`, in the same order, ``batch_size`` at a time or fewer.
@@ -431,7 +439,7 @@ class Index:
         return self._engine.within(self._engine.boxes(boxes), where, whole_number("threads", threads, 1)).count
 
     def count_within(
-        self, polygons: Any, *, where: str | None = None, edges: str = "spherical", threads: int = 1
+        self, polygons: Any, *, where: str | None = None, edges: str | None = None, threads: int = 1
     ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
         threads = whole_number("threads", threads, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from dtoss.errors import InputError
 from dtoss.frames.zones import Zones, rings_of_values
 from dtoss.geometry.polygons import polygons_in
 from dtoss.geometry.space import Space, same_crs
-from dtoss.geometry.straight_edges import as_edges
+from dtoss.geometry.straight_edges import check_edges
 from dtoss.mapped_index import Verify
 from dtoss.names import unused
 from dtoss.partitioning.regions import Regions
@@ -50,7 +50,7 @@ class ZoneAsk:
     columns: tuple[str, ...]
     where: str | None
     names: tuple[str, ...]
-    edges: str
+    edges: str | None
 
 
 def within_join(
@@ -62,7 +62,7 @@ def within_join(
     columns: Sequence[str] = (),
     where: str | None = None,
     how: Literal["inner", "left"] = "inner",
-    edges: str = "spherical",
+    edges: str | None = None,
     crs: str | None = None,
     snapshot: str | None = None,
     verify: Verify = "touch",
@@ -113,7 +113,7 @@ def within_join(
     from pyspark.sql import types as T
 
     asked = make_ask(store, snapshot, radius=0.0, how=how, columns=columns, where=where, verify=verify)
-    as_edges(edges)
+    check_edges(edges)
     manifest = Store(asked.store).manifest(asked.snapshot)
     space = space_of_manifest(manifest)
     if crs is not None and not same_crs(crs, space.crs):
@@ -132,7 +132,7 @@ def within_join(
     session = configured(zones.sparkSession)
     frame = zones.select(exactly(by).alias(ZONE), exactly(geometry).alias("shape"))
     routed = frame.mapInArrow(
-        _router(space, regions_of_manifest(manifest)),
+        _router(space, regions_of_manifest(manifest), ask.edges),
         T.StructType([*frame.schema.fields, T.StructField("task", T.IntegerType())]),
     )
     tasks = 4 * cores(session)
@@ -143,7 +143,7 @@ def within_join(
     return routed.mapInArrow(answerer(ask), T.StructType(fields))
 
 
-def _zones_of(batch: pa.RecordBatch, space: Space) -> tuple[Zones, NDArray[np.float64]]:
+def _zones_of(batch: pa.RecordBatch, space: Space, edges: str | None) -> tuple[Zones, NDArray[np.float64]]:
     """Return the zones of a batch, and the middle of the first polygon of each, NaN where there is none.
 
     Raises
@@ -153,7 +153,8 @@ def _zones_of(batch: pa.RecordBatch, space: Space) -> tuple[Zones, NDArray[np.fl
     """
     values = batch.column("shape").to_pylist()
     try:
-        zones = Zones(rings_of_values(values))
+        rings = rings_of_values(values)
+        zones = Zones(rings if edges is None else replace(rings, edges=edges))
         polygons = polygons_in(zones.rings, space)
     except ValueError as error:
         row, text = re.fullmatch(r"zone (\d+): (.*)", str(error), re.DOTALL).groups()  # type: ignore[union-attr]
@@ -163,10 +164,10 @@ def _zones_of(batch: pa.RecordBatch, space: Space) -> tuple[Zones, NDArray[np.fl
     return zones, np.array(middles).reshape(-1, space.dimension)
 
 
-def _router(space: Space, regions: Regions) -> Callable[..., Iterator[pa.RecordBatch]]:
+def _router(space: Space, regions: Regions, edges: str | None) -> Callable[..., Iterator[pa.RecordBatch]]:
     def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for turn, batch in enumerate(batches):
-            _, middles = _zones_of(batch, space)
+            _, middles = _zones_of(batch, space, edges)
             task = np.full(len(middles), turn, np.int32)
             there = ~np.isnan(middles[:, 0])
             task[there] = regions.nearest(np.ascontiguousarray(middles[there]))
@@ -181,9 +182,10 @@ def answerer(ask: ZoneAsk, rows: int = ROWS) -> Callable[..., Iterator[pa.Record
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = opened(ask.store, ask.snapshot, ask.verify)
         for batch in batches:
-            (zones, _), names = _zones_of(batch, index.space), batch.column(ZONE)
+            (zones, _), names = _zones_of(batch, index.space, ask.edges), batch.column(ZONE)
             held = np.zeros(len(zones), np.bool_)
-            found = index.within_batches(zones, batch_size=rows, columns=ask.columns, where=ask.where, edges=ask.edges)
+            meant = zones.rings.edges
+            found = index.within_batches(zones, batch_size=rows, columns=ask.columns, where=ask.where, edges=meant)
             for hits in found:
                 held[hits.query] = True
                 ids = pa.array(hits.id, pa.large_string() if index.string_ids else pa.int64())

@@ -82,8 +82,12 @@ def true_distance(space: Space, a: NDArray[np.float64], b: NDArray[np.float64]) 
 
 
 def in_polygon(space: Space, rings: list[Any], positions: Any) -> list[bool]:
-    """Whether each place is in an odd number of rings, or on an edge: in rational numbers, edge by edge."""
-    circles = [[_rational(v) for v in space.vectors(np.asarray(ring, dtype=float))] for ring in rings]
+    """Whether each place is in an odd number of rings, or on an edge: in rational numbers, edge by edge.
+
+    Longitudes and latitudes tell of arcs on meridians and on the equator; all else is of vectors.
+    """
+    written = [_over_poles(np.asarray(ring, dtype=float).tolist(), space) for ring in rings]
+    circles = [[_rational(v) for v in space.vectors(np.asarray(ring, dtype=float))] for ring in written]
     middle = [sum(v[i] for ring in circles for v in ring) for i in range(3)]
     # a place outside: beyond all corners in the plane, on the other side of the globe on the sphere
     away = [Fraction(1), Fraction(10**9 + 7, 10**9), Fraction(0)]
@@ -93,29 +97,78 @@ def in_polygon(space: Space, rings: list[Any], positions: Any) -> list[bool]:
             for m, f in zip(middle, (0, Fraction(1, 9), Fraction(1, 7)), strict=True)
         ]
     found = []
-    for place in space.vectors(np.asarray(positions, dtype=float).reshape(-1, 2)):
+    places = np.asarray(positions, dtype=float).reshape(-1, 2)
+    for place, said in zip(space.vectors(places), places.tolist(), strict=True):
         p = _rational(place)
         if space.metric == "sphere" and _dot(p, middle) <= 0:
             found.append(False)
             continue
         on = odd = False
-        for ring in circles:
-            for a, b in zip(ring, ring[1:] + ring[:1], strict=True):
+        for ring, degrees in zip(circles, written, strict=True):
+            told = []
+            for a, b, from_, to in zip(ring, ring[1:] + ring[:1], degrees, degrees[1:] + degrees[:1], strict=True):
                 if a == b:
                     continue
                 turn = _det(a, b, p)
                 n = _cross(a, b)
-                if turn == 0 and _dot(_cross(a, p), n) >= 0 and _dot(_cross(p, b), n) >= 0:
+                known = _by_numbers(said, from_, to) if space.geographic else None
+                told.append((a, known is not None, b))
+                if known is not None:
+                    turn, lies = known
+                    on |= turn == 0 and lies
+                elif turn == 0 and _dot(_cross(a, p), n) >= 0 and _dot(_cross(p, b), n) >= 0:
                     on = True
                 first, second = _det(p, away, a) >= 0, _det(p, away, b) >= 0
                 odd ^= first != second and (turn > 0) == second
+            # between an arc of which numbers tell and one of which they do not a corner is three nanometres wide
+            for (_, before, a), (_, after, _) in zip(told[-1:] + told[:-1], told, strict=True):
+                on |= before != after and max(abs(x - y) for x, y in zip(a, p, strict=True)) <= Fraction(1, 2**51)
         found.append(on or odd)
     return found
 
 
-def in_zone(space: Space, polygons: list[list[Any]], positions: Any) -> list[bool]:
+def _over_poles(ring: list[list[float]], space: Space) -> list[list[float]]:
+    """A ring with a pole as a corner where an edge leads over it."""
+    found = []
+    for (x, y), (lon, lat) in zip(ring, ring[1:] + ring[:1], strict=True):
+        found.append([x, y])
+        if space.geographic and abs(x - lon) == 180 and y + lat != 0 and abs(y) < 90 and abs(lat) < 90:
+            found.append([x, 90.0 if y + lat > 0 else -90.0])
+    return found
+
+
+def _by_numbers(place: list[float], a: list[float], b: list[float]) -> tuple[Fraction, bool] | None:
+    """On which side of an arc on a meridian or the equator a place is (> 0 is left, 0 on its line), and if it is on it.
+
+    None of an arc that is on neither.
+    """
+    (lon, lat), (lon_a, lat_a), (lon_b, lat_b) = ([Fraction(c) for c in one] for one in (place, a, b))
+    east = lambda one, of: (one - of + 180) % 360 - 180  # noqa: E731
+    if abs(lat_a) == 90 or abs(lat_b) == 90 or east(lon_a, lon_b) == 0:
+        away = Fraction(0) if abs(lat) == 90 else east(lon, lon_b if abs(lat_a) == 90 else lon_a)
+        lies = away == 0 and min(lat_a, lat_b) <= lat <= max(lat_a, lat_b)
+        return (Fraction(0) if away == -180 else away * (lat_a - lat_b)), lies
+    if lat_a == lat_b == 0:
+        whole, along = east(lon_b, lon_a), east(lon, lon_a)
+        return lat * whole, lat == 0 and min(Fraction(0), whole) <= along <= max(Fraction(0), whole)
+    return None
+
+
+def in_straight(rings: list[Any], positions: Any) -> list[bool]:
+    """Whether each place is in a polygon whose edges are straight in longitude and latitude, by any of its names."""
+    plane = Space("none", "plane")
+    found = []
+    for lon, lat in np.asarray(positions, dtype=float).reshape(-1, 2).tolist():
+        names = [[lon, lat], [-lon, lat]] if abs(lon) == 180 else [[lon, lat]]
+        pole = abs(lat) == 90 and any(y == lat for ring in rings for _, y in np.asarray(ring, dtype=float).tolist())
+        found.append(pole or any(in_polygon(plane, rings, names)))
+    return found
+
+
+def in_zone(space: Space, polygons: list[list[Any]], positions: Any, edges: str = "spherical") -> list[bool]:
     """Whether each place is in one of the polygons, each a list of rings."""
-    found = [in_polygon(space, rings, positions) for rings in polygons]
+    straight = edges == "planar" and space.geographic
+    found = [in_straight(rings, positions) if straight else in_polygon(space, rings, positions) for rings in polygons]
     return [any(held) for held in zip(*found, strict=True)] if found else [False] * len(positions)
 
 

@@ -311,7 +311,7 @@ class RemoteIndex:
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
-        edges: str = "spherical",
+        edges: str | None = None,
         threads: int = 1,
     ) -> Hits:
         """Return all objects within polygons or on their edges, ordered by (query, id): :meth:`dtoss.Index.within`.
@@ -340,7 +340,7 @@ class RemoteIndex:
         where: str | None = None,
         having: str | None = None,
         columns: Sequence[str] = (),
-        edges: str = "spherical",
+        edges: str | None = None,
         threads: int = 1,
     ) -> Iterator[Hits]:
         """Return an iterator over the hits of :meth:`within`, in the same order, ``batch_size`` at a time or fewer.
@@ -390,7 +390,7 @@ class RemoteIndex:
         )
 
     def count_within(
-        self, polygons: Any, *, where: str | None = None, edges: str = "spherical", threads: int = 1
+        self, polygons: Any, *, where: str | None = None, edges: str | None = None, threads: int = 1
     ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
         shapes = self._polygons(polygons, edges, threads)
@@ -557,12 +557,12 @@ class RemoteIndex:
         whole_number("threads", threads, 1)
         return array
 
-    def _polygons(self, polygons: Any, edges: str, threads: int) -> list[bytes]:
+    def _polygons(self, polygons: Any, edges: str | None, threads: int) -> list[bytes]:
         """Return each polygon as GeoJSON, which a server reads."""
-        from dtoss.frames.zones import rings_asked
+        from dtoss.frames.zones import shapes_asked
 
         shapes: list[bytes] = self._server.check(
-            lambda facts: [geojson(rings) for rings in rings_asked(polygons, facts.space, edges)]
+            lambda facts: [geojson(rings, kind) for rings, kind in shapes_asked(polygons, facts.space, edges)]
         )
         whole_number("threads", threads, 1)
         return shapes

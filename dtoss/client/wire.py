@@ -79,10 +79,10 @@ def boxes_json(boxes: NDArray[np.float64]) -> bytes:
     return json.dumps({"boxes": boxes.tolist()}).encode()
 
 
-def geojson(polygons: Sequence[Sequence[Any]]) -> bytes:
-    """Return the body of a question about a shape, from the rings of its polygons."""
+def geojson(polygons: Sequence[Sequence[Any]], edges: str) -> bytes:
+    """Return the body of a question about a shape, from the rings of its polygons and what their edges are."""
     rings = [[np.asarray(ring, np.float64)[:, :2].tolist() for ring in polygon] for polygon in polygons]
-    return json.dumps({"type": "MultiPolygon", "coordinates": rings}).encode()
+    return json.dumps({"type": "MultiPolygon", "edges": edges, "coordinates": rings}).encode()
 
 
 def table_of(answer: Answer) -> pa.Table:

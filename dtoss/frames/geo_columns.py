@@ -27,11 +27,14 @@ class GeoColumn:
         "point", "wkb", "wkt", or the name of what is no point, such as "polygon": https://geoarrow.org/format.html.
     crs
         As :func:`dtoss.frames.crs_names.crs_name`; None where the column says none.
+    edges
+        As the column says; None where it does not: straight ones.
     """
 
     values: pa.Array
     encoding: str
     crs: str | None
+    edges: str | None = None
 
 
 def geo_column(values: Any, field: pa.Field | None = None, file: bytes | None = None) -> GeoColumn | None:
@@ -57,8 +60,8 @@ def geo_column(values: Any, field: pa.Field | None = None, file: bytes | None = 
             if isinstance(values, pa.ChunkedArray)
             else values.storage
         )
-    encoding, crs = said
-    return GeoColumn(whole(values), encoding, crs_name(crs))
+    encoding, crs, edges = said
+    return GeoColumn(whole(values), encoding, crs_name(crs), edges)
 
 
 def whole(column: Any) -> pa.Array:
@@ -90,8 +93,8 @@ class _Schema:
         return self._capsule
 
 
-def _said(kind: pa.DataType, field: pa.Field | None) -> tuple[str, Any] | None:
-    """Return the encoding and the CRS that a type or the metadata of its field name."""
+def _said(kind: pa.DataType, field: pa.Field | None) -> tuple[str, Any, str | None] | None:
+    """Return the encoding, the CRS and the edges that a type or the metadata of its field name."""
     if isinstance(kind, pa.BaseExtensionType):
         name = kind.extension_name
         told = kind.__arrow_ext_serialize__() if name.startswith(PREFIX) else b""
@@ -100,10 +103,13 @@ def _said(kind: pa.DataType, field: pa.Field | None) -> tuple[str, Any] | None:
         name, told = metadata.get(EXTENSION_NAME, b"").decode(), metadata.get(EXTENSION_TOLD, b"")
     if not name.startswith(PREFIX):
         return None
-    return name.removeprefix(PREFIX), json.loads(told or b"{}").get("crs")
+    about = json.loads(told or b"{}")
+    return name.removeprefix(PREFIX), about.get("crs"), about.get("edges")
 
 
-def _of_file(name: str, file: bytes) -> tuple[str, Any] | None:
-    """Return the encoding and the CRS of a column of GeoParquet, whose CRS is OGC:CRS84 where none is named."""
+def _of_file(name: str, file: bytes) -> tuple[str, Any, str | None] | None:
+    """Return encoding, CRS and edges of a column of GeoParquet, whose CRS is OGC:CRS84 where none is named."""
     column = json.loads(file).get("columns", {}).get(name)
-    return None if column is None else (column.get("encoding", "WKB").lower(), column.get("crs", LONLAT))
+    if column is None:
+        return None
+    return column.get("encoding", "WKB").lower(), column.get("crs", LONLAT), column.get("edges")

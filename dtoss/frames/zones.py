@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,19 @@ from numpy.typing import NDArray
 from dtoss.frames.crs_names import crs_name, short
 from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
 from dtoss.frames.tables import read_column, table_of
-from dtoss.geometry.polygons import Polygon, Rings, as_polygons, polygons_in, rings_of, rings_together
+from dtoss.frames.warn import warn_caller
+from dtoss.geometry.polygons import (
+    Polygon,
+    Rings,
+    as_polygons,
+    edges_meant,
+    long_edge,
+    polygons_in,
+    rings_of,
+    rings_together,
+)
 from dtoss.geometry.space import NO_CRS, Space, same_crs
-from dtoss.geometry.straight_edges import as_edges, straightened
+from dtoss.geometry.straight_edges import PLANAR, SPHERICAL, check_edges
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.areas.covered import listed
 
@@ -60,7 +70,7 @@ class Zones:
 NO_CRS_SAID = "unknown"
 
 
-def polygons_asked(shapes: Any, space: Space, edges: str = "spherical") -> list[list[Polygon]]:
+def polygons_asked(shapes: Any, space: Space, edges: str | None = None) -> list[list[Polygon]]:
     """Return the polygons of each shape that is searched within: frames and whatever an index takes besides.
 
     Parameters
@@ -70,42 +80,66 @@ def polygons_asked(shapes: Any, space: Space, edges: str = "spherical") -> list[
     space
         Of the index.
     edges
-        "spherical", or "planar": straight in longitude and latitude. In a plane they are straight in any case.
+        On the sphere "spherical" or "planar" (straight in longitude and latitude); None is what the shapes mean:
+        straight ones where they are GeoJSON, shapely's, WKB or of a frame, arcs where they are arrays of corners.
 
     Raises
     ------
     ValueError
         If a shape is none or not legal (:func:`dtoss.geometry.polygons.as_polygons`), a frame has no geometries or
         others than polygons, its CRS is not that of the space, or edges are of no such kind.
+
+    Warns
+    -----
+    UserWarning
+        Where an edge spans more than half the longitudes, and nobody said which way it goes.
     """
-    straight, zones = as_edges(edges) and space.geographic, zones_of(shapes)
+    zones = zones_of(shapes)
+    found = _meant(shapes, zones, space, edges)
     if zones is not None:
-        check_crs(zones.crs, space)
-        return polygons_in(straightened(zones.rings) if straight else zones.rings, space)
-    if straight:
-        return polygons_in(straightened(rings_together([rings_of(shape) for shape in listed(shapes)])), space)
-    return [as_polygons(shape, space) for shape in listed(shapes)]
+        return polygons_in(found[0], space)
+    return [as_polygons(shape, space, rings.edges) for shape, rings in zip(listed(shapes), found, strict=True)]
 
 
-def rings_asked(shapes: Any, space: Space, edges: str = "spherical") -> list[list[list[Any]]]:
-    """Return the rings of the polygons of each shape, checked as by :func:`polygons_asked`; their edges are spherical.
+def shapes_asked(shapes: Any, space: Space, edges: str | None = None) -> list[tuple[list[list[Any]], str]]:
+    """Return the rings of the polygons of each shape, checked as by :func:`polygons_asked`, and which edges they have.
 
     Raises
     ------
     ValueError
         As there.
     """
-    straight, zones = as_edges(edges) and space.geographic, zones_of(shapes)
+    zones = zones_of(shapes)
+    found = _meant(shapes, zones, space, edges)
+    if zones is not None:
+        polygons_in(found[0], space)
+        return [(found[0].of_shape(number), found[0].edges) for number in range(len(found[0]))]
+    for shape, rings in zip(whole := listed(shapes), found, strict=True):
+        as_polygons(shape, space, rings.edges)
+    return [(rings_of(shape), rings.edges) for shape, rings in zip(whole, found, strict=True)]
+
+
+def _meant(shapes: Any, zones: Zones | None, space: Space, edges: str | None) -> list[Rings]:
+    """Return the rings of zones as one, or of each shape, with the edges that are meant; a long one is told of."""
+    said = check_edges(edges)
     if zones is not None:
         check_crs(zones.crs, space)
-    if zones is None and not straight:
-        for shape in (whole := listed(shapes)):
-            as_polygons(shape, space)
-        return [rings_of(shape) for shape in whole]
-    rings = rings_together([rings_of(shape) for shape in listed(shapes)]) if zones is None else zones.rings
-    rings = straightened(rings) if straight else rings
-    polygons_in(rings, space)
-    return [rings.of_shape(number) for number in range(len(rings))]
+        found = [zones.rings if said is None else replace(zones.rings, edges=said)]
+    else:
+        found = [rings_together([rings_of(shape)], said or edges_meant(shape)) for shape in listed(shapes)]
+    if said is None and space.geographic:
+        for rings in found:
+            if (note := long_edge(rings.corners, rings.ring, rings.edges)) is not None:
+                warn_caller(f"{note}: {_WAYS[rings.edges]}")
+                break
+    return found
+
+
+_WAYS = {
+    PLANAR: "it goes through longitude 0, as GeoJSON says; edges='spherical' goes the short way, over the antimeridian",
+    SPHERICAL: "it goes the short way, over the antimeridian; edges='planar' goes through longitude 0, as GeoJSON says",
+}
+"""What is said of an edge that could go either way."""
 
 
 def check_crs(crs: str | None, space: Space, what: str = "the zones", whose: str = "the index") -> None:
@@ -191,15 +225,15 @@ def _of_column(column: GeoColumn | None, plain: Any) -> Zones:
     """Return the zones of a column of an Arrow library, or of one of WKB or GeoJSON that does not say what it is."""
     if column is None:
         return Zones(_of_values(plain.to_pylist()))
-    crs = column.crs or NO_CRS_SAID
+    crs, edges = column.crs or NO_CRS_SAID, check_edges(column.edges) or PLANAR
     if column.encoding == "wkb":
-        return Zones(_of_values(column.values.to_pylist()), crs)
+        return Zones(replace(_of_values(column.values.to_pylist()), edges=edges), crs)
     depth = {"polygon": 1, "multipolygon": 0}.get(column.encoding)
     if depth is None:
         raise ValueError(f"zones are encoded as {column.encoding}: polygon, multipolygon or wkb is wanted")
     wrapped = ([value] if depth and value is not None else value for value in column.values.to_pylist())
     shapes = [[[_pairs(ring) for ring in rings if ring] for rings in shape or []] for shape in wrapped]
-    return Zones(rings_together([[rings for rings in shape if rings] for shape in shapes]), crs)
+    return Zones(rings_together([[rings for rings in shape if rings] for shape in shapes], edges), crs)
 
 
 def _pairs(ring: Any) -> NDArray[np.float64]:
@@ -253,25 +287,29 @@ def rings_of_values(shapes: Sequence[Any]) -> Rings:
     Raises
     ------
     ValueError
-        If one is no polygon; the message says which, by its number.
+        If one is no polygon, or has other edges than the first; the message says which, by its number.
     """
-    found = []
+    found, meant = [], None
     for number, shape in enumerate(shapes):
         try:
-            found.append(_polygons_of_value(shape))
+            polygons, edges = _polygons_of_value(shape)
+            if polygons and edges != (meant := meant or edges):
+                raise ValueError(f"its edges are {edges}, those before it are {meant}: ask for them apart")
         except ValueError as error:
             raise ValueError(f"zone {number}: {error}") from None
-    return rings_together(found)
+        found.append(polygons)
+    return rings_together(found, meant or PLANAR)
 
 
-def _polygons_of_value(shape: Any) -> list[list[Any]]:
+def _polygons_of_value(shape: Any) -> tuple[list[list[Any]], str]:
     if isinstance(shape, str):
         shape = _geojson_of(shape)
     if shape is None or (isinstance(shape, float) and shape != shape):
-        return []
+        return [], PLANAR
     if isinstance(shape, (bytes, bytearray, memoryview)):
-        return polygons_of_wkb(bytes(shape))
-    return [kept for rings in rings_of(shape) if (kept := [ring for ring in rings if len(ring)])]
+        return polygons_of_wkb(bytes(shape)), PLANAR
+    kept = [kept for rings in rings_of(shape) if (kept := [ring for ring in rings if len(ring)])]
+    return kept, edges_meant(shape)
 
 
 def _geojson_of(text: str) -> Any:

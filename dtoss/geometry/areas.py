@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.polygons import Polygon
-from dtoss.geometry.rounding import PROJECTED
+from dtoss.geometry.rounding import PROJECTED, VECTOR
 
 TURNED = 0.7
 """Radians by which the axes of a projection are turned from east, so that no ray follows a meridian or a parallel."""
@@ -42,9 +42,13 @@ HALF_SPACES = 5
     HIGHEST_V,
     FLAT_SLACK,
     PER_STRIP,
-) = range(16)
+    SIDE_SLACK,
+) = range(17)
 """Columns of ``facts``: the axes of the projection, the least height over its plane, the rectangle grown by what
-rounding may do, that, and strips for each unit."""
+rounding may do, that, strips for each unit, and how far from an edge, in radians, something else may decide."""
+
+
+FACT_COLUMNS = SIDE_SLACK + 1
 
 
 class Areas(NamedTuple):
@@ -53,7 +57,7 @@ class Areas(NamedTuple):
     Parameters
     ----------
     facts
-        float64 (p, 16). Of each polygon, see the names of the columns.
+        float64 (p, 17). Of each polygon, see the names of the columns.
     sides
         float64 (p, 5, 5). Half-spaces: a place v is outside where ``v . n > b``, as n, b, and the length of n; places
         of the plane have z = 1.
@@ -93,12 +97,15 @@ def areas_of(polygons: list[Polygon]) -> Areas:
     owner = np.repeat(np.arange(len(polygons)), sizes)
     u, v, height = (np.einsum("ij,ij->i", begins, axes[owner, axis]) for axis in range(3))
     flat = np.stack([u / height, v / height, (u / height)[after], (v / height)[after]], axis=1)
-    facts = np.empty((len(polygons), PER_STRIP + 1))
+    facts = np.empty((len(polygons), FACT_COLUMNS))
     facts[:, U_AXIS:LEAST_UP] = axes.reshape(-1, 9)
     lowest = np.minimum.reduceat(height, first[:-1])
-    slack = PROJECTED / lowest**2 if sphere else np.zeros(len(polygons))
-    facts[:, LEAST_UP] = lowest - (1e-9 if sphere else 0.0)
+    band = np.array([polygon.band for polygon in polygons])
+    by_vectors = np.array([polygon.degrees is None and polygon.straight is None for polygon in polygons])
+    slack = (PROJECTED + band) / lowest**2 if sphere else np.zeros(len(polygons))
+    facts[:, LEAST_UP] = lowest - (1e-9 + band if sphere else 0.0)
     facts[:, FLAT_SLACK] = slack
+    facts[:, SIDE_SLACK] = np.where(by_vectors, 0.0, VECTOR + band)
     for column, of, sign, bound in (
         (LOWEST_U, 0, -1.0, np.minimum),
         (HIGHEST_U, 0, 1.0, np.maximum),

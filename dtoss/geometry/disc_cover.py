@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.distance import distance
+from dtoss.geometry.distance import EARTH_RADIUS, distance
+from dtoss.geometry.place import SPHERE
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.rounding import DISC, DISC_METRES
 from dtoss.geometry.space import Space
@@ -38,12 +39,13 @@ def cover_polygon(polygon: Polygon) -> Discs:
     whole = (low[0], low[1], high[0], high[1])
     if np.pi * float(((high - low) ** 2).sum()) / 4 <= WASTE * area:
         return _discs([whole], polygon)
+    beside = 0.0 if polygon.band == 0.0 else polygon.band / float((polygon.corners @ polygon.middle).min()) ** 2
     waiting = [(-_size(whole), whole)]
     done: list[tuple[float, float, float, float]] = []
     while waiting and len(waiting) + len(done) < MOST_DISCS:
         _, tile = heapq.heappop(waiting)
         for half in _halves(tile):
-            touched = _touches(begins, ends, half)
+            touched = _touches(begins, ends, half, beside)
             if touched:
                 heapq.heappush(waiting, (-_size(half), half))
             elif _holds(begins, ends, (half[0] + half[2]) / 2, (half[1] + half[3]) / 2):
@@ -124,7 +126,8 @@ def _discs(tiles: list[tuple[float, float, float, float]], polygon: Polygon) -> 
     # a tile is convex, and so is a cap: it holds the tile if it holds its corners
     corners = [_unprojected(t[:, list(pair)], polygon) for pair in ((0, 1), (2, 1), (2, 3), (0, 3))]
     radii = np.max([distance(centres, corner) for corner in corners], axis=0)
-    return Discs(np.ascontiguousarray(centres), radii * DISC + DISC_METRES * (len(polygon.middle) == 3))
+    more = DISC_METRES + 2.0 * polygon.band * EARTH_RADIUS if len(polygon.middle) == SPHERE else 0.0
+    return Discs(np.ascontiguousarray(centres), radii * DISC + more)
 
 
 def _size(tile: tuple[float, float, float, float]) -> float:
@@ -140,9 +143,11 @@ def _halves(tile: tuple[float, float, float, float]) -> list[tuple[float, float,
     return [(a, b, c, m), (a, m, c, d)]
 
 
-def _touches(begins: NDArray[np.float64], ends: NDArray[np.float64], tile: tuple[float, float, float, float]) -> bool:
+def _touches(
+    begins: NDArray[np.float64], ends: NDArray[np.float64], tile: tuple[float, float, float, float], beside: float
+) -> bool:
     """Return whether an edge comes into a tile grown a little: by slabs, as rays are clipped."""
-    grown = 1e-9 * (abs(tile[2]) + abs(tile[0]) + abs(tile[3]) + abs(tile[1]))
+    grown = 1e-9 * (abs(tile[2]) + abs(tile[0]) + abs(tile[3]) + abs(tile[1])) + beside
     low, high = np.array(tile[:2]) - grown, np.array(tile[2:]) + grown
     along = ends - begins
     with np.errstate(divide="ignore", invalid="ignore"):

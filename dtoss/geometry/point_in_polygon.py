@@ -1,8 +1,10 @@
-"""Which places lie in a polygon, decided exactly for the vectors as they are.
+"""Which places lie in a polygon, decided exactly: by the numbers that were written where these tell, else by vectors.
 
-Edges crossed by the ray from a place in a fixed direction are counted. In the plane the ray runs along x; on the sphere
-to a place outside of the polygon, and the sign of a determinant of three vectors says on which side of a great circle a
-place is. Where rounding could turn a sign, it is computed again in rational numbers.
+Edges crossed by the ray from a place in a fixed direction are counted. In the plane, and where edges are straight in
+longitude and latitude, the ray runs along x; on the sphere to a place outside of the polygon, and the sign of a
+determinant of three vectors says on which side of a great circle a place is. Where rounding could turn a sign, it is
+computed again in rational numbers. Corners, meridians and the equator are looked at in longitude and latitude: a vector
+is rounded, and a place on the meridian of an edge may be on either side of it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,19 @@ from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.place import SPHERE, Place
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.rounding import DETERMINANT
+from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, space_of
+
+MERIDIAN, EQUATOR = 1, 2
+"""Kinds of edges of which longitude and latitude tell on which side of them a place is."""
+KIND, CORNER_KIND = 0, 5
+"""Columns of the kind of an edge, behind which its ends follow, and of that of the corner where it begins."""
+MIXED = 1.0
+"""The kind of a corner of two edges of which one is told by numbers: places that are as good as there belong to it, or
+neighbours could lose one between them. One of two such edges needs nothing more, of no such edge it is the vector."""
+CORNER = 2.0**-51
+"""Of each coordinate of a unit vector: three nanometres, twice what rounding moves both."""
+NEAR_MERIDIAN = 90.0
+"""Degrees from a meridian up to which it is told by longitudes on which side of it a place is."""
 
 
 @kernel
@@ -24,6 +39,12 @@ def side_of(a, b, p):
 
     With z = 1 for all three it is on which side of the line from a to b the place p lies.
     """
+    return side_beyond(a, b, p, 0.0)
+
+
+@kernel
+def side_beyond(a, b, p, beside):
+    """Return :func:`side_of`; 0 also where p may be ``beside`` radians or less from the great circle of a and b."""
     x, y, z = p.x, p.y, p.z
     ux, uy, uz = a.x - x, a.y - y, a.z - z
     vx, vy, vz = b.x - x, b.y - y, b.z - z
@@ -32,9 +53,12 @@ def side_of(a, b, p):
     n, o = ux * vy, uy * vx
     value = (i - j) * x + (k - m) * y + (n - o) * z
     size = (abs(i) + abs(j)) * abs(x) + (abs(k) + abs(m)) * abs(y) + (abs(n) + abs(o)) * abs(z)
-    if value > DETERMINANT * size:
+    slack = DETERMINANT * size
+    if beside > 0.0:
+        slack += beside * (abs(ux - vx) + abs(uy - vy) + abs(uz - vz))
+    if value > slack:
         return 1
-    if value < -DETERMINANT * size:
+    if value < -slack:
         return -1
     return 0
 
@@ -50,12 +74,51 @@ def _equal(a, b):
     return a.x == b.x and a.y == b.y and a.z == b.z
 
 
-@kernel("int64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], int64[:, ::1], int64)")
-def _scan(points, begins, ends, beyond, odd, doubts, begin):
+@kernel
+def _near(a, b):
+    return abs(a.x - b.x) <= CORNER and abs(a.y - b.y) <= CORNER and abs(a.z - b.z) <= CORNER
+
+
+@kernel
+def _eastward(lon, of):
+    """Return by how many degrees a meridian is east of another one, in (-180, 180]; 0.0 for the same alone."""
+    east = lon - of
+    if east > 180.0:
+        east -= 360.0
+    elif east <= -180.0:
+        east += 360.0
+    return east
+
+
+@kernel
+def _told(kind, lon, lat, lon_a, lat_a, lon_b, lat_b):
+    """Return on which side of an edge a place is by the numbers that were written: 1 or -1, 2 on it, 0 if they do not.
+
+    ``kind`` is that of the edge; the sides are those of :func:`side_of`.
+    """
+    if kind == EQUATOR:
+        if lat != 0.0:
+            return 1 if (lat > 0.0) == (_eastward(lon_b, lon_a) > 0.0) else -1
+        along, whole = _eastward(lon, lon_a), _eastward(lon_b, lon_a)
+        return 2 if min(0.0, whole) <= along <= max(0.0, whole) else 0
+    east = _eastward(lon, lon_b if abs(lat_a) == 90.0 else lon_a)
+    if east == 0.0:
+        return 2 if min(lat_a, lat_b) <= lat <= max(lat_a, lat_b) else 0
+    if abs(east) > NEAR_MERIDIAN:
+        return 0
+    return 1 if (east < 0.0) == (lat_b > lat_a) else -1
+
+
+@kernel(
+    "int64(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1],"
+    " boolean[::1], int64[:, ::1], int64)"
+)
+def _scan(points, begins, ends, beyond, written, edge_of, odd, doubts, begin):
     """Set for each place from ``begin`` on whether an odd number of edges is crossed by its ray.
 
     What cannot be told of an edge goes to ``doubts`` as (place, edge), and (place, -1) where the place is on an edge
     for sure; how many stands in its last row. Returns the place it came to: all, or the one that lacked room.
+    ``written`` has lon and lat of each place and ``edge_of`` what :func:`_written_edges` returns, or no rows.
     """
     n, dimension = points.shape
     edges = begins.shape[0]
@@ -69,9 +132,21 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
         side_b = 0
         for e in range(edges):
             a, b = _lifted(begins, e), _lifted(ends, e)
-            if _equal(a, p):
-                on_edge = True
+            told = 0
+            if edge_of.shape[0] == 0 or edge_of[e, CORNER_KIND] == 0.0:
+                on_edge = _equal(a, p)
+            elif edge_of[e, CORNER_KIND] == MIXED:
+                on_edge = _near(a, p)
+            if on_edge:
                 break
+            if edge_of.shape[0] and edge_of[e, KIND] != 0.0:
+                told = _told(
+                    int(edge_of[e, KIND]), written[r, 0], written[r, 1], edge_of[e, 1], edge_of[e, 2], edge_of[e, 3],
+                    edge_of[e, 4],
+                )  # fmt: skip
+                if told == 2:
+                    on_edge = True
+                    break
             if dimension == 2:
                 if a.y == p.y and b.y == p.y:
                     if min(a.x, b.x) <= p.x <= max(a.x, b.x):
@@ -97,7 +172,7 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
                 if side_a == side_b:
                     continue
                 upward = side_b > 0
-            side = side_of(a, b, p)
+            side = told if told != 0 else side_of(a, b, p)
             if side == 0:
                 if used == room:
                     doubts[room, 0] = used_before
@@ -118,11 +193,46 @@ def _scan(points, begins, ends, beyond, odd, doubts, begin):
     return n
 
 
-def inside(points: NDArray[np.float64], polygon: Polygon) -> NDArray[np.bool_]:
+def inside(
+    points: NDArray[np.float64], polygon: Polygon, positions: NDArray[np.float64] | None = None
+) -> NDArray[np.bool_]:
     """Return which places (n, dimension) lie inside a polygon or on one of its edges, bool (n,).
 
+    Parameters
+    ----------
+    points
+        float64 (n, dimension). Vectors.
+    polygon
+        On the sphere its ``degrees`` or ``straight`` say that numbers decide that were written.
+    positions
+        float64 (n, 2). Lon and lat of the places as they were written; None is those of the vectors, about.
+
+    Notes
+    -----
     Cost O(n v) for v corners.
     """
+    if polygon.straight is None and polygon.degrees is None:
+        return _inside(points, polygon, np.zeros((0, 2)))
+    if positions is None:
+        positions = space_of().positions(points)
+    if polygon.straight is None:
+        return _inside(points, polygon, operand(positions, np.float64))
+    return _inside_straight(operand(positions, np.float64), polygon.straight)
+
+
+def _inside_straight(positions: NDArray[np.float64], polygon: Polygon) -> NDArray[np.bool_]:
+    """Return which positions lie in a polygon of lon and lat; the antimeridian has two longitudes, a pole has all."""
+    nothing = np.zeros((0, 2))
+    held = _inside(positions, polygon, nothing)
+    seam = np.flatnonzero(np.abs(positions[:, 0]) == HALF_TURN)
+    if len(seam):
+        held[seam] |= _inside(positions[seam] * [-1.0, 1.0], polygon, nothing)
+    pole = np.flatnonzero(np.abs(positions[:, 1]) == QUARTER_TURN)
+    held[pole] |= np.isin(positions[pole, 1], polygon.corners[:, 1])
+    return held
+
+
+def _inside(points: NDArray[np.float64], polygon: Polygon, written: NDArray[np.float64]) -> NDArray[np.bool_]:
     n, dimension = points.shape
     found = np.zeros(n, np.bool_)
     rows = np.arange(n)
@@ -132,12 +242,15 @@ def inside(points: NDArray[np.float64], polygon: Polygon) -> NDArray[np.bool_]:
         beyond = _beyond(polygon.middle)
     places = operand(points[rows])
     begins, ends = (operand(edge) for edge in polygon.edges())
+    edge_of = np.zeros((0, 6))
+    if len(written):
+        written, edge_of = operand(written[rows]), _written_edges(polygon)
     odd = np.zeros(len(places), np.bool_)
     doubts = np.empty((len(places) + 1025, 2), np.int64)
     on = np.zeros(len(places), np.bool_)
     at = 0
     while at < len(places):
-        came = _scan(places, begins, ends, beyond, odd, doubts, at)
+        came = _scan(places, begins, ends, beyond, written, edge_of, odd, doubts, at)
         for place, edge in doubts[: doubts[-1, 0]].tolist():
             if edge < 0:
                 on[place] = True
@@ -150,6 +263,22 @@ def inside(points: NDArray[np.float64], polygon: Polygon) -> NDArray[np.bool_]:
         at = came
     found[rows] = odd | on
     return found
+
+
+def _written_edges(polygon: Polygon) -> NDArray[np.float64]:
+    """Return of each edge its kind, lon and lat of both ends as they were written, and the kind of its first corner."""
+    degrees = polygon.degrees
+    assert degrees is not None
+    ends = degrees[polygon.after()]
+    (lon_a, lat_a), (lon_b, lat_b) = degrees.T, ends.T
+    poles = (np.abs(lat_a) == QUARTER_TURN) | (np.abs(lat_b) == QUARTER_TURN)
+    same = (lon_a == lon_b) | ((np.abs(lon_a) == HALF_TURN) & (np.abs(lon_b) == HALF_TURN))
+    level = (lat_a == 0.0) & (lat_b == 0.0)
+    kind = np.where(same | poles, MERIDIAN, np.where(level, EQUATOR, 0.0))
+    before = np.empty(len(kind))
+    before[polygon.after()] = kind
+    corner = (kind != 0.0).astype(np.float64) + (before != 0.0)
+    return operand(np.column_stack([kind, degrees, ends, corner]))
 
 
 def _beyond(middle: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.space import Space, as_positions
+from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space, as_positions
+from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL, cells_of, chains, check_edges
 
 LEAST_HEIGHT = 0.01
 """Cosine of the largest angle between the middle of a polygon on the sphere and its corners: 89.4 degrees."""
+CUT_BAND = 1e-13
+"""Radians by which rounding may move the corners where a polygon was cut."""
+LEAST_CORNERS = 3
 
 
 @dataclass(frozen=True)
@@ -27,20 +32,39 @@ class Polygon:
         int64 (rings + 1,). Ring i has the corners ``first[i]:first[i + 1]``.
     middle
         float64 (dimension,). On the sphere the unit vector from which all corners are less than 89.4 degrees.
+    degrees
+        float64 (v, 2). The corners as they were written, lon and lat: without ``straight`` they decide about corners,
+        meridians and the equator. None where vectors decide about everything.
+    straight
+        The same polygon in lon and lat, where its edges are straight there: it decides, and the corners above are those
+        of arcs that stay near it. Parts of one polygon have the whole one here.
+    band
+        Radians that these arcs may leave the straight edges.
     """
 
     corners: NDArray[np.float64]
     first: NDArray[np.int64]
     middle: NDArray[np.float64]
+    degrees: NDArray[np.float64] | None = None
+    straight: Polygon | None = None
+    band: float = 0.0
+
+    def arcs(self) -> Polygon:
+        """Return the polygon that vectors bound: where a kernel is sure of a place, this is what it says of it."""
+        return replace(self, degrees=None, straight=None)
 
     def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the beginnings and ends of all edges, float64 (v, dimension) each."""
+        return self.corners, self.corners[self.after()]
+
+    def after(self) -> NDArray[np.int64]:
+        """Return for each corner the number of the next one of its ring, int64 (v,)."""
         after = np.arange(1, len(self.corners) + 1)
         after[self.first[1:] - 1] = self.first[:-1]
-        return self.corners, self.corners[after]
+        return after
 
 
-def as_polygons(shape: Any, space: Space) -> list[Polygon]:
+def as_polygons(shape: Any, space: Space, edges: str | None = None) -> list[Polygon]:
     """Return the polygons that one shape is made of.
 
     Parameters
@@ -48,18 +72,57 @@ def as_polygons(shape: Any, space: Space) -> list[Polygon]:
     shape
         An array (v, 2) of positions, the corners of one ring; or a GeoJSON Polygon, MultiPolygon, or Feature of one, as
         a dictionary or as an object with ``__geo_interface__``. A ring may end where it began or not, and run either
-        way round. Edges are segments in the plane and great-circle arcs on the sphere, where the antimeridian and the
-        poles are places like others.
+        way round. Edges are segments in the plane.
     space
         What its positions mean.
+    edges
+        On the sphere: "spherical" edges are great-circle arcs, for which the antimeridian and the poles are places like
+        others; "planar" ones are straight in longitude and latitude, and one from 179 to -179 goes round the globe.
+        None is what the shape means (:func:`edges_meant`).
 
     Raises
     ------
     ValueError
-        If the shape is none of these, a ring has fewer than three corners, a position is not legal, or a polygon on
-        the sphere does not fit in a hemisphere.
+        If the shape is none of these, a ring has fewer than three corners, a position is not legal, or a polygon of
+        arcs does not fit in a hemisphere.
     """
-    return [_polygon(rings, space) for rings in rings_of(shape)]
+    meant = edges or edges_meant(shape)
+    return [part for polygon in rings_of(shape) for part in _alone(polygon, space, meant)]
+
+
+def edges_meant(shape: Any) -> str:
+    """Return the edges of a shape that nobody named: straight ones for GeoJSON, as RFC 7946 says, arcs for an array.
+
+    A geometry may say itself what its edges are, in a member of that name, as GeoParquet's columns do.
+
+    Raises
+    ------
+    ValueError
+        If it says something else.
+    """
+    if not isinstance(shape, Mapping):
+        return PLANAR if hasattr(shape, "__geo_interface__") else SPHERICAL
+    inner = shape.get("geometry")
+    return check_edges(shape.get("edges") or (inner.get("edges") if isinstance(inner, Mapping) else None)) or PLANAR
+
+
+def long_edge(corners: NDArray[np.float64], first: NDArray[np.int64], edges: str) -> str | None:
+    """Return what to say of an edge that spans more than half the longitudes, where nobody said which way it goes.
+
+    None where there is none; an edge along a pole has no length, one of all longitudes goes all the way round, and arcs
+    that are short over the antimeridian are as they seem.
+    """
+    if len(corners) == 0 or (np.diff(first) == 0).any():
+        return None
+    after = np.arange(1, len(corners) + 1)
+    after[first[1:] - 1] = first[:-1]
+    wide = np.abs(corners[:, 0] - corners[after, 0])
+    most = 2 * HALF_TURN if edges == PLANAR else HALF_TURN + QUARTER_TURN
+    far = (wide > HALF_TURN) & (wide < most) & (np.abs(corners[:, 1]) < QUARTER_TURN)
+    if not far.any():
+        return None
+    at = int(far.argmax())
+    return f"an edge from longitude {corners[at, 0]:g} to {corners[after[at], 0]:g} spans {wide[at]:g} degrees"
 
 
 def rings_of(shape: Any) -> list[list[Any]]:
@@ -119,12 +182,15 @@ class Rings:
         int64 (polygons + 1,). Polygon i has the rings ``polygon[i]:polygon[i + 1]``, at least one.
     shape
         int64 (shapes + 1,). Shape i has the polygons ``shape[i]:shape[i + 1]``; one without any holds nothing.
+    edges
+        On the sphere: "planar", "spherical", or "vectors" (:mod:`dtoss.geometry.straight_edges`).
     """
 
     corners: NDArray[np.float64]
     ring: NDArray[np.int64]
     polygon: NDArray[np.int64]
     shape: NDArray[np.int64]
+    edges: str = PLANAR
 
     def __len__(self) -> int:
         return len(self.shape) - 1
@@ -146,10 +212,11 @@ class Rings:
             self.ring[rings] - corners.start,
             self.polygon[polygons] - rings.start,
             self.shape[first : last + 1] - polygons.start,
+            self.edges,
         )
 
 
-def rings_together(shapes: list[list[list[Any]]]) -> Rings:
+def rings_together(shapes: list[list[list[Any]]], edges: str = PLANAR) -> Rings:
     """Return the rings of shapes, each a list of polygons, each a list of rings, as flat arrays.
 
     Raises
@@ -170,71 +237,12 @@ def rings_together(shapes: list[list[list[Any]]]) -> Rings:
         _offsets(sizes),
         _offsets([len(rings) for polygons in shapes for rings in polygons]),
         _offsets([len(polygons) for polygons in shapes]),
+        edges,
     )
 
 
-def _offsets(sizes: list[int]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]).astype(np.int64)
-
-
-def polygons_in(rings: Rings, space: Space) -> list[list[Polygon]]:
-    """Return the polygons that each shape is made of: :func:`as_polygons` of many at once.
-
-    Raises
-    ------
-    ValueError
-        As there; the message says of which shape.
-    """
-    try:
-        made = _polygons_at_once(rings, space)
-    except ValueError:
-        made = None
-    if made is None:  # one by one, until the one that is wrong says what
-        made = []
-        for number in range(len(rings)):
-            try:
-                made += [_polygon(list(polygon), space) for polygon in rings.of_shape(number)]
-            except ValueError as error:
-                raise ValueError(f"zone {number}: {error}") from None
-    return [made[a:b] for a, b in zip(rings.shape[:-1].tolist(), rings.shape[1:].tolist(), strict=True)]
-
-
-def _polygons_at_once(rings: Rings, space: Space) -> list[Polygon] | None:
-    """Return all polygons in turn, None where one of them has to be looked at by itself."""
-    if len(rings.polygon) == 1:
-        return []
-    if (np.diff(rings.polygon) == 0).any() or (np.diff(rings.ring) == 0).any():
-        return None
-    vectors = space.vectors(as_positions(rings.corners, space, name="corners of a polygon"))
-    kept = np.ones(len(vectors), np.bool_)
-    kept[1:] = (vectors[1:] != vectors[:-1]).any(axis=1)
-    begin = rings.ring[:-1]
-    kept[begin] = True
-    # the last corner of each ring that differs from the one before
-    last = np.maximum.reduceat(np.where(kept, np.arange(len(kept)), -1), begin)
-    closed = (last > begin) & (vectors[last] == vectors[begin]).all(axis=1)
-    kept[last[closed]] = False
-    sizes = np.add.reduceat(kept.astype(np.int64), begin)
-    if (sizes < 3).any():
-        return None
-    vectors = np.ascontiguousarray(vectors[kept])
-    ring = np.concatenate([[0], np.cumsum(sizes)])
-    at = ring[rings.polygon]
-    middles = np.add.reduceat(vectors, at[:-1], axis=0) / np.diff(at)[:, None]
-    good = np.ones(len(middles), np.bool_)
-    if space.dimension == 3:
-        length = np.sqrt((middles * middles).sum(axis=1))
-        good = length >= 1e-12
-        middles /= np.where(good, length, 1.0)[:, None]
-        heights = (vectors * np.repeat(middles, np.diff(at), axis=0)).sum(axis=1)
-        good &= np.minimum.reduceat(heights, at[:-1]) >= LEAST_HEIGHT
-    made = []
-    for number, (a, b, c, d) in enumerate(
-        zip(rings.polygon[:-1].tolist(), rings.polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
-    ):
-        corners = vectors[c:d]
-        made.append(Polygon(corners, ring[a : b + 1] - c, middles[number] if good[number] else _middle(corners, space)))
-    return made
+def _offsets(sizes: Any) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))]).astype(np.int64)
 
 
 def _corners(ring: Any) -> NDArray[np.float64]:
@@ -251,36 +259,159 @@ def _corners(ring: Any) -> NDArray[np.float64]:
     return array
 
 
-def _polygon(rings: list[Any], space: Space) -> Polygon:
-    corners, sizes = [], []
-    for ring in rings:
-        try:
-            array = np.asarray(ring, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("the corners of a polygon are not numbers: give (v, 2), lon before lat") from None
-        if array.ndim == 2 and array.shape[1] == 3:
-            array = array[:, :2]  # GeoJSON may carry heights
-        vectors = space.vectors(as_positions(array, space, name="corners of a polygon"))
-        kept = np.ones(len(vectors), np.bool_)
-        kept[1:] = (vectors[1:] != vectors[:-1]).any(axis=1)
-        vectors = vectors[kept]
-        if len(vectors) > 1 and (vectors[0] == vectors[-1]).all():
-            vectors = vectors[:-1]
-        if len(vectors) < 3:
-            raise ValueError(f"a ring of a polygon has {len(vectors)} distinct corners: at least 3 are wanted")
-        corners.append(vectors)
-        sizes.append(len(vectors))
-    if not corners:
+def polygons_in(rings: Rings, space: Space) -> list[list[Polygon]]:
+    """Return the polygons that each shape is made of: :func:`as_polygons` of many at once.
+
+    Raises
+    ------
+    ValueError
+        As there; the message says of which shape.
+    """
+    try:
+        made = [[one] for one in _polygons(rings.corners, rings.ring, rings.polygon, space, rings.edges)]
+    except ValueError:  # one by one, until the one that is wrong says what
+        made = []
+        for number in range(len(rings)):
+            try:
+                made += [_alone(list(polygon), space, rings.edges) for polygon in rings.of_shape(number)]
+            except ValueError as error:
+                raise ValueError(f"zone {number}: {error}") from None
+    ends = zip(rings.shape[:-1].tolist(), rings.shape[1:].tolist(), strict=True)
+    return [[part for parts in made[a:b] for part in parts] for a, b in ends]
+
+
+class _TooWideError(ValueError):
+    """A polygon that does not fit in a hemisphere."""
+
+
+def _alone(rings: list[Any], space: Space, edges: str) -> list[Polygon]:
+    """Return the polygon of some rings; one of straight edges that fits in no hemisphere as its parts."""
+    read = [_corners(ring) for ring in rings]
+    corners, first = np.concatenate([np.zeros((0, 2)), *read]), _offsets([len(ring) for ring in read])
+    try:
+        return _polygons(corners, first, np.array([0, len(rings)]), space, edges)
+    except _TooWideError:
+        if edges != PLANAR or not space.geographic:
+            raise
+    places = as_positions(corners, space, name="corners of a polygon")
+    kept, start = _distinct(places, first, LEAST_CORNERS)
+    whole = Polygon(places[kept], start, places[kept].mean(axis=0))
+    found = []
+    for part in cells_of([whole.corners[a:b] for a, b in pairwise(start.tolist())]):
+        near, around, left = chains(np.concatenate(part), _offsets([len(ring) for ring in part]))
+        (one,) = _fitted(space.vectors(near), around, np.array([0, len(part)]), space, 1, near)
+        found.append(replace(one, straight=whole, band=max(float(left.max()), CUT_BAND)))
+    return found
+
+
+def _polygons(
+    corners: NDArray[np.float64], first: NDArray[np.int64], polygon: NDArray[np.int64], space: Space, edges: str
+) -> list[Polygon]:
+    """Return the polygons of rings: ``i`` has the rings ``polygon[i]:polygon[i + 1]``, as ``first`` cuts the corners.
+
+    Raises
+    ------
+    ValueError
+        If one is none; where there is one, the message fits it.
+    """
+    if len(polygon) == 1:
+        return []
+    if (np.diff(polygon) == 0).any():
         raise ValueError("a polygon has no rings: at least one is wanted")
-    together = np.ascontiguousarray(np.concatenate(corners))
-    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Polygon(together, first, _middle(together, space))
+    if (np.diff(first) == 0).any():
+        raise _few(0)
+    places = as_positions(corners, space, name="corners of a polygon")
+    if edges == BY_VECTORS or not space.geographic:
+        return _fitted(space.vectors(places), first, polygon, space)
+    if edges == SPHERICAL:
+        places, first = _over_poles(places, first)
+        return _fitted(space.vectors(places), first, polygon, space, degrees=places)
+    kept, start = _distinct(places, first, LEAST_CORNERS)
+    places = places[kept]
+    near, around, left = chains(places, start)
+    made = _fitted(space.vectors(near), around, polygon, space, 1, near)
+    bands = np.maximum.reduceat(left, start[polygon[:-1]]).tolist()
+    flat = []
+    for a, b in pairwise(polygon.tolist()):
+        mine = places[start[a] : start[b]]
+        flat.append(Polygon(mine, start[a : b + 1] - start[a], mine.mean(axis=0)))
+    return [replace(one, straight=two, band=band) for one, two, band in zip(made, flat, bands, strict=True)]
 
 
-def _middle(corners: NDArray[np.float64], space: Space) -> NDArray[np.float64]:
+def _fitted(
+    vectors: NDArray[np.float64],
+    first: NDArray[np.int64],
+    polygon: NDArray[np.int64],
+    space: Space,
+    least: int = LEAST_CORNERS,
+    degrees: NDArray[np.float64] | None = None,
+) -> list[Polygon]:
+    """Return the polygons of rings of vectors, each round a middle from which all of its corners are seen."""
+    kept, ring = _distinct(vectors, first, least)
+    vectors = np.ascontiguousarray(vectors[kept])
+    degrees = None if degrees is None else degrees[kept]
+    at = ring[polygon]
+    middles = np.add.reduceat(vectors, at[:-1], axis=0) / np.diff(at)[:, None]
+    good = np.ones(len(middles), np.bool_)
+    if space.dimension == 3:
+        length = np.sqrt((middles * middles).sum(axis=1))
+        good = length >= 1e-12
+        middles /= np.where(good, length, 1.0)[:, None]
+        heights = (vectors * np.repeat(middles, np.diff(at), axis=0)).sum(axis=1)
+        good &= np.minimum.reduceat(heights, at[:-1]) >= LEAST_HEIGHT
+    made = []
+    ends = zip(polygon[:-1].tolist(), polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
+    for number, (a, b, c, d) in enumerate(ends):
+        middle = middles[number] if good[number] else _middle(vectors[c:d])
+        written = None if degrees is None else degrees[c:d]
+        made.append(Polygon(vectors[c:d], ring[a : b + 1] - c, middle, written))
+    return made
+
+
+def _distinct(
+    values: NDArray[np.float64], first: NDArray[np.int64], least: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which corners differ from the one before, and from the first at the end, and where each ring begins then.
+
+    Raises
+    ------
+    ValueError
+        If a ring has fewer than so many.
+    """
+    kept = np.ones(len(values), np.bool_)
+    kept[1:] = (values[1:] != values[:-1]).any(axis=1)
+    begin = first[:-1]
+    kept[begin] = True
+    # the last corner of each ring that differs from the one before
+    last = np.maximum.reduceat(np.where(kept, np.arange(len(kept)), -1), begin)
+    closed = (last > begin) & (values[last] == values[begin]).all(axis=1)
+    kept[last[closed]] = False
+    sizes = np.add.reduceat(kept.astype(np.int64), begin)
+    if (sizes < least).any():
+        raise _few(int(sizes.min()))
+    return kept, _offsets(sizes)
+
+
+def _few(count: int) -> ValueError:
+    return ValueError(f"a ring of a polygon has {count} distinct corners: at least {LEAST_CORNERS} are wanted")
+
+
+def _over_poles(places: NDArray[np.float64], first: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return rings of arcs with a pole as a corner where an edge leads over it: both halves are meridians then."""
+    after = np.arange(1, len(places) + 1)
+    after[first[1:] - 1] = first[:-1]
+    north = places[:, 1] + places[after, 1]
+    over = (np.abs(places[:, 0] - places[after, 0]) == HALF_TURN) & (north != 0.0)
+    over &= (np.abs(places[:, 1]) < QUARTER_TURN) & (np.abs(places[after, 1]) < QUARTER_TURN)
+    if not over.any():
+        return places, first
+    at = np.flatnonzero(over)
+    poles = np.stack([places[at, 0], np.copysign(QUARTER_TURN, north[at])], axis=1)
+    return np.insert(places, at + 1, poles, axis=0), first + np.searchsorted(at, first)
+
+
+def _middle(corners: NDArray[np.float64]) -> NDArray[np.float64]:
     middle: NDArray[np.float64] = corners.mean(axis=0)
-    if space.dimension == 2:
-        return middle
     for step in range(2, 400):
         length = float(np.linalg.norm(middle))
         if length < 1e-12:
@@ -291,4 +422,4 @@ def _middle(corners: NDArray[np.float64], space: Space) -> NDArray[np.float64]:
             return middle
         # shorter and shorter steps to the corner furthest away lead to the middle of the smallest cap
         middle = middle + (corners[heights.argmin()] - middle) / step
-    raise ValueError("a polygon on the sphere has to fit in a hemisphere: cut it into parts, as a MultiPolygon")
+    raise _TooWideError("a polygon on the sphere has to fit in a hemisphere: cut it into parts, as a MultiPolygon")

@@ -102,6 +102,11 @@ PROJECTED = 1e-14
 
 What lies nearer to a ray than that is decided in rational numbers. Test: ``test_as_the_oracle_says``.
 """
+VECTOR = 1e-15
+"""How far from an arc in radians rounding of its ends and of a place may put that place: each is off by 2 u at most.
+
+What is nearer is decided by the numbers that were written. Test: ``test_zones_that_share_an_edge_lose_nothing``.
+"""
 DISC, DISC_METRES = 1.0 + 1e-9, 1e-6
 """Times which, and metres by which, discs that cover a shape are larger than computed.
 

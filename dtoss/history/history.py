@@ -158,7 +158,7 @@ class History:
         between: Between = None,
         where: str | None = None,
         columns: Sequence[str] = (),
-        edges: str = "spherical",
+        edges: str | None = None,
     ) -> Hits:
         """Return all rows within polygons or on their edges, in the order (query, id, t); distances are 0.
 
@@ -297,7 +297,7 @@ class History:
         return self._count_shapes("count_box", self._boxes(boxes), between, where)
 
     def count_within(
-        self, polygons: Any, *, between: Between = None, where: str | None = None, edges: str = "spherical"
+        self, polygons: Any, *, between: Between = None, where: str | None = None, edges: str | None = None
     ) -> NDArray[np.int64]:
         """Return how many rows are within polygons, int64 (m,).
 
@@ -437,7 +437,7 @@ class History:
 
         return boxes_of(boxes, self.space)
 
-    def _polygons(self, polygons: Any, edges: str) -> list[list[Shape]]:
+    def _polygons(self, polygons: Any, edges: str | None) -> list[list[Shape]]:
         from dtoss.frames.zones import polygons_asked
         from dtoss.queries.areas.covered import shape_of
 

@@ -273,9 +273,9 @@ def subscriptions(
     ----------
     table_or_records
         A row each: ``id``; one of ``circle`` (lon, lat, metres), ``box`` (west, south, east, north) and ``polygon``
-        (GeoJSON), or none for everywhere; ``where``, ``words``, ``events``, ``expires``, ``meta``. Dictionaries, or a
-        table of Arrow, a DataFrame, a dictionary of columns. Polygons of a GeoDataFrame are places, and its points with
-        a column ``radius`` circles.
+        (GeoJSON), or none for everywhere; ``edges`` of the polygon, ``where``, ``words``, ``events``, ``expires``,
+        ``meta``. Dictionaries, or a table of Arrow, a DataFrame, a dictionary of columns. Polygons of a GeoDataFrame
+        are places, and its points with a column ``radius`` circles.
     crs, metric
         Of places and rows, as :func:`dtoss.geometry.space.space_of`; degrees when None.
     schema

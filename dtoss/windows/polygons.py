@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +14,8 @@ from dtoss.geometry.place import SPHERE
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import Polygon, Rings, polygons_in
 from dtoss.geometry.space import Space
+from dtoss.geometry.straight_edges import BY_VECTORS
+from dtoss.watch.asked.polygon_text import polygon_text
 from dtoss.watch.built.build import build
 from dtoss.watch.built.built import Built
 from dtoss.watch.matching.matcher import Matcher
@@ -39,7 +40,7 @@ def polygon_keys(space: Space, rings: Rings) -> Keys:
     space
         Of the rows.
     rings
-        Of the shapes, each a polygon or several. Edges are segments in the plane and great-circle arcs on the sphere;
+        Of the shapes, each a polygon or several. Edges are segments in the plane, and on the sphere what ``rings`` say;
         a place on an edge is inside.
 
     Raises
@@ -86,7 +87,7 @@ def _table(rings: Rings) -> pa.Table:
     columns = {
         "id": pa.array([f"{number:09}" for number in range(count)]),
         "kind": pa.array([POLYGON] * count, pa.uint8()),
-        "polygon": pa.array([_text(rings.of_shape(number)) for number in range(count)]),
+        "polygon": pa.array([polygon_text(rings.of_shape(number), rings.edges) for number in range(count)]),
         "events": pa.array([INSIDE] * count, pa.uint8()),
         "version": pa.array([0] * count, pa.int64()),
     }
@@ -94,22 +95,22 @@ def _table(rings: Rings) -> pa.Table:
     return pa.table(arrays, schema=SUBSCRIPTION_SCHEMA)
 
 
-def _text(polygons: Sequence[Sequence[NDArray[np.float64]]]) -> str:
-    corners = [[ring.tolist() for ring in polygon] for polygon in polygons]
-    return json.dumps({"type": "MultiPolygon", "coordinates": corners})
-
-
 def _digest(rings: Rings) -> str:
     found = hashlib.sha256(b"polygons" + np.ascontiguousarray(rings.corners).astype("<f8").tobytes())
     for array in (rings.ring, rings.polygon, rings.shape):
         found.update(array.astype("<i8").tobytes())
+    if rings.edges != BY_VECTORS:  # what is older than that edges could be said keeps its digest
+        found.update(rings.edges.encode())
     return found.hexdigest()[:DIGEST_DIGITS]
 
 
 def _overlap(shapes: Sequence[Sequence[Polygon]]) -> tuple[int, int] | None:
     """Return two shapes that have more in common than their borders, None where there are none."""
-    owner = np.repeat(np.arange(len(shapes)), [len(shape) for shape in shapes])
-    polygons = [polygon for shape in shapes for polygon in shape]
+    # of straight edges the polygons that they bound, each once
+    flat = [list(dict.fromkeys(id(one.straight or one) for one in shape)) for shape in shapes]
+    by_id = {id(found): found for shape in shapes for one in shape for found in (one.straight or one,)}
+    owner = np.repeat(np.arange(len(shapes)), [len(shape) for shape in flat])
+    polygons = [by_id[one] for shape in flat for one in shape]
     middle = np.stack([polygon.middle for polygon in polygons])
     radius = np.array([np.sqrt(((one.corners - one.middle) ** 2).sum(axis=1).max()) for one in polygons])
     for i in range(len(polygons)):

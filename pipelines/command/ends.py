@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import NoReturn
+import warnings
+from typing import Any, NoReturn
 
 from dtoss.errors import DtossError
 from pipelines.command.quick import UsageError, answer_quickly
@@ -19,8 +20,15 @@ def _fail(message: str, code: int) -> NoReturn:
 
 def run_command(arguments: list[str]) -> NoReturn:
     """Run the command and exit, as :func:`pipelines.command.main.main` says."""
-    with interruptible():
+    with interruptible(), warnings.catch_warnings():
+        warnings.filterwarnings("default", category=UserWarning, module="pipelines")
+        warnings.showwarning = _warn
         _ending(arguments)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Tell of a warning as of an error: what Python shows of one names a line of ours."""
+    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _ending(arguments: list[str]) -> NoReturn:

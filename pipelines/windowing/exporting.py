@@ -18,11 +18,13 @@ from dtoss.export.h3_cells import h3_cells
 from dtoss.export.layers import drawn_crs, region_geometries, spherical_cells
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import LONLAT, Space
+from dtoss.geometry.straight_edges import PLANAR
 from dtoss.in_process import build
 from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.place import filesystem_of
 from dtoss.windows.stored.asked import Windows
+from dtoss.windows.stored.keys_file import rings_from
 from pipelines.rows.write_file import written
 
 _MARGIN = 0.25
@@ -64,10 +66,10 @@ def export_windows(found: Windows, path: str, end: Any = None) -> int:
     space = found.spec.space
     shapes = _shapes(found, np.asarray(table["key"]))
     crs = LONLAT if found.spec.by.startswith("h3:") else drawn_crs(space)
-    if found.spec.by.startswith("polygons:"):
-        crs = space.crs
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
     spherical = space.metric == "sphere"
+    if found.spec.by.startswith("polygons:"):
+        crs, spherical = space.crs, spherical and rings_from(found.reader.material).edges != PLANAR
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
     return write_geoparquet([(columns, shapes)], path, crs, spherical=spherical, polygons=False, schema=table.schema)
 
 
@@ -123,9 +125,7 @@ def _shapes(found: Windows, keys: NDArray[np.int64]) -> Geometries:
     if "h3" in tables:
         return _of_cells(keys)
     if "corners" in tables:
-        corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
-        first = (np.array(tables[name]["first"].to_numpy()) for name in ("ring", "polygon", "shape"))
-        return _of_polygons(Rings(corners, *first), space, keys)
+        return _of_polygons(rings_from(tables), space, keys)
     if "sites" in tables:
         return _of_sites(np.stack([tables["sites"][name].to_numpy() for name in ("x", "y")], axis=1), space, keys)
     columns = tables["regions"]
@@ -162,7 +162,8 @@ def _bounds(space: Space, places: NDArray[np.float64]) -> NDArray[np.float64] | 
 
 def _of_polygons(rings: Rings, space: Space, keys: NDArray[np.int64]) -> Geometries:
     shapes = [rings.of_shape(key) for key in keys.tolist()]
-    boxes = [_box(np.concatenate([ring for polygon in shape for ring in polygon]), space) for shape in shapes]
+    around = space.geographic and rings.edges != PLANAR
+    boxes = [_box(np.concatenate([ring for polygon in shape for ring in polygon]), around) for shape in shapes]
     closed = [[[_closed(ring) for ring in polygon] for polygon in shape] for shape in shapes]
     return _geometries([rings_wkb(shape) for shape in closed], boxes, [len(shape) for shape in shapes])
 
@@ -171,9 +172,9 @@ def _closed(ring: NDArray[np.float64]) -> NDArray[np.float64]:
     return ring if (ring[0] == ring[-1]).all() else np.concatenate([ring, ring[:1]])
 
 
-def _box(corners: NDArray[np.float64], space: Space) -> list[float]:
+def _box(corners: NDArray[np.float64], around: bool) -> list[float]:
     low, high = corners.min(axis=0), corners.max(axis=0)
-    if space.geographic and high[0] - low[0] > _WHOLE:
+    if around and high[0] - low[0] > _WHOLE:
         low[0], high[0] = -_WHOLE, _WHOLE
     return [*low.tolist(), *high.tolist()]
 

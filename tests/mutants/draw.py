@@ -96,7 +96,7 @@ def drawn(seed, count, root=ROOT):
         source = file.read_text()
         before, after = with_context(source, first, last)
         text = source.encode()[first:last].decode()
-        fields = (file.relative_to(root).as_posix(), before + text + after, before + other + after, kind, "")
+        fields = (file.relative_to(root).as_posix(), before + text + after, before + other + after, kind)
         yield "\t".join(map(escape, fields))
 
 

@@ -41,7 +41,7 @@ def faults_of(kind: str) -> list[Fault]:
     """Return the faults of a list, in order: those made by hand, or those drawn."""
     found = []
     for number, line in enumerate(LISTS[kind].read_text().splitlines(), 1):
-        file, text, other, promise, tests = line.split("\t")
-        named = tuple(tests.split())
+        file, text, other, promise, *tests = line.split("\t")
+        named = tuple(" ".join(tests).split())
         found.append(Fault(f"{kind}-{number}", file, unescape(text), unescape(other), promise, named))
     return found

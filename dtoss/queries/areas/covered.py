@@ -152,12 +152,12 @@ def shape_of(polygon: Any, worth_tables: int = WORTH_TABLES) -> Shape:
 
     def holds(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.bool_]:
         if len(vectors) * len(polygon.corners) < worth_tables:
-            return inside(vectors, polygon)
+            return inside(vectors, polygon, positions)
         told = np.empty(len(vectors), np.uint8)
         held_kernel(operand(vectors), *areas(), told)
         held = np.asarray(told == IN)
         unsure = np.flatnonzero(told == UNSURE)
-        held[unsure] = inside(vectors[unsure], polygon)
+        held[unsure] = inside(vectors[unsure], polygon, positions[unsure])
         return held
 
     return Shape(cover_polygon(polygon), holds)

@@ -121,8 +121,7 @@ def _in_partition(
         near, owner, shapes, marks, listing, *areas,
     )  # fmt: skip
     if len(doubts):
-        held = _decided(opened, number, doubts.reshape(-1, 2), polygons, owner)
-        more_shape, more_item = _objects_on(opened, number, held)
+        more_shape, more_item = _decided(opened, number, doubts.reshape(-1, 2), polygons, owner)
         count += np.bincount(more_shape, minlength=shapes)
         if listing:
             shape = np.concatenate([shape, more_shape.astype(np.int32)])
@@ -132,40 +131,42 @@ def _in_partition(
 
 def _decided(
     opened: OpenSnapshot, number: int, doubts: NDArray[np.int64], polygons: list[Polygon], owner: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the (shape, site) that a shape holds, and none of whose polygons was found to hold for sure."""
-    sites = opened.parts[number].sites
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the shape and the number of each object that a shape holds, of which none of its polygons was sure.
+
+    Objects of one site are looked at one by one: their vectors are equal, what was written of them need not be.
+    """
+    partition = opened.parts[number]
     first = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))
+    doubtful = {(polygon, site) for polygon, site in doubts.tolist()}
     held: set[tuple[int, int]] = set()
     for polygon in np.unique(doubts[:, 0]).tolist():
-        mine = doubts[doubts[:, 0] == polygon, 1]
-        found = mine[inside(np.array(sites[mine]), polygons[polygon])]
-        held.update((int(owner[polygon]), site) for site in found.tolist())
-    doubtful = {(polygon, site) for polygon, site in doubts.tolist()}
-    alone = [
-        (shape, site)
-        for shape, site in sorted(held)
-        if not any(
-            (other, site) not in doubtful and inside(np.array(sites[site : site + 1]), polygons[other])[0]
-            for other in range(first[shape], first[shape + 1])
-        )
-    ]
-    return np.array(alone, np.int64).reshape(-1, 2)
+        item, site = _objects_on(opened, number, doubts[doubts[:, 0] == polygon, 1])
+        vectors, positions = np.array(partition.sites[site]), np.array(partition.positions[item])
+        found = inside(vectors, polygons[polygon], positions)
+        sure = [other for other in range(*first[owner[polygon] : owner[polygon] + 2].tolist()) if other != polygon]
+        for other in sure:  # whoever holds it without a doubt has counted it
+            known = np.array([(other, one) not in doubtful for one in site.tolist()], np.bool_) & found
+            if known.any():
+                found[known] &= ~inside(vectors[known], polygons[other].arcs())
+        held.update((int(owner[polygon]), one) for one in item[found].tolist())
+    shape, item = np.array(sorted(held), np.int64).reshape(-1, 2).T
+    return shape, item
 
 
 def _objects_on(
-    opened: OpenSnapshot, number: int, held: NDArray[np.int64]
+    opened: OpenSnapshot, number: int, sites: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the shape and the number of each object on sites, of those that count."""
+    """Return the number of each object on sites, of those that count, and its site."""
     objects = opened.parts[number].first_object.astype(np.int64)
-    sizes = objects[held[:, 1] + 1] - objects[held[:, 1]]
+    sizes = objects[sites + 1] - objects[sites]
     before = np.cumsum(sizes) - sizes
-    item = np.arange(int(sizes.sum())) - np.repeat(before - objects[held[:, 1]], sizes)
-    shape = np.repeat(held[:, 0], sizes)
+    item = np.arange(int(sizes.sum())) - np.repeat(before - objects[sites], sizes)
+    site = np.repeat(sites, sizes)
     if opened.masks is None:
-        return shape, item
+        return item, site
     kept = opened.masks[number][item] != 0
-    return shape[kept], item[kept]
+    return item[kept], site[kept]
 
 
 def _ordered(

@@ -9,6 +9,7 @@ import numpy as np
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import float64_at, int32_at, pointer, shifted, uint8_at
 from dtoss.geometry.areas import (
+    FACT_COLUMNS,
     FLAT_SLACK,
     HALF_SPACES,
     HIGHEST_U,
@@ -17,6 +18,7 @@ from dtoss.geometry.areas import (
     LOWEST_U,
     LOWEST_V,
     PER_STRIP,
+    SIDE_SLACK,
     U_AXIS,
     U_AXIS_Y,
     U_AXIS_Z,
@@ -33,7 +35,7 @@ from dtoss.geometry.areas import (
     strip_of,
 )
 from dtoss.geometry.place import SPHERE, Place
-from dtoss.geometry.point_in_polygon import side_of
+from dtoss.geometry.point_in_polygon import side_beyond
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BALL, BLOCK, FAN, RADIUS
 from dtoss.queries.kernels.address_table import BALLS, MASK, OBJECTS, OWNED_SITES, SITES, row_of
@@ -42,8 +44,8 @@ OUT, IN, UNSURE = range(3)
 """What is known of a place and a polygon; where rounding could turn it, rational numbers tell."""
 OFFSET_OF, LENGTH_OF = 3, 4
 """Of a half-space, behind the three numbers of its direction."""
-FACT_COLUMNS, FLAT_COLUMNS, CORNER_COLUMNS = 16, 4, 3
-"""Numbers in a row of each table."""
+FLAT_COLUMNS, CORNER_COLUMNS = 4, 3
+"""Numbers in a row of two tables."""
 
 
 class Tables(NamedTuple):
@@ -104,7 +106,7 @@ def _apart(tables, polygon, ball, dimension):
 
 
 @step
-def _crossed(tables, edge, site, u, v, slack):
+def _crossed(tables, edge, site, u, v, slack, beside):
     """Return whether the ray from a place crosses an edge: 1 or 0, 2 where rounding could turn it, -1 on the edge."""
     at = edge * FLAT_COLUMNS
     ua, va = tables.flat[at + U_BEGIN], tables.flat[at + V_BEGIN]
@@ -123,7 +125,7 @@ def _crossed(tables, edge, site, u, v, slack):
                 begins, ends = tables.begins, tables.ends
                 a = Place(begins[at], begins[at + 1], begins[at + 2], SPHERE)
                 b = Place(ends[at], ends[at + 1], ends[at + 2], SPHERE)
-                side = side_of(a, b, site)
+                side = side_beyond(a, b, site, beside)
                 found = 2 if side == 0 else int((side > 0) == (vb >= v))
         elif slack == 0.0 and ((ua == u and va == v) or (ub == u and vb == v)):
             found = -1
@@ -148,9 +150,9 @@ def polygon_holds(tables, polygon, site):
         return OUT
     first, end = tables.strip[polygon], tables.strip[polygon + 1]
     strip = first + strip_of(v, facts[f + LOWEST_V], facts[f + PER_STRIP], end - first)
-    odd, slack = 0, facts[f + FLAT_SLACK]
+    odd, slack, beside = 0, facts[f + FLAT_SLACK], facts[f + SIDE_SLACK]
     for t in range(tables.listed[strip], tables.listed[strip + 1]):
-        found = _crossed(tables, int(tables.edges[t]), site, u, v, slack)
+        found = _crossed(tables, int(tables.edges[t]), site, u, v, slack, beside)
         if found == 1:
             odd ^= 1
         elif found < 0:

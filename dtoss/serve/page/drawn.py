@@ -170,7 +170,7 @@ def polygon_drawn(
         If the polygon has fewer than three corners, or does not fit in a hemisphere.
     """
     index, frame = served.whole, served.tiles.frame
-    shapes = polygons_of({"type": "Polygon", "coordinates": [corners]}, index.space)
+    shapes = polygons_of(np.array(corners, np.float64).reshape(-1, 2), index.space)
     found = found_within(index, shapes, len(corners), where, most, stop, metrics)
     part, item = found.part[:LISTED_WITHIN].tolist(), found.item[:LISTED_WITHIN].tolist()
     places = np.array([index.parts[p].positions[i] for p, i in zip(part, item, strict=True)]).reshape(-1, 2)

@@ -8,12 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.geometry.polygons import Polygon, as_polygons
 from dtoss.geometry.space import HALF_TURN, Space
 from dtoss.tiles.drawings import (
     TILE_PIXELS,
@@ -24,6 +22,7 @@ from dtoss.tiles.drawings import (
 )
 from dtoss.tiles.frame import Frame
 from dtoss.tiles.sample import hashes_of
+from dtoss.watch.asked.polygon_text import polygons_kept
 from dtoss.watch.built.built import Built
 from dtoss.watch.built.covers import box_rects, circle_rects, polygon_rects
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
@@ -182,10 +181,10 @@ def placed_of(table: pa.Table, space: Space, built: Built | None = None) -> Plac
     flat = np.flatnonzero(kind == BOX)
     sides = np.stack([np.asarray(table.column(name).to_numpy(), np.float64)[flat] for name in _SIDES], axis=1)
     boxes = box_rects(sides, space) if len(flat) else sides
-    owner, polygons = _polygons_of(table, kind, space, built)
+    owner, zones = _polygons_of(table, kind, space, built)
     owners = np.concatenate([round_, flat, owner]).astype(np.int64)
     order = np.argsort(owners, kind="stable")
-    rects = np.concatenate([circles, boxes, polygon_rects(polygons, space)])[order]
+    rects = np.concatenate([circles, boxes, zones])[order]
     ids = table.column("id").combine_chunks().cast(pa.large_string())
     expires = np.asarray(pc.fill_null(table.column("expires"), _NEVER).to_numpy())
     return Placed(table, space, rects, owners[order], hashes_of(_one(ids)), expires)
@@ -197,20 +196,16 @@ def _one(column: Any) -> pa.Array:
 
 def _polygons_of(
     table: pa.Table, kind: NDArray[Any], space: Space, built: Built | None
-) -> tuple[NDArray[np.int64], list[Polygon]]:
-    """Return the row of each polygon, and the polygons."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the row of each polygon, and the rectangles that hold them."""
     rows = np.flatnonzero(kind == POLYGON)
     if not len(rows):
-        return rows, []
+        return rows, np.zeros((0, 4))
     if built is not None and len(built.arrays["parts"]):
-        parts = built.arrays["parts"]
-        return np.repeat(np.arange(len(table)), np.diff(parts)), [built.polygon(i) for i in range(int(parts[-1]))]
-    shapes = [_read(text, space) for text in table.column("polygon").take(pa.array(rows)).to_pylist()]
-    return np.repeat(rows, [len(shape) for shape in shapes]), [polygon for shape in shapes for polygon in shape]
-
-
-def _read(text: str, space: Space) -> list[Polygon]:
-    return as_polygons(orjson.loads(text), space)
+        return np.repeat(np.arange(len(table)), np.diff(built.arrays["parts"])), built.arrays["polygon/rects"]
+    shapes = [polygons_kept(text, space) for text in table.column("polygon").take(pa.array(rows)).to_pylist()]
+    rects = polygon_rects([polygon for shape in shapes for polygon in shape], space)
+    return np.repeat(rows, [len(shape) for shape in shapes]), rects
 
 
 def _meets_degrees(rects: NDArray[np.float64], box: Sequence[float]) -> NDArray[np.bool_]:
@@ -270,7 +265,7 @@ def _boxes(space: Space, frame: Frame, said: pa.Table, zoom: float) -> list[Draw
 
 
 def _polygons(space: Space, frame: Frame, said: pa.Table, zoom: float) -> list[Drawing]:
-    return drawn_polygons(frame, [_read(text, space) for text in said.column("polygon").to_pylist()], zoom)
+    return drawn_polygons(frame, [polygons_kept(text, space) for text in said.column("polygon").to_pylist()], zoom)
 
 
 def _told(drawing: Drawing) -> dict[str, Any]:

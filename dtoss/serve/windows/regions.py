@@ -23,6 +23,7 @@ from dtoss.tiles.frame import Frame, unmercator
 from dtoss.tiles.regions import regions_on_map
 from dtoss.tiles.rings import MapRings, rings_on_map
 from dtoss.windows.stored.asked import Windows
+from dtoss.windows.stored.keys_file import rings_from
 
 Shape: TypeAlias = list[list[list[list[float]]]]
 """Coordinates of a GeoJSON MultiPolygon."""
@@ -112,9 +113,7 @@ def regions_of(windows: Windows, ground: Ground, end: float | str | None = None)
         weights = np.array(columns["weight"].to_numpy())
         return of_partitions(Regions(np.ascontiguousarray(np.stack(pivots, axis=1)), weights), ground)
     if "corners" in tables:
-        corners = _places(tables["corners"])
-        first = (np.array(tables[name]["first"].to_numpy()) for name in ("ring", "polygon", "shape"))
-        return of_polygons(Rings(corners, *first), space, ground)
+        return of_polygons(rings_from(tables), space, ground)
     return of_sites(_places(tables["sites"]), space, ground)
 
 

@@ -30,6 +30,7 @@ from dtoss.watch.asked.live import (
     standing_of,
     table_at,
 )
+from dtoss.watch.asked.polygon_text import with_arcs
 from dtoss.watch.home import CHANGES, Home
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
@@ -135,9 +136,43 @@ def unsubscribe(home: Home, ids: Iterable[Any]) -> Changed:
     return _commit(home, change, False, None)
 
 
+def upgrade(home: Home) -> Changed:
+    """Decide about the borders of all polygons as is done today, where they were made by the rule of before.
+
+    Their edges stay great-circle arcs, and they keep their versions: nobody is told of an enter or a leave.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`subscribe`.
+    """
+
+    def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
+        stands = table_at(home, number)
+        texts = stands.column("polygon").combine_chunks()
+        made = with_arcs(texts)
+        other = pc.fill_null(pc.not_equal(made, texts), False)
+        place = stands.schema.get_field_index("polygon")
+        upgraded = stands.set_column(place, SUBSCRIPTION_SCHEMA.field("polygon"), made).filter(other)
+        counts = Changed(0, 0, len(upgraded), 0, len(stands) - len(upgraded))
+        return upgraded, pa.array([], pa.string()), counts
+
+    return _commit(home, change, False, None, stay=True)
+
+
 def _commit(
-    home: Home, change: Callable[[int], tuple[pa.Table, pa.Array, Changed]], replace: bool, space: Space | None
+    home: Home,
+    change: Callable[[int], tuple[pa.Table, pa.Array, Changed]],
+    replace: bool,
+    space: Space | None,
+    stay: bool = False,
 ) -> Changed:
+    """Make a change; with ``stay`` what it adds keeps the version that it has."""
     for _ in range(CHANGE_TRIES):
         head = home.changes.last() if home.asked.there() else None
         if head is not None and not head.document:
@@ -147,7 +182,7 @@ def _commit(
         if not len(added) and not len(gone):
             return Changed(number, counts.added, counts.changed, counts.removed, counts.same)
         home.asked.make(CHANGES)
-        file = _written(home, _rows_of(added, gone), "")
+        file = _written(home, _rows_of(added, gone, stay), "")
         # nothing of before stands any more: what was before needs not be read
         whole = replace and not counts.same and head is not None
         base, pending = (Base(number, None), 0) if whole else _base(home, head)
@@ -207,10 +242,11 @@ def _clear_bases(home: Home, needed: list[str]) -> None:
                 home.asked.remove(CHANGES, name)
 
 
-def _rows_of(added: pa.Table, gone: pa.Array) -> pa.Table:
+def _rows_of(added: pa.Table, gone: pa.Array, stay: bool) -> pa.Table:
     """Return the rows of a change's file, by id."""
     versions = added.schema.get_field_index("version")
-    fresh = added.set_column(versions, SUBSCRIPTION_SCHEMA.field("version"), pa.nulls(len(added), pa.int64()))
+    none = pa.nulls(len(added), pa.int64())
+    fresh = added if stay else added.set_column(versions, SUBSCRIPTION_SCHEMA.field("version"), none)
     fresh = fresh.append_column(CHANGE_SCHEMA.field(REMOVED_COLUMN), pa.array(np.zeros(len(added), np.bool_)))
     empty = {field.name: pa.nulls(len(gone), field.type) for field in CHANGE_SCHEMA}
     empty |= {"id": gone, REMOVED_COLUMN: pa.array(np.ones(len(gone), np.bool_))}

@@ -18,6 +18,7 @@ from dtoss.conditions.program import parse_program
 from dtoss.geometry.space import LONLAT, Space
 from dtoss.watch.asked.forms import Draft, Reasons, Values, draft_of, unknown_names
 from dtoss.watch.asked.places import check_places
+from dtoss.watch.asked.polygon_text import edges_column
 from dtoss.watch.subscription import AROUND, EVERYWHERE, INSIDE, SUBSCRIPTION_SCHEMA, WANTS
 
 
@@ -165,6 +166,7 @@ def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
     bits = column["events"].fill_null(INSIDE).to_pylist()
     names = {bit: [name for name, one in WANTS.items() if bit & one] for bit in set(bits)}
     columns: dict[str, Values] = {name: column[name] for name in ("id", "where", "words", "meta", "polygon")}
+    columns["edges"] = edges_column(column["polygon"])
     columns |= {name: column[name] for name in ("west", "south", "east", "north")}
     columns |= {name: pc.if_else(around, nothing, column[name]) for name in ("x", "y", "radius")}
     columns["around"] = [

@@ -22,7 +22,7 @@ Values: TypeAlias = Sequence[Any] | pa.Array
 Reasons: TypeAlias = dict[int, str]
 """Why a row is bad, by its number from 0: the first that was found."""
 
-NESTED = ("id", "circle", "box", "polygon", "around", "where", "words", "events", "expires", "meta")
+NESTED = ("id", "circle", "box", "polygon", "edges", "around", "where", "words", "events", "expires", "meta")
 """What a row may say of itself."""
 TOLD_OF_STANDING = ("version", "counts", "unanswered")
 """What lists say of a subscription besides, and nothing is made of: a list may be subscribed to again."""
@@ -50,7 +50,7 @@ class Draft:
     shapes
         What stands for a polygon, as it was given; None where there is none, and as a whole where no row has one.
     texts
-        id, object, where, words and meta, as text of Arrow.
+        id, object, edges, where, words and meta, as text of Arrow.
     events
         uint8. Bits of :data:`dtoss.watch.subscription.WANTS`.
     expires
@@ -99,6 +99,7 @@ def draft_of(columns: Mapping[str, Values], count: int, reasons: Reasons) -> Dra
     texts = {
         "id": ids_of(columns.get("id"), count, reasons),
         "object": texts_of(objects, count, "object", reasons),
+        "edges": texts_of(columns.get("edges"), count, "edges", reasons),
         "where": texts_of(columns.get("where"), count, "where", reasons),
         "words": texts_of(columns.get("words"), count, "words", reasons),
         "meta": metas_of(columns.get("meta"), count, reasons),

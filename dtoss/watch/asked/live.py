@@ -19,7 +19,7 @@ from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
 REMOVED_COLUMN = "removed"
 CHANGE_SCHEMA = SUBSCRIPTION_SCHEMA.append(pa.field(REMOVED_COLUMN, pa.bool_()))
-"""Of the file of a change: what it adds, with the version null, and the ids that it only removes."""
+"""Of the file of a change: what it adds, with the version null unless it stays, and the ids that it only removes."""
 CHANGE_KIND = "subscriptions"
 """What a commit of changes calls itself."""
 
@@ -193,7 +193,7 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
         except KeyError:
             raise StoreError(f"{home.changes.path(number)} is no change of subscriptions") from None
         part = read_listed(home, name, sha256, CHANGE_SCHEMA)
-        stamped = pa.array(np.full(len(part), number, np.int64))
+        stamped = pc.fill_null(part.column("version"), number)
         parts.append(
             part.set_column(part.schema.get_field_index("version"), SUBSCRIPTION_SCHEMA.field("version"), stamped)
         )

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.geometry.polygons import as_polygons, polygons_in, rings_of, rings_together
+from dtoss.geometry.polygons import as_polygons, edges_meant, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import HALF_TURN, Space, as_positions
+from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.areas.covered import as_boxes
 from dtoss.watch.asked.forms import BOX_SIDES, Draft, said
-from dtoss.watch.asked.json_text import json_text, read_json
+from dtoss.watch.asked.json_text import read_json
+from dtoss.watch.asked.polygon_text import polygon_text
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 
 
@@ -86,52 +89,55 @@ def _check_boxes(draft: Draft, rows: NDArray[np.int64], space: Space) -> None:
 
 def _polygons(draft: Draft, rows: NDArray[np.int64], space: Space) -> pa.Array:
     found: list[str | None] = [None] * len(draft.kind)
+    told = draft.texts["edges"]
+    for row in np.flatnonzero(told.is_valid().to_numpy(zero_copy_only=False) & (draft.kind != POLYGON)).tolist():
+        draft.reasons.setdefault(row, f"edges is {told[row].as_py()!r}, and there is no polygon: leave it out")
     if draft.shapes is None or not len(rows):
         return pa.array(found, pa.string())
-    shapes: list[list[list[Any]]] = []
-    kept: list[int] = []
+    shapes: dict[int, tuple[list[list[Any]], str]] = {}
     for row in rows.tolist():
         try:
-            shapes.append(_rings(draft.shapes[row]))
-            kept.append(row)
+            shapes[row] = _rings(draft.shapes[row], told[row].as_py())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             draft.reasons.setdefault(row, _why(error))
-    try:
-        made = polygons_in(rings_together(shapes), space)
-        bad = [at for at, parts in enumerate(made) if not parts]
-    except (ValueError, TypeError, OverflowError):
-        bad = list(range(len(kept)))  # one by one, until each that is wrong says what
-    for at in bad:
-        try:
-            if not as_polygons({"type": "MultiPolygon", "coordinates": shapes[at]}, space):
-                raise ValueError("it has no polygons: at least one is wanted")
-        except (ValueError, TypeError, OverflowError) as error:
-            draft.reasons.setdefault(kept[at], _why(error))
-    for row, polygons in zip(kept, shapes, strict=True):
+    for edges in (PLANAR, SPHERICAL, BY_VECTORS):
+        mine = [row for row, (_, kind) in shapes.items() if kind == edges]
+        for at in _wrong([shapes[row][0] for row in mine], edges, space):
+            try:
+                if not as_polygons({"type": "MultiPolygon", "coordinates": shapes[mine[at]][0]}, space, edges):
+                    raise ValueError("it has no polygons: at least one is wanted")
+            except (ValueError, TypeError, OverflowError) as error:
+                draft.reasons.setdefault(mine[at], _why(error))
+    for row, (polygons, edges) in shapes.items():
         if row not in draft.reasons:
-            found[row] = _text(polygons)
+            found[row] = polygon_text(polygons, edges)
     return pa.array(found, pa.string())
 
 
-def _rings(shape: Any) -> list[list[Any]]:
-    """Return the rings of each polygon of GeoJSON, as text or not, or of well-known binary."""
+def _wrong(shapes: list[list[list[Any]]], edges: str, space: Space) -> list[int]:
+    """Return which shapes may be none: all of them, where one is none for sure."""
+    try:
+        made = polygons_in(replace(rings_together(shapes), edges=edges), space)
+    except (ValueError, TypeError, OverflowError):
+        return list(range(len(shapes)))
+    return [at for at, parts in enumerate(made) if not parts]
+
+
+def _rings(shape: Any, edges: str | None) -> tuple[list[list[Any]], str]:
+    """Return the rings of each polygon of GeoJSON, as text or not, or of well-known binary, and what its edges are."""
+    if edges not in (None, PLANAR, SPHERICAL, BY_VECTORS):
+        raise ValueError(f"its edges are {said(edges)}: {PLANAR!r} or {SPHERICAL!r} is wanted")
     if isinstance(shape, bytes | bytearray | memoryview):
-        return [list(rings) for rings in polygons_of_wkb(bytes(shape))]
+        return [list(rings) for rings in polygons_of_wkb(bytes(shape))], edges or PLANAR
     if isinstance(shape, str):
         try:
             shape = read_json(shape)
         except ValueError:
             raise ValueError(f"{said(shape)} is not GeoJSON") from None
     if isinstance(shape, dict) or hasattr(shape, "__geo_interface__"):
-        return rings_of(shape)
+        kept = edges is None and isinstance(shape, Mapping) and shape.get("edges") == BY_VECTORS
+        return rings_of(shape), BY_VECTORS if kept else edges or edges_meant(shape)
     raise ValueError(f"{said(shape)} is not GeoJSON")
-
-
-def _text(polygons: Sequence[Sequence[Any]]) -> str:
-    corners = [[np.asarray(ring, np.float64)[:, :2].tolist() for ring in rings] for rings in polygons]
-    if len(corners) == 1:
-        return json_text({"type": "Polygon", "coordinates": corners[0]})
-    return json_text({"type": "MultiPolygon", "coordinates": corners})
 
 
 def _why(error: Exception) -> str:

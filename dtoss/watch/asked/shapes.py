@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dtoss.frames.crs_names import crs_name
 from dtoss.frames.geo_columns import geo_column
@@ -52,6 +53,9 @@ def placed(table: pa.Table, space: Space) -> pa.Table:
     else:
         values = table.column(at) if read is None else pa.chunked_array([read.values])
         table = table.set_column(at, "polygon", values)
+        if read is not None and read.edges is not None and "edges" not in table.column_names:
+            said = pc.if_else(values.is_valid(), read.edges, pa.scalar(None, pa.string()))
+            table = table.append_column("edges", said)
     # the boxes round geometries, which GeoParquet may keep beside them
     return table.drop_columns(["bbox"]) if "bbox" in table.column_names else table
 

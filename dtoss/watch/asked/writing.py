@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.watch.asked.json_text import read_json
+from dtoss.watch.asked.polygon_text import edges_kept
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON, WANTS
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +39,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     elif kind == BOX:
         said["box"] = [row[name] for name in ("west", "south", "east", "north")]
     elif kind == POLYGON:
-        said["polygon"] = read_json(row["polygon"])
+        shape = read_json(row["polygon"])
+        said["polygon"] = {**shape, "edges": edges_kept(shape)}
     elif kind == AROUND:
         said["around"] = {"object": row["object"], "metres": row["radius"]}
     said |= {name: row[name] for name in ("where", "words") if row[name] is not None}

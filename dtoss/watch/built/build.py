@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dtoss.conditions.parse import parse_condition
 from dtoss.errors import InputError
 from dtoss.geometry.areas import areas_of
-from dtoss.geometry.polygons import Polygon, as_polygons
+from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import Space
-from dtoss.watch.asked.json_text import read_json
+from dtoss.watch.asked.polygon_text import polygons_kept
 from dtoss.watch.built.built import NO_TEXT, Built, Unanswered
 from dtoss.watch.built.covers import (
     CIRCULAR,
@@ -74,18 +74,16 @@ def build(
     unanswered += _without(table, text, time)
     answered = np.ones(len(table), np.bool_)
     answered[[one.row for one in unanswered]] = False
-    polygons, parts = _polygons(table, kind, space)
     worded = table.column("words").is_valid().to_numpy(zero_copy_only=False).astype(np.bool_)
-    arrays = _places(table, kind, polygons, parts, space)
+    arrays = _places(table, kind, space) | polygon_arrays(table, kind, space)
     arrays["events"] = np.where(answered, _numpy(table, "events"), 0).astype(np.uint8)
     arrays["where"] = where
-    covers = _covers_in(arrays, kind, polygons, parts, space)
+    covers = _covers_in(arrays, kind, space)
     centred = ~np.isnan(arrays["radius"]) & ~np.isnan(arrays["vectors"][:, 0])
     known = np.where((kind == CIRCLE) | (kind == AROUND), centred, True) & answered
     placed = known & ~worded & (kind != EVERYWHERE)
     arrays |= grid_arrays(_some(covers, placed), frame_of(space, covers.rects), sample, only_level)
     arrays["everywhere"] = np.flatnonzero(known & ~worded & (kind == EVERYWHERE)).astype(np.int32)
-    arrays |= _areas(polygons)
     spoken = np.flatnonzero(known & worded)
     if len(spoken):
         said = table.column("words").take(pa.array(spoken))
@@ -144,20 +142,31 @@ def _without(table: pa.Table, text: bool, time: bool) -> list[Unanswered]:
 
 
 def _polygons(table: pa.Table, kind: NDArray[Any], space: Space) -> tuple[list[Polygon], NDArray[np.int64]]:
-    """Return all polygons, and where those of each subscription begin."""
+    """Return all polygons, and where those of each subscription begin; nothing where there are none."""
     begin = np.zeros(len(table) + 1, np.int64)
     found: list[Polygon] = []
     rows = np.flatnonzero(kind == POLYGON)
     for row, said in zip(rows.tolist(), table.column("polygon").take(pa.array(rows)).to_pylist(), strict=True):
-        mine = as_polygons(read_json(said), space)
+        mine = polygons_kept(said, space)
         begin[row + 1] = len(mine)
         found += mine
-    return found, np.cumsum(begin)
+    return found, np.cumsum(begin if found else begin[:0])
 
 
-def _places(
-    table: pa.Table, kind: NDArray[Any], polygons: list[Polygon], parts: NDArray[np.int64], space: Space
-) -> dict[str, NDArray[Any]]:
+def polygon_arrays(table: pa.Table, kind: NDArray[Any], space: Space) -> dict[str, NDArray[Any]]:
+    """Return what tells of the polygons of subscriptions whether they hold a row. Cost O(v) for v corners."""
+    polygons, parts = _polygons(table, kind, space)
+    made = {
+        "parts": parts,
+        "polygon/rects": polygon_rects(polygons, space),
+        "polygon/corners": np.array([len(polygon.corners) for polygon in polygons], np.int64),
+    }
+    if polygons:
+        made |= {f"areas/{name}": array for name, array in areas_of(polygons)._asdict().items()}
+    return made
+
+
+def _places(table: pa.Table, kind: NDArray[Any], space: Space) -> dict[str, NDArray[Any]]:
     """Return what tells exactly whether a subscription's place holds a row."""
     x, y, radius = (_numpy(table, name).astype(np.float64) for name in ("x", "y", "radius"))
     round_ = ((kind == CIRCLE) | (kind == AROUND)) & ~np.isnan(x)
@@ -166,36 +175,20 @@ def _places(
     if round_.any():
         vectors[round_] = space.vectors(np.ascontiguousarray(centres[round_]))
     boxes = np.stack([_numpy(table, name).astype(np.float64) for name in ("west", "south", "east", "north")], axis=1)
-    corners = [polygon.corners for polygon in polygons]
     return {
         "kind": kind.astype(np.uint8),
         "vectors": vectors,
         "radius": np.where(round_, radius, np.nan),
         "boxes": box_rects(boxes, space) if (kind == BOX).any() else boxes[:0],
-        "parts": parts if polygons else parts[:0],
-        "polygon/corners": np.concatenate(corners) if corners else np.zeros((0, space.dimension)),
-        "polygon/corner": np.cumsum([0, *(len(some) for some in corners)]).astype(np.int64),
-        "polygon/first": np.concatenate([np.zeros(0, np.int64), *(polygon.first for polygon in polygons)]),
-        "polygon/ring": np.cumsum([0, *(len(polygon.first) for polygon in polygons)]).astype(np.int64),
-        "polygon/middle": np.stack([p.middle for p in polygons]) if polygons else np.zeros((0, space.dimension)),
     }
 
 
 def covers_of(built: Built) -> Covers:
     """Return the parts of the places of an index, by the rows of its table; none of what is everywhere. Cost O(n)."""
-    arrays = built.arrays
-    polygons = [built.polygon(number) for number in range(len(arrays["polygon/middle"]))]
-    parts = arrays["parts"] if len(polygons) else np.zeros(len(built) + 1, np.int64)
-    return _covers_in(arrays, arrays["kind"], polygons, parts, built.space)
+    return _covers_in(built.arrays, built.arrays["kind"], built.space)
 
 
-def _covers_in(
-    arrays: Mapping[str, NDArray[Any]],
-    kind: NDArray[Any],
-    polygons: list[Polygon],
-    parts: NDArray[np.int64],
-    space: Space,
-) -> Covers:
+def _covers_in(arrays: Mapping[str, NDArray[Any]], kind: NDArray[Any], space: Space) -> Covers:
     """Return the parts of the places of all subscriptions that have one, by their rows."""
     circles = np.flatnonzero(~np.isnan(arrays["radius"])).astype(np.int32)
     vectors, radius = arrays["vectors"][circles], arrays["radius"][circles]
@@ -205,12 +198,13 @@ def _covers_in(
     facts[:, 3] = squared_chords(radius, space)
     boxes = np.flatnonzero(kind == BOX).astype(np.int32)
     held = arrays["boxes"][boxes] if len(boxes) else np.zeros((0, 4))
-    zones = polygon_rects(polygons, space)
-    owner = np.repeat(np.arange(len(kind)), np.diff(parts)).astype(np.int32)
+    zones = arrays["polygon/rects"]
+    parts = np.diff(arrays["parts"]) if len(zones) else 0
+    owner = np.repeat(np.arange(len(kind)), parts).astype(np.int32)
     owners = np.concatenate([circles, boxes, owner])
     order = np.argsort(owners, kind="stable")
     shape = np.concatenate(
-        [np.full(len(circles), CIRCULAR), np.full(len(boxes), RECTANGULAR), np.arange(len(polygons))]
+        [np.full(len(circles), CIRCULAR), np.full(len(boxes), RECTANGULAR), np.arange(len(zones))]
     ).astype(np.int32)
     return Covers(
         owners[order],
@@ -225,13 +219,6 @@ def _some(covers: Covers, rows: NDArray[np.bool_]) -> Covers:
         return covers
     kept = np.flatnonzero(rows[covers.owner])
     return Covers(covers.owner[kept], covers.rects[kept], covers.facts[kept], covers.shape[kept])
-
-
-def _areas(polygons: list[Polygon]) -> dict[str, NDArray[Any]]:
-    if not polygons:
-        return {}
-    made: dict[str, NDArray[Any]] = areas_of(polygons)._asdict()
-    return {f"areas/{name}": array for name, array in made.items()}
 
 
 def _rects_of(covers: Covers, kind: NDArray[Any], rows: NDArray[np.int64], space: Space) -> NDArray[np.float64]:

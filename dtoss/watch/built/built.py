@@ -15,6 +15,7 @@ from dtoss.conditions.parse import Condition, parse_condition
 from dtoss.geometry.areas import Areas
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import Space
+from dtoss.watch.asked.polygon_text import polygons_kept
 
 NO_TEXT = -1
 """The number of the condition of what has none."""
@@ -80,15 +81,16 @@ class Built:
         return Areas(*(self.arrays[f"areas/{name}"] for name in Areas._fields))
 
     def polygon(self, number: int) -> Polygon:
-        """Return a polygon by its number."""
-        corner, ring = self.arrays["polygon/corner"], self.arrays["polygon/ring"]
-        a, b = corner[number], corner[number + 1]
-        c, d = ring[number], ring[number + 1]
-        return Polygon(
-            np.array(self.arrays["polygon/corners"][a:b]),
-            np.array(self.arrays["polygon/first"][c:d]),
-            np.array(self.arrays["polygon/middle"][number]),
-        )
+        """Return a polygon by its number; those of a subscription are read again when one is first wanted."""
+        parts = self.arrays["parts"]
+        row = int(np.searchsorted(parts, number, side="right")) - 1
+        if row not in self._read:
+            self._read[row] = polygons_kept(self.table.column("polygon")[row].as_py(), self.space)
+        return self._read[row][number - int(parts[row])]
+
+    @cached_property
+    def _read(self) -> dict[int, list[Polygon]]:
+        return {}
 
     @cached_property
     def worded(self) -> dict[str, NDArray[Any]]:

@@ -104,6 +104,27 @@ def box_rects(boxes: NDArray[np.float64], space: Space) -> NDArray[np.float64]:
 
 def polygon_rects(polygons: list[Polygon], space: Space) -> NDArray[np.float64]:
     """Return rectangles that hold polygons, float64 (p, 4). Cost O(v) for v corners."""
+    straight = np.array([polygon.straight is not None for polygon in polygons], np.bool_)
+    found = np.empty((len(polygons), 4))
+    found[straight] = _straight_rects([one for one in polygons if one.straight is not None], space)
+    found[~straight] = _arc_rects([one for one in polygons if one.straight is None], space)
+    return found
+
+
+def _straight_rects(polygons: list[Polygon], space: Space) -> NDArray[np.float64]:
+    degrees = [one.degrees for one in polygons if one.degrees is not None]
+    if not degrees:
+        return np.zeros((0, 4))
+    sizes = np.array([len(some) for some in degrees])
+    first, corners = np.cumsum(sizes) - sizes, np.concatenate(degrees)
+    rects = np.concatenate([np.minimum.reduceat(corners, first), np.maximum.reduceat(corners, first)], axis=1)
+    # a pole has every longitude, and the longitude 0 in a grid
+    pole = (rects[:, 1] == -QUARTER_TURN) | (rects[:, 3] == QUARTER_TURN)
+    rects[pole, 0], rects[pole, 2] = -HALF_TURN, HALF_TURN
+    return box_rects(rects, space)
+
+
+def _arc_rects(polygons: list[Polygon], space: Space) -> NDArray[np.float64]:
     if not polygons:
         return np.zeros((0, 4))
     sizes = np.array([len(polygon.corners) for polygon in polygons])

@@ -15,11 +15,14 @@ from dtoss.commits.folder import Folder
 from dtoss.commits.listed import HASH_DIGITS, mapped
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
+from dtoss.watch.built.build import polygon_arrays
 from dtoss.watch.built.built import Built, Unanswered
 from dtoss.watch.home import BUILT
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
-_FORMAT = 1
+_FORMAT = 2
+_BEFORE = 1
+"""Its polygons stood in arrays of their own, without what decides by the numbers that were written."""
 _ABOUT, _TABLE = b"dtoss", "table"
 
 
@@ -133,16 +136,19 @@ def open_built(folder: Folder, name: str) -> Built:
 
 def _decoded(batch: pa.RecordBatch) -> Built:
     about = json.loads((batch.schema.metadata or {})[_ABOUT])
-    if about["format"] != _FORMAT:
+    if about["format"] not in (_BEFORE, _FORMAT):
         raise ValueError(f"its format is {about['format']}, {_FORMAT} is known")
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, shape) in about["arrays"].items():
         arrays[name] = np.frombuffer(_buffer(batch, name), np.dtype(kind)).reshape(shape)
     table = _whole(pa.ipc.open_stream(_buffer(batch, _TABLE)).read_all())
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["schema"])))
+    space = Space(about["crs"], about["metric"], about["to_lonlat"])
+    if about["format"] == _BEFORE:
+        arrays |= polygon_arrays(table, arrays["kind"], space)
     return Built(
         table,
-        Space(about["crs"], about["metric"], about["to_lonlat"]),
+        space,
         {column.name: column.type for column in schema},
         arrays,
         tuple(about["texts"]),

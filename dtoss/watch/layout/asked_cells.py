@@ -90,9 +90,8 @@ def _bytes(built: Built) -> NDArray[np.float64]:
     if count == 0:
         return np.zeros(0)
     corners = np.zeros(count)
-    polygons = len(built.arrays["polygon/middle"])
-    if polygons:
-        sizes = np.diff(built.arrays["polygon/corner"]) * _KEY_BYTES * built.space.dimension
+    sizes = built.arrays["polygon/corners"] * _KEY_BYTES * built.space.dimension
+    if len(sizes):
         corners += np.bincount(np.repeat(np.arange(count), np.diff(built.arrays["parts"])), sizes, count)
     return (built.bytes - corners.sum()) / count + corners
 

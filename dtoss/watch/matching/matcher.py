@@ -144,9 +144,9 @@ class Matcher:
         row, subscription, distance = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total)
         put_back(order, ends, subs, far, np.empty(count, np.int64), row, subscription, distance)
         found = Matches(0, count, row, subscription, distance)
-        if len(arrays["polygon/middle"]) == 0:
+        if len(arrays["polygon/rects"]) == 0:
             return found
-        kept = settled(self.built, vectors, row, distance)
+        kept = settled(self.built, positions, vectors, row, distance)
         if total > 1:
             # the parts of a polygon are places of one subscription
             held = np.flatnonzero(kept)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.areas import Areas
+from dtoss.geometry.areas import FACT_COLUMNS, Areas
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.watch.built.built import Built
 from dtoss.watch.built.covers import squared_chords
@@ -15,7 +15,7 @@ from dtoss.watch.matching.grid_search import UNSURE_FROM
 from dtoss.watch.matching.pair_kernel import test_pairs
 
 _NO_AREAS = Areas(
-    np.zeros((0, 16)),
+    np.zeros((0, FACT_COLUMNS)),
     np.zeros((0, 5, 5)),
     np.zeros((0, 3)),
     np.zeros((0, 3)),
@@ -32,7 +32,11 @@ def areas_in(built: Built) -> Areas:
 
 
 def settled(
-    built: Built, vectors: NDArray[np.float64], row: NDArray[np.int64], far: NDArray[np.float64]
+    built: Built,
+    positions: NDArray[np.float64],
+    vectors: NDArray[np.float64],
+    row: NDArray[np.int64],
+    far: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
     """Return which hits hold, once those of which rounding left it open are told in rational numbers.
 
@@ -40,8 +44,8 @@ def settled(
     ----------
     built
         The index.
-    vectors
-        float64 (n, dimension). Of all rows.
+    positions, vectors
+        Of all rows, as a grid has them and as distances are taken.
     row
         int64 (m,). The row of each hit.
     far
@@ -53,7 +57,8 @@ def settled(
         numbers = (UNSURE_FROM - far[unsure]).astype(np.int64)
         for number in np.unique(numbers).tolist():
             mine = unsure[numbers == number]
-            kept[mine] = inside(np.ascontiguousarray(vectors[row[mine]]), built.polygon(number))
+            places = np.ascontiguousarray(vectors[row[mine]])
+            kept[mine] = inside(places, built.polygon(number), positions[row[mine]])
         far[unsure] = np.nan
     return kept
 
@@ -89,7 +94,8 @@ def held_pairs(
     # of a polygon in parts, only one part may be in doubt: all of it is asked again
     for at in np.flatnonzero(far <= UNSURE_FROM).tolist():
         parts = range(arrays["parts"][subscription[at]], arrays["parts"][subscription[at] + 1])
-        place = np.ascontiguousarray(vectors[row[at] : row[at] + 1])
-        held[at] = any(bool(inside(place, built.polygon(part))[0]) for part in parts)
+        mine = slice(row[at], row[at] + 1)
+        place = np.ascontiguousarray(vectors[mine])
+        held[at] = any(bool(inside(place, built.polygon(part), positions[mine])[0]) for part in parts)
         far[at] = np.nan
     return held, far

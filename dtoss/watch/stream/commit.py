@@ -154,7 +154,7 @@ def _resets(plan: Plan) -> dict[str, Any] | None:
             still = plan.standing.table.take(pa.array(np.flatnonzero(plan.standing.stands)))
             rows = _not_the_same(old.table, rows, still)
         else:
-            rows = old.rows_of(delta.removed)
+            rows = _not_the_same(old.table, old.rows_of(delta.removed), delta.table)
         rows = rows[alive[rows]]
         gone = old.table.take(pa.array(rows))
         again = _stands_again(plan, gone)

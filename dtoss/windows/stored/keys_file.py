@@ -12,6 +12,7 @@ from dtoss.commits.listed import Listed, mapped, put
 from dtoss.errors import StoreError
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import Space
+from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import Keys, h3_keys, region_keys, site_keys
 from dtoss.windows.polygons import polygon_keys
@@ -19,6 +20,7 @@ from dtoss.windows.stored.bundle import bundled, unbundled
 from dtoss.windows.stored.home import KEY_FILES, Home
 
 _RESTORE = "restore it from a copy"
+_FIRSTS = ("ring", "polygon", "shape")
 
 
 def of_regions(regions: Regions) -> dict[str, pa.Table]:
@@ -38,9 +40,18 @@ def of_polygons(rings: Rings, names: pa.Array | None = None) -> dict[str, pa.Tab
     x, y = (np.ascontiguousarray(column) for column in rings.corners.T)
     return {
         "corners": pa.table({"x": x, "y": y}),
-        **{name: pa.table({"first": getattr(rings, name)}) for name in ("ring", "polygon", "shape")},
+        **{name: pa.table({"first": getattr(rings, name)}) for name in _FIRSTS},
+        **({} if rings.edges == BY_VECTORS else {"edges": pa.table({"edges": [rings.edges]})}),
         **_named(names),
     }
+
+
+def rings_from(tables: dict[str, pa.Table]) -> Rings:
+    """Return the rings that tables of polygons are about; edges that they do not say are by vectors, as they were."""
+    corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
+    edges = tables["edges"]["edges"][0].as_py() if "edges" in tables else BY_VECTORS
+    ring, polygon, shape = (np.array(tables[name]["first"].to_numpy()) for name in _FIRSTS)
+    return Rings(corners, ring, polygon, shape, edges)
 
 
 def of_h3(resolution: int) -> dict[str, pa.Table]:
@@ -66,16 +77,11 @@ def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
         regions = Regions(np.ascontiguousarray(np.stack(pivots, axis=1)), np.array(table["weight"].to_numpy()))
         return region_keys(space, regions)
     if "corners" in tables:
-        corners = np.stack([tables["corners"][name].to_numpy() for name in ("x", "y")], axis=1)
-        return polygon_keys(space, Rings(corners, *(_firsts(tables[name]) for name in ("ring", "polygon", "shape"))))
+        return polygon_keys(space, rings_from(tables))
     if "h3" in tables:
         return h3_keys(space, tables["h3"]["resolution"][0].as_py())
     table = tables["sites"]
     return site_keys(space, np.stack([table["x"].to_numpy(), table["y"].to_numpy()], axis=1))
-
-
-def _firsts(table: pa.Table) -> NDArray[np.int64]:
-    return np.array(table["first"].to_numpy())
 
 
 def write_keys(home: Home, tables: dict[str, pa.Table]) -> Listed:

@@ -45,8 +45,8 @@ def within(
     edges: Annotated[
         Literal["spherical", "planar"] | None,
         typer.Option(
-            help="An edge is an arc of a great circle on the sphere, a straight line in a plane: spherical. Planar is "
-            "straight in lon, lat, as GeoJSON says, within 0.1 m; no edge crosses the antimeridian then.",
+            help="Planar edges are straight in lon, lat, as GeoJSON says, and what is meant where the file does not "
+            "say it; spherical ones are arcs of great circles. Edges in a plane are straight in any case.",
             show_default=False,
         ),
     ] = None,
@@ -77,7 +77,6 @@ def within(
         raise ValueError(f"{'--by' if by is not None else '--out'} is for --polygons FILE, a file of zones")
     if box is not None and edges is not None:
         raise ValueError("--edges is for --polygon and --polygons: the sides of a --box are meridians and parallels")
-    kind = edges or "spherical"
     form = form_of(as_json, geojson, limit, "--count" if count and polygons is None else "--out" if out else None)
     if geojson and polygons is not None:
         raise ValueError("--geojson is for one --box or --polygon: zones are printed as CSV or --json, or go to --out")
@@ -87,18 +86,18 @@ def within(
     if polygons is not None:
         from pipelines.command.asking.zones import print_zones
 
-        print_zones(index, polygons, by, count=count, out=out, columns=names, where=where, edges=kind, form=form)
+        print_zones(index, polygons, by, count=count, out=out, columns=names, where=where, edges=edges, form=form)
     elif count:
         held = (
             index.count_box(box, where=where)
             if box
-            else index.count_within(read_polygon(polygon), where=where, edges=kind)
+            else index.count_within(read_polygon(polygon), where=where, edges=edges)
         )
         print_count(index, int(held[0]), as_json)
     elif box:
         print_hits(index, index.box(box, where=where, columns=asked), form, names)
     else:
-        print_hits(index, index.within(read_polygon(polygon), where=where, columns=asked, edges=kind), form, names)
+        print_hits(index, index.within(read_polygon(polygon), where=where, columns=asked, edges=edges), form, names)
 
 
 def read_polygon(path: str | None) -> Any:

@@ -34,7 +34,7 @@ def print_zones(
     out: str | None,
     columns: list[str],
     where: str | None,
-    edges: str,
+    edges: str | None,
     form: Form,
     hits_at_a_time: int = HITS_AT_A_TIME,
 ) -> None:
@@ -75,7 +75,13 @@ def print_zones(
 
 
 def _hits(
-    index: Asked, found: NamedZones, columns: list[str], where: str | None, edges: str, limit: int | None, size: int
+    index: Asked,
+    found: NamedZones,
+    columns: list[str],
+    where: str | None,
+    edges: str | None,
+    limit: int | None,
+    size: int,
 ) -> Iterator[dict[str, Any]]:
     """Yield zone, id and columns of the first hits, some zones at a time: one batch at least, perhaps without rows."""
     names = np.array([*_texts(found.names), None], dtype=object)[:-1]

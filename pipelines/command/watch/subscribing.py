@@ -30,16 +30,23 @@ Wait = Annotated[bool, typer.Option("--wait", help="Return when a committed batc
 
 
 def subscribe(
-    files: Annotated[
-        list[str],
-        typer.Argument(help="JSON lines, GeoJSON features or Parquet: id, circle, box, polygon or around, and more."),
-    ],
     store: Store,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="JSON lines, GeoJSON features or Parquet: id, circle, box, polygon or around, and more."),
+    ] = None,
     watch: WatchName = NO_NAME,
     replace: Annotated[bool, typer.Option("--replace", help="Those that the files do not hold are removed.")] = False,
     max_bad: row_options.MaxBad = 0.0,
     allow_everything: Annotated[
         bool, typer.Option("--allow-everything", help="Words may be all negated where no place is named.")
+    ] = False,
+    upgrade: Annotated[
+        bool,
+        typer.Option(
+            "--upgrade",
+            help="No files: polygons of before have their borders decided as those of today, and nobody is told of it.",
+        ),
     ] = False,
     wait: Wait = False,
     crs: Annotated[
@@ -49,12 +56,23 @@ def subscribe(
     as_json: Json = False,
 ) -> None:
     """Add subscriptions of files to a watch; one bad row, and nothing changes."""
+    from dtoss.errors import InputError
     from dtoss.watch.asked.changing import subscribe as add
+    from dtoss.watch.asked.changing import upgrade as upgraded
     from dtoss.watch.asked.known import known_of
     from dtoss.watch.asked.reading import read_files
-    from dtoss.watch.home import Home
+    from dtoss.watch.home import Home, check_there
 
+    if upgrade == bool(files):
+        raise InputError("one of FILES of subscriptions and --upgrade is wanted, which takes no files")
     home = Home(store, watch)
+    if files is None or upgrade:
+        check_there(home)
+        done = upgraded(home)
+        if wait:
+            _wait(home, done.number)
+        _say(done, 0, as_json)
+        return
     known = known_of(home, crs=crs, metric=metric, allow_everything=allow_everything)
     read = read_files(
         files, known.space, known.schema, text=known.text, time=known.time, allow_everything=allow_everything

@@ -113,12 +113,22 @@ def test_boxes_hold_what_the_search_finds_in_them(box):
     check(drawing, shape.holds(PLACES, SPHERE.vectors(PLACES)))
 
 
-@pytest.mark.parametrize("rings", SHAPES)
-def test_polygons_hold_what_the_search_finds_in_them(rings):
+STRAIGHT = [
+    [[[-20.0, 40.0], [30.0, 40.0], [30.0, 60.0], [-20.0, 50.0]], [[0.0, 45.0], [10.0, 45.0], [5.0, 50.0]]],
+    [[[-100.0, -40.0], [100.0, -40.0], [100.0, 40.0], [-100.0, 40.0]]],
+    [[[150.0, -20.0], [180.0, -20.0], [180.0, 10.0], [150.0, 10.0]]],
+    [[[-170.0, -70.0], [170.0, -70.0], [170.0, 75.0], [-170.0, 75.0]], [[-95.0, -50.0], [95.0, -50.0], [0.0, 60.0]]],
+]
+
+
+@pytest.mark.parametrize(
+    ("rings", "edges"), [*((rings, "spherical") for rings in SHAPES), *((rings, "planar") for rings in STRAIGHT)]
+)
+def test_polygons_hold_what_the_search_finds_in_them(rings, edges):
     """With holes, over the antimeridian, round both poles; also where two are one shape."""
-    polygons = as_polygons({"type": "Polygon", "coordinates": rings}, SPHERE)
+    polygons = as_polygons({"type": "Polygon", "coordinates": rings}, SPHERE, edges)
     (drawing,) = drawn_polygons(FRAME, [polygons], ZOOM)
-    held = inside(SPHERE.vectors(PLACES), polygons[0])
+    held = inside(SPHERE.vectors(PLACES), polygons[0], PLACES)
     assert held.any()
     check(drawing, held)
     other = as_polygons([[-100.0, 0.0], [-80.0, 0.0], [-90.0, 20.0]], SPHERE)

@@ -91,7 +91,7 @@ class Polygon:
         shape = {"type": "MultiPolygon", "coordinates": parts}
         if len(parts) == 1:
             shape = {"type": "Polygon", "coordinates": parts[0]}
-        self.said = {"polygon": shape}
+        self.said = {"polygon": {**shape, "edges": "spherical"}}
         self.parts, self.middles = parts, middles
 
     def judge(self, positions):

@@ -162,6 +162,16 @@ def test_edges(town, files, command, tmp_path):
         counts.append(int(one))
     assert counts == [0, int(town.opened.count_box([-40, 50, 60, 51])[0])]
     assert counts[1] > 100
+    meant = command("within", "--polygon", tmp_path / "wide.geojson", "--count", "--store", town.store)
+    assert (int(meant[1]), meant[2]) == (counts[1], "")
+    far = {"type": "Polygon", "coordinates": [[[-100, -40], [100, -40], [100, 70], [-100, 70]]]}
+    (tmp_path / "far.geojson").write_text(json.dumps(far))
+    code, out, err = command("within", "--polygon", tmp_path / "far.geojson", "--count", "--store", town.store)
+    assert (code, int(out)) == (0, 400)
+    assert err == (
+        "warning: an edge from longitude -100 to 100 spans 200 degrees: it goes through longitude 0, as GeoJSON says; "
+        "edges='spherical' goes the short way, over the antimeridian\n"
+    )
     code, _, err = command("within", "--box", 1, 2, 3, 4, "--edges", "planar", "--store", town.store)
     assert code == 2
     assert "--edges is for --polygon and --polygons" in err

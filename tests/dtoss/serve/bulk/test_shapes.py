@@ -173,7 +173,8 @@ WRONG = {
     "nulls": ("/within", b'{"type":"Polygon","coordinates":[null]}', 400, ""),
     "a feature of nothing": ("/within", b'{"type":"Feature","geometry":null}', 400, "not searched within"),
     "half of the globe": (
-        "/within", b'{"type":"Polygon","coordinates":[[[0,0],[90,0],[180,0],[-90,0]]]}', 400, "hemisphere",
+        "/within", b'{"type":"Polygon","edges":"spherical","coordinates":[[[0,0],[90,0],[180,0],[-90,0]]]}', 400,
+        "hemisphere",
     ),
     "deep": ("/within", b"[" * 2_000 + b"]" * 2_000, 400, ""),
     "deep features": ("/within", b'{"type":"Feature","geometry":' * 5_000 + b"null" + b"}" * 5_000, 400, "JSON"),

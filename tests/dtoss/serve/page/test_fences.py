@@ -11,7 +11,6 @@ import pytest
 import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.geometry.point_in_polygon import inside
-from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
 from dtoss.queries.areas.covered import boxes_of
 from dtoss.serve.page.fences import FenceSource, Marks
@@ -19,6 +18,7 @@ from dtoss.serve.page.one_fence import fence_told
 from dtoss.tiles.frame import Frame, frame_of
 from dtoss.watch.asked.changing import subscribe
 from dtoss.watch.asked.live import change_number, table_at
+from dtoss.watch.asked.polygon_text import polygons_kept
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON
 from tests.dtoss.serve.served import Asker, Doors, running, target, town
 from tests.dtoss.watch.streams import (
@@ -49,8 +49,8 @@ def holds(said, places):
     if said["kind"] == BOX:
         ((shape,),) = boxes_of([said[name] for name in ("west", "south", "east", "north")], SPHERE)
         return shape.holds(places, vectors)
-    parts = as_polygons(json.loads(said["polygon"]), SPHERE)
-    return np.any([inside(vectors, polygon) for polygon in parts], axis=0)
+    parts = polygons_kept(said["polygon"], SPHERE)
+    return np.any([inside(vectors, polygon, places) for polygon in parts], axis=0)
 
 
 def seen(fences, box, clock=None, most=2_000, zoom=10.0):

@@ -83,7 +83,7 @@ def test_geojson_of_every_form(put, form):
     read = read_files([put("a.geojson", text)])
     assert read.bad == ()
     assert written(read.table) == [
-        {"id": "f", "polygon": TRIANGLE, "events": ["enter"], "meta": {"name": "x"}},
+        {"id": "f", "polygon": TRIANGLE | {"edges": "planar"}, "events": ["enter"], "meta": {"name": "x"}},
         {"id": "2", "circle": [8.0, 50.0, 5.0], "events": ["inside"]},
         {"id": "e", "where": "a = 1", "events": ["inside"]},
     ]
@@ -197,7 +197,11 @@ def test_geoparquet_of_polygons_and_of_points(tmp_path):
     table = geo(pa.table({"id": [1, 2], "geometry": pa.array([polygon, None], pa.binary()), "where": [None, "a = 1"]}))
     read = read_files([parquet(tmp_path, table)])
     assert read.bad == ()
-    assert [row.get("polygon") for row in written(read.table)] == [TRIANGLE, None]
+    assert [row.get("polygon") for row in written(read.table)] == [TRIANGLE | {"edges": "planar"}, None]
+    said = table.schema.metadata[b"geo"].replace(b'"encoding"', b'"edges": "spherical", "encoding"')
+    sphere = table.replace_schema_metadata({b"geo": said})
+    read = read_files([parquet(tmp_path, sphere)])
+    assert [row.get("polygon") for row in written(read.table)] == [TRIANGLE | {"edges": "spherical"}, None]
     point = struct.pack("<BI2d", 1, 1, 8.0, 50.0)
     points = geo(pa.table({"id": [1, 2], "geometry": pa.array([point, None], pa.binary()), "radius": [5.0, None]}))
     read = read_files([parquet(tmp_path, points)])

@@ -59,7 +59,15 @@ def reason_of(row, against=None):
         ({"box": [1, 2, 2]}, "[west, south, east, north] is wanted"),
         ({"box": [1, math.nan, 2, 3]}, "all legal, is wanted"),
         ({"west": 1, "south": 1, "east": 2}, "the box has no north"),
-        ({"polygon": {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0], [0, 0]]]}}, "in a hemisphere"),
+        (
+            {
+                "polygon": {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0], [0, 0]]]},
+                "edges": "spherical",
+            },
+            "in a hemisphere",
+        ),
+        ({"polygon": TRIANGLE, "edges": "round"}, "edges are 'round': 'planar' or 'spherical' is wanted"),
+        ({"box": [1, 2, 3, 4], "edges": "planar"}, "edges is 'planar', and there is no polygon"),
         ({"polygon": {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [0, 0]]]}}, "2 distinct corners"),
         ({"polygon": {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 95]]]}}, "(1, 95)"),
         ({"polygon": {"type": "Polygon", "coordinates": []}}, "no rings"),
@@ -185,8 +193,13 @@ def test_what_is_kept_is_written_as_it_came_and_reads_the_same():
     rows = [
         {"id": "1", "circle": [8.0, 50.5, 3.0], "events": ["enter", "leave"], "expires": "2030-01-01T00:00:00Z"},
         {"id": "2", "box": [170.0, -10.0, -170.0, 10.0], "events": ["inside"], "meta": {"a": None}},
-        {"id": "3", "polygon": {"type": "Polygon", "coordinates": holes}, "events": ["inside"]},
-        {"id": "4", "polygon": {"type": "MultiPolygon", "coordinates": [holes, [holes[1]]]}, "events": ["leave"]},
+        {"id": "3", "polygon": {"type": "Polygon", "coordinates": holes, "edges": "planar"}, "events": ["inside"]},
+        {
+            "id": "4",
+            "polygon": {"type": "MultiPolygon", "coordinates": [holes, [holes[1]]], "edges": "spherical"},
+            "events": ["leave"],
+        },
+        {"id": "4b", "polygon": {"type": "Polygon", "coordinates": holes, "edges": "vectors"}, "events": ["inside"]},
         {"id": "5", "around": {"object": "x", "metres": 2.0}, "events": ["inside"], "where": "a = 1"},
         {"id": "6", "events": ["inside"], "expires": "1969-12-31T23:59:59.500000Z"},
     ]
@@ -261,7 +274,7 @@ def test_columns_of_arrow_are_read_as_rows_are():
         {"id": "3", "around": {"object": "x", "metres": 7.0}, "events": ["inside"], "meta": "plain"},
         {
             "id": "4",
-            "polygon": {"type": "Polygon", "coordinates": [[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]]},
+            "polygon": {"type": "Polygon", "coordinates": [[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]], "edges": "planar"},
             "events": ["enter", "leave"],
         },
         {"id": "5", "events": ["inside"]},
@@ -289,7 +302,8 @@ def test_many_at_one_place_and_none_at_all():
 def test_a_bad_polygon_among_good_ones_is_found():
     """Those are checked at once, and one by one where something is wrong."""
     rows = [{"id": n, "polygon": TRIANGLE} for n in range(50)]
-    rows[17] = {"id": 17, "polygon": {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0]]]}}
+    wide = {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0]]], "edges": "spherical"}
+    rows[17] = {"id": 17, "polygon": wide}
     rows[31] = {"id": 31, "polygon": {"type": "Polygon", "coordinates": [[[0, 0], 5]]}}
     table, bad = checked(rows)
     assert (len(table), [one.row for one in bad]) == (48, [18, 32])

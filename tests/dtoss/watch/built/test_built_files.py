@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,15 @@ from dtoss.commits.listed import mapped
 from dtoss.errors import StoreError
 from dtoss.geometry.space import space_of
 from dtoss.watch.built import files
-from dtoss.watch.built.build import build
+from dtoss.watch.built.build import build, covers_of
 from dtoss.watch.built.files import open_built, write_built
 from dtoss.watch.home import BUILT
 from dtoss.watch.matching.matcher import Matcher
+from dtoss.watch.rows import Rows
 from dtoss.watch.subscription import CIRCLE, ENTER, EVERYWHERE, INSIDE
 from tests.dtoss.watch.place_worlds import COLUMNS, SPHERE, asked, pairs_in, random_world, same, table_of
 
+SAMPLES = Path(__file__).parents[3] / "samples"
 SCHEMA = COLUMNS | {"id": pa.int64()}
 
 
@@ -97,14 +100,30 @@ def test_a_damaged_or_missing_file_is_named(tmp_path):
         path.write_bytes(data)
         with pytest.raises(StoreError, match=f"{said['name']} is damaged"):
             open_built(folder, said["name"])
-    other = whole.replace(b'"format": 1', b'"format": 9')
+    other = whole.replace(b'"format": 2', b'"format": 9')
     name = f"delta-{hashlib.sha256(other).hexdigest()[:16]}.arrow"
     (path.parent / name).write_bytes(other)
-    with pytest.raises(StoreError, match="its format is 9, 1 is known"):
+    with pytest.raises(StoreError, match="its format is 9, 2 is known"):
         open_built(folder, name)
     path.unlink()
     with pytest.raises(StoreError, match=f"{said['name']} is missing"):
         open_built(folder, said["name"])
+
+
+def test_a_file_of_before_is_opened_and_its_polygons_are_as_they_were(tmp_path):
+    """Of the format that did not say what edges are: it holds what it held, also where new ones hold more."""
+    folder = LocalFolder(str(tmp_path))
+    folder.make(BUILT)
+    (name,) = [path.name for path in SAMPLES.glob("base-*.arrow")]
+    folder.write((SAMPLES / name).read_bytes(), BUILT, name)
+    opened = open_built(folder, name)
+    assert len(opened) == 3
+    lat = np.linspace(37.71, 37.79, 200).round(5)
+    rows = Rows(np.stack([np.full(200, -122.405), lat], axis=1))
+    found = Matcher(opened, np.ones(3, np.bool_)).match(rows)
+    assert np.bincount(found.subscription, minlength=3).tolist() == [157, 43, 0]
+    assert sorted(found.row.tolist()) == list(range(200))
+    assert covers_of(opened).owner.tolist() == [0, 1, 2]
 
 
 def test_what_cannot_be_asked_is_named_and_matches_nothing():

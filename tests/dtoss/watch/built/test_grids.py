@@ -13,7 +13,7 @@ from dtoss.geometry.space import space_of
 from dtoss.watch.built import frame
 from dtoss.watch.built.build import build
 from dtoss.watch.built.covers import circle_rects, polygon_rects
-from dtoss.watch.built.frame import FINEST_LEVEL, GLOBE, frame_of
+from dtoss.watch.built.frame import FINEST_LEVEL, GLOBE, frame_of, grid_positions
 from dtoss.watch.built.levels import MOST_GRID_LEVELS, chosen_levels
 from dtoss.watch.matching import grid_search
 from dtoss.watch.subscription import CIRCLE
@@ -75,18 +75,22 @@ def test_rectangles_hold_circles(seed):
         assert all(in_rects(rects, border))
 
 
+@pytest.mark.parametrize("edges", ["spherical", "planar"])
 @pytest.mark.parametrize("seed", range(3))
-def test_rectangles_hold_the_edges_of_polygons(seed):
+def test_rectangles_hold_the_edges_of_polygons(seed, edges):
     rng = np.random.default_rng(seed)
     for _ in range(60):
         spot = SPOTS[rng.integers(len(SPOTS))]
         ring = star(rng, SPHERE, spot, float(rng.choice([1e-4, 1.0, 30.0, 80.0])))
-        shapes = as_polygons({"type": "Polygon", "coordinates": [ring]}, SPHERE)
-        rect = polygon_rects(shapes, SPHERE)
-        begins, ends = shapes[0].edges()
+        shapes = as_polygons({"type": "Polygon", "coordinates": [ring]}, SPHERE, edges)
+        begins, ends = (shapes[0].straight or shapes[0]).edges()
         share = rng.random((len(begins), 1))
-        along = SPHERE.positions(begins * share + ends * (1 - share))
-        assert all(in_rects(np.repeat(rect, len(along), axis=0), along)), json.dumps(ring)
+        along = begins * share + ends * (1 - share)
+        along = along if edges == "planar" else SPHERE.positions(along)
+        along = grid_positions(SPHERE, along, SPHERE.vectors(along))
+        rects = polygon_rects(shapes, SPHERE)
+        held = [in_rects(np.repeat(rect[None], len(along), axis=0), along) for rect in rects]
+        assert np.any(held, axis=0).all(), json.dumps(ring)
 
 
 def circles(lon, lat, radius):

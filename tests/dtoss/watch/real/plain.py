@@ -55,6 +55,7 @@ class Fence:
             found["polygon"] = {
                 "type": "MultiPolygon" if many else "Polygon",
                 "coordinates": json.loads(json.dumps(rings if many else rings[0])),
+                "edges": "spherical",
             }
         if self.where is not None:
             found["where"] = self.where[0]

@@ -59,7 +59,10 @@ def refused(run, tmp_path):
         ('{"id": 1, "circle": [8, 50, NaN]}', "it is not JSON: NaN is no value of JSON"),
         ({"circle": [8, 50, -1]}, "radius is -1: a finite number that is not negative is wanted"),
         ({"box": [8, 50, 8, 51]}, "box has no width: its west and east are 8 and 8, the west has to be another"),
-        ({"polygon": WIDE}, "polygon: a polygon on the sphere has to fit in a hemisphere: cut it into parts"),
+        (
+            {"polygon": WIDE, "edges": "spherical"},
+            "polygon: a polygon on the sphere has to fit in a hemisphere: cut it into parts",
+        ),
         ({"words": ""}, "words '': a word is wanted before the end"),
         ({"words": "?!"}, "words '?!': '?!' has no letter and no digit, so it is no word"),
         ({"words": "coffee or"}, "words 'coffee or': a word is wanted before the end"),
