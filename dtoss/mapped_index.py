@@ -193,7 +193,7 @@ def _reopened(path: str, snapshot: str, verify: Verify, lazy: bool) -> Index:
         store = Store(path)
         return open_manifest(store, store.manifest(snapshot), verify, lazy)
     except StoreError as error:
-        raise StoreError(f"an index that was pickled by its path cannot be opened: {error}") from None
+        raise type(error)(f"an index that was pickled by its path cannot be opened: {error}") from None
 
 
 def _open_partition(

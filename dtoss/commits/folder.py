@@ -12,9 +12,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,10 +143,13 @@ class LocalFolder:
             return Path(self.path(*parts)).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            error.filename = self.path(*parts)  # a disk that fails while it is read says none
+            raise
 
     def is_file(self, *parts: str) -> bool:
         """See :class:`Folder`."""
-        return Path(self.path(*parts)).is_file()
+        return _is(self.path(*parts), stat.S_ISREG)
 
     def folders(self, *parts: str) -> list[str]:
         """See :class:`Folder`."""
@@ -164,7 +168,7 @@ class LocalFolder:
 
     def there(self) -> bool:
         """See :class:`Folder`."""
-        return Path(self.root).is_dir()
+        return _is(self.root, stat.S_ISDIR)
 
     def make(self, *parts: str) -> None:
         """See :class:`Folder`."""
@@ -327,6 +331,14 @@ def link_if_absent(file: str | Path, name: str | Path) -> bool:
             return Path(file).samefile(name)
         return False
     return True
+
+
+def _is(path: str, kind: Callable[[int], bool]) -> bool:
+    """Return whether something is there and of a kind; pathlib says no where the system does not say."""
+    try:
+        return kind(os.stat(path).st_mode)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _unlink(path: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
-from dtoss.errors import StoreError
+from dtoss.commits.mapped import map_file
+from dtoss.errors import StoreError, naming
 
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 """Of files that a document lists: never a path."""
@@ -156,7 +157,8 @@ def opened(folder: Folder, room: str, file: Listed) -> pa.NativeFile:
     if file.bytes <= HASHED_BYTES or not isinstance(folder, LocalFolder | RemoteFolder):
         return pa.BufferReader(checked_bytes(folder.read(room, file.name), file, path))
     try:
-        found = pa.OSFile(path) if isinstance(folder, LocalFolder) else folder.filesystem.open_input_file(path)
+        with naming(path):
+            found = pa.OSFile(path) if isinstance(folder, LocalFolder) else folder.filesystem.open_input_file(path)
     except FileNotFoundError:
         return pa.BufferReader(checked_bytes(None, file, path))
     if found.size() != file.bytes:
@@ -190,7 +192,7 @@ def mapped(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
     path = folder.path(room, name)
     try:
         if isinstance(folder, LocalFolder):
-            found = _on_disk(path)
+            found, _ = map_file(path)
         else:
             data = folder.read(room, name)
             if data is None:
@@ -201,13 +203,6 @@ def mapped(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
     if not name.rpartition(".")[0].endswith(hashlib.sha256(found).hexdigest()[:HASH_DIGITS]):
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; {remedy}")
     return found
-
-
-def _on_disk(path: str) -> pa.Buffer:
-    with pa.OSFile(path) as file:
-        if file.size() == 0:  # nothing to map
-            return pa.py_buffer(b"")
-    return pa.memory_map(path).read_buffer()
 
 
 def merged_from(sizes: Sequence[int], more: int) -> int:

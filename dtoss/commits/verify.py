@@ -9,8 +9,10 @@ from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, decode, file_of, 
 from dtoss.errors import StoreError
 
 
-def verify_chain(chain: Chain, first: int = 1) -> Iterator[str]:
+def verify_chain(chain: Chain, first: int = 1) -> Iterator[str | OSError]:
     """Yield what is wrong with a chain, a line for each, which names the file; nothing where it is whole.
+
+    Of a commit or a log that could not be read, which may be whole, it is the error of the system.
 
     Parameters
     ----------
@@ -22,7 +24,7 @@ def verify_chain(chain: Chain, first: int = 1) -> Iterator[str]:
     Raises
     ------
     OSError
-        If something cannot be read.
+        If it cannot be read which there are.
 
     Notes
     -----
@@ -41,20 +43,31 @@ def verify_chain(chain: Chain, first: int = 1) -> Iterator[str]:
         yield f"{chain.folder.path(HINT)} is missing or damaged: it {why}; the next commit mends it"
     before: str | None = None
     lines: dict[int, bytes] = {}
+    unread = 0
     firsts = dict(logs)
     for number in range(first, highest + 1):
         path = chain.path(number)
         if number in firsts:
-            lines, complaints = _lines(chain, number, firsts[number])
-            yield from complaints
+            try:
+                lines, complaints = _lines(chain, number, firsts[number])
+                yield from complaints
+            except OSError as error:
+                yield error
+                lines, unread = {}, firsts[number]
         line = lines.pop(number, None)
-        data = chain.folder.read(COMMITS, file_of(number)) if number in there else None
+        try:
+            data = chain.folder.read(COMMITS, file_of(number)) if number in there else None
+        except OSError as error:
+            yield error
+            before = None
+            continue
         if line is not None:
             if data not in (None, line):
                 yield f"{path} is damaged: it is not what its log holds; dtoss gc removes it"
             data, path = line, _log_path(chain, number, logs)
         if data is None:
-            yield f"{path} is missing: commit {number} of {highest}"
+            if number > unread:
+                yield f"{path} is missing: commit {number} of {highest}"
             before = None
             continue
         digest = hashlib.sha256(data).hexdigest()

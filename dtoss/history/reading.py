@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, naming, of_system
 from dtoss.history.blocks import Blocks
 from dtoss.history.data_file import POINT_COLUMN
 from dtoss.history.schema import OWN, Schema
@@ -101,9 +101,10 @@ def read_blocks(
     spans = ranges_of(blocks, gap)
     path = home.folder.path(name)
     try:
-        footer = _footer(_Place(path, home.folder))
+        with naming(path):
+            footer = _footer(_Place(path, home.folder))
+            source = _source(home.folder, path, spans)
         there = set(footer.schema.to_arrow_schema().names)
-        source = _source(home.folder, path, spans)
         file = pq.ParquetFile(source, metadata=footer, page_checksum_verification=True)
         stored = {POINT_COLUMN if column.name in ("x", "y") else column.name for column in wanted} & there
         if not blocks.marks.any():
@@ -112,7 +113,7 @@ def read_blocks(
     except FileNotFoundError:
         raise gone(path) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        if not isinstance(error, pa.ArrowInvalid) and isinstance(error, OSError) and error.errno is not None:
+        if of_system(error):
             raise
         first = str(error).splitlines()[0]
         raise StoreError(f"{path} is damaged: {first}; run dtoss history verify") from None

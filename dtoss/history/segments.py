@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.mapped import map_file
 from dtoss.errors import StoreError
 
 SEGMENTS = "segments"
@@ -109,7 +110,7 @@ def _read(place: _Place) -> pa.Table:
     path, segment, folder = place.path, place.segment, place.folder
     if isinstance(folder, LocalFolder):
         try:
-            data = pa.memory_map(path).read_buffer()
+            data, _ = map_file(path)
         except FileNotFoundError:
             raise gone(path) from None
     else:

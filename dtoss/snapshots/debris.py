@@ -11,7 +11,7 @@ from dtoss.commits.folder import Folder
 from dtoss.commits.folding import clear_passing
 from dtoss.commits.lease import Holder, leftovers
 from dtoss.commits.process import STALE_SECONDS, is_passing
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, reason
 from dtoss.snapshots.folder_names import FRESH, REMOVED, is_left_over, removed_name
 
 MARK = "WRITING"
@@ -133,11 +133,6 @@ def settle(folder: Folder, current: str) -> None:
     """
     if folder.is_file("snapshots", current, MARK):
         folder.remove("snapshots", current, MARK)
-
-
-def reason(error: OSError) -> str:
-    """Return what a file system says."""
-    return error.strerror or str(error)
 
 
 @contextmanager

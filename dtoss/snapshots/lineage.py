@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from typing import Any
 
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, reading
 from dtoss.snapshots.keeping import snapshot_of
 
 LOOKED_THROUGH = 1000
@@ -18,7 +19,13 @@ LOOKED_THROUGH = 1000
 
 
 def line_of(folder: Folder, name: str, finished: Sequence[str]) -> Iterator[str]:
-    """Yield a snapshot, its parent, the parent's parent, and so on while they are finished."""
+    """Yield a snapshot, its parent, the parent's parent, and so on while they are finished.
+
+    Raises
+    ------
+    Unreadable
+        If a manifest could not be read.
+    """
     seen = set()
     following: str | None = name
     while following is not None and following not in seen:
@@ -28,10 +35,12 @@ def line_of(folder: Folder, name: str, finished: Sequence[str]) -> Iterator[str]
 
 
 def _parent(folder: Folder, name: str, finished: Sequence[str]) -> str | None:
+    manifest: Any = None
     try:
-        manifest = json.loads(folder.read("snapshots", name, "manifest.json") or b"")
+        with reading(folder.path("snapshots", name, "manifest.json")), suppress(IsADirectoryError):
+            manifest = json.loads(folder.read("snapshots", name, "manifest.json") or b"")
         parent = manifest["parent"]
-    except (ValueError, KeyError, TypeError, RecursionError, OSError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         # damaged, or made before manifests named it
         return max((other for other in finished if other < name), default=None)
     return parent if parent in finished else None
@@ -51,13 +60,13 @@ def check_committed(chain: Chain, snapshot: str, data: bytes, path: str) -> None
     Raises
     ------
     StoreError
-        If it has another one, and then the message names ``path``; or if commits cannot be read.
+        If it has another one, and then the message names ``path``.
+    Unreadable
+        If commits could not be read.
     """
-    try:
+    with reading(f"the commits of {path}"):
         named = (commit for commit in islice(chain.newest_first(), LOOKED_THROUGH) if snapshot_of(commit) == snapshot)
         commit = next(named, None)
-    except OSError as error:
-        raise StoreError(f"the commits of {path} cannot be read: {error.strerror or error}") from None
     if commit is not None and commit.document.get("sha256") != sha256(data).hexdigest():
         raise StoreError(f"{path} is damaged: it does not have the checksum of its commit; roll back or rebuild")
 

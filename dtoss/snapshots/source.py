@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtoss.commits.folder import Folder, RemoteFolder
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,49 +15,72 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a snapshot: its path on its file system and its bytes, mapped where it is local."""
+    """A file of a snapshot: its path on its file system and its bytes, mapped where it is local.
+
+    Parameters
+    ----------
+    path
+        On its file system.
+    data
+        Its bytes.
+    inode
+        Device and number of the file that is mapped; None where nothing is.
+    """
 
     path: str
     data: pa.Buffer
-    mapped: mmap.mmap | None = None
+    inode: tuple[int, int] | None = None
 
     def check_size(self) -> None:
         """Check that the file still has the size with which it was mapped: reading past its end would be a signal.
+
+        One that was removed or replaced stays as it was, for whoever has mapped it.
 
         Raises
         ------
         StoreError
             If it has another one by now.
+        Unreadable
+            If the system does not say which one it has.
         """
-        if self.mapped is not None and (found := self.mapped.size()) != self.data.size:
+        if self.inode is None:
+            return
+        try:
+            found = os.stat(self.path)  # noqa: PTH116
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+        if (found.st_dev, found.st_ino) == self.inode and found.st_size != self.data.size:
             raise StoreError(
-                f"{self.path} has {found} bytes, it had {self.data.size} when it was opened: something has changed it; "
-                "roll back or rebuild"
+                f"{self.path} has {found.st_size} bytes, it had {self.data.size} when it was opened: something has "
+                "changed it; roll back or rebuild"
             )
 
 
 def open_source(folder: Folder, path: str, size: int | None = None) -> Source:
-    """Return a file of a snapshot, memory-mapped where it is local.
+    """Return a file of a snapshot, memory-mapped where it is local: then no descriptor stays open.
 
     Raises
     ------
     StoreError
         If it is missing or not of the size that the manifest states.
+    Unreadable
+        If it cannot be read for any other reason; the message says it.
     """
-    import pyarrow as pa
-
     try:
         if isinstance(folder, RemoteFolder):
             with folder.filesystem.open_input_file(path) as stream:
                 source = Source(path, stream.read_buffer())
         else:
-            with Path(path).open("rb") as stream:
-                found = os.fstat(stream.fileno()).st_size
-                # an empty file cannot be mapped
-                mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if found else None
-            source = Source(path, pa.py_buffer(mapped if mapped is not None else b""), mapped)
-    except (OSError, ValueError):
-        raise StoreError(f"{path} is missing or cannot be read; roll back or rebuild") from None
+            from dtoss.commits.mapped import map_file  # which loads pyarrow
+
+            data, there = map_file(path)
+            source = Source(path, data, (there.st_dev, there.st_ino))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise StoreError(f"{path} is missing; roll back or rebuild") from None
+    except OSError as error:
+        raise unreadable(path, error) from None
     found = source.data.size
     if size is not None and found != size:
         raise StoreError(f"{path} has {found} bytes, the manifest says {size}: it is damaged; roll back or rebuild")

@@ -23,7 +23,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -35,9 +35,9 @@ from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
 from dtoss.commits.folding import fold
 from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, Unreadable, reading, reason
 from dtoss.snapshots.beginning import make_folder, strip
-from dtoss.snapshots.debris import MARK, clear_debris, reason, remove_snapshot, settle, warning, why_unfinished
+from dtoss.snapshots.debris import MARK, clear_debris, remove_snapshot, settle, warning, why_unfinished
 from dtoss.snapshots.folder_names import later_than, name_in
 from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
 from dtoss.snapshots.lineage import check_committed, facts_of, files_of, line_of
@@ -122,25 +122,23 @@ class Store:
         Raises
         ------
         StoreError
-            If it is damaged or cannot be read.
+            If it is damaged.
+        Unreadable
+            If it could not be read.
         """
-        try:
+        with reading(f"the commits of {self.shown}"):
             return self.chain.head(self._warn_once)
-        except OSError as error:
-            raise StoreError(f"the commits of {self.shown} cannot be read: {reason(error)}") from None
 
     def last(self) -> Commit | None:
         """Return the commit to write after: as :meth:`head`, but a damaged one is no error, and has no document.
 
         Raises
         ------
-        StoreError
-            If it cannot be read.
+        Unreadable
+            If it could not be read.
         """
-        try:
+        with reading(f"the commits of {self.shown}"):
             return self.chain.last(self._warn_once)
-        except OSError as error:
-            raise StoreError(f"the commits of {self.shown} cannot be read: {reason(error)}") from None
 
     def current(self) -> str:
         """Return the name of the current snapshot.
@@ -149,6 +147,8 @@ class Store:
         ------
         StoreError
             If there is no store at this path, no snapshot in it yet, or the last commit is damaged.
+        Unreadable
+            If that could not be read.
         """
         commit = self.head()
         if commit is None:
@@ -208,13 +208,19 @@ class Store:
         raise StoreError(f"{self.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
     def snapshots(self) -> list[str]:
-        """Return the names of the finished snapshots, oldest first."""
+        """Return the names of the finished snapshots, oldest first.
+
+        Raises
+        ------
+        Unreadable
+            If it could not be read which there are.
+        """
         return self._finished(self._points_to())
 
     def _finished(self, current: str | None) -> list[str]:
         return [
             name
-            for name in self.folder.folders("snapshots")
+            for name in self._folders()
             if name_in(name.encode()) is not None
             and self._exists("snapshots", name, "manifest.json")
             and (name == current or not self._exists("snapshots", name, MARK))
@@ -223,7 +229,7 @@ class Store:
     def unfinished(self) -> list[tuple[str, str]]:
         """Return the names of folders that are no finished snapshots, and why each is there."""
         finished = set(self.snapshots())
-        names = [name for name in self.folder.folders("snapshots") if name not in finished]
+        names = [name for name in self._folders() if name not in finished]
         return [(name, why_unfinished(self.folder, name)) for name in names]
 
     def writes(self) -> Holder | None:
@@ -237,6 +243,8 @@ class Store:
         ------
         StoreError
             If there is none of this name, it is damaged, or of another format; a field that is wrong is named.
+        Unreadable
+            If it could not be read.
         """
         if snapshot is None:
             return self.of_current(self.manifest)
@@ -272,28 +280,32 @@ class Store:
         ------
         StoreError
             If it is missing or not of the size that the manifest states.
+        Unreadable
+            If it could not be read.
         """
         return open_source(self.folder, self.file("snapshots", snapshot, file), size)
 
     def _read(self, *parts: str) -> bytes | None:
-        try:
+        with reading(self.file(*parts)):
             return self.folder.read(*parts)
-        except OSError as error:
-            raise StoreError(f"{self.file(*parts)} cannot be read: {reason(error)}; roll back or rebuild") from None
 
     def _exists(self, *parts: str) -> bool:
-        return self.folder.is_file(*parts)
+        with reading(self.file(*parts)):
+            return self.folder.is_file(*parts)
+
+    def _folders(self) -> list[str]:
+        with reading(self.file("snapshots")):
+            return self.folder.folders("snapshots")
 
     def _points_to(self) -> str | None:
         """Return the snapshot that is said to be current, whether it is there or not; None if that is damaged."""
         last = self.last()
         if last is not None:
             return snapshot_of(last)
-        try:
+        with reading(self.file("CURRENT")), suppress(IsADirectoryError):
             data = self.folder.read("CURRENT")
-        except IsADirectoryError:
-            return None
-        return None if data is None else name_in(data)
+            return None if data is None else name_in(data)
+        return None
 
     def told(self, messages: Iterable[str]) -> None:
         """Warn of none of these, for somebody knows them."""
@@ -467,6 +479,8 @@ class Store:
         ------
         StoreError
             If there is no earlier one, or another process writes.
+        Unreadable
+            If it could not be read whether one is whole: no other one is taken for that.
         """
         if self._points_to() is None and not self.snapshots():
             self.current()  # which says so: no store is made where there is none
@@ -578,6 +592,8 @@ class Store:
         """Return what a finished snapshot lacks; None if all its files are there with their sizes."""
         try:
             return self.misses(snapshot, self.manifest(snapshot))
+        except Unreadable:
+            raise
         except StoreError as error:
             return str(error)
         except (KeyError, TypeError):
@@ -587,12 +603,19 @@ class Store:
         """Return which file of a snapshot is missing or of another size than its manifest says; None if all are there.
 
         One listing a folder.
+
+        Raises
+        ------
+        Unreadable
+            If one could not be listed.
         """
         there: dict[str, dict[str, int]] = {}
         for file, size in files_of(manifest).items():
             folder, _, name = file.rpartition("/")
             if folder not in there:
-                there[folder] = self.folder.sizes("snapshots", snapshot, *filter(None, folder.split("/")))
+                parts = ("snapshots", snapshot, *filter(None, folder.split("/")))
+                with reading(self.file(*parts)):
+                    there[folder] = self.folder.sizes(*parts)
             found = there[folder].get(name)
             if found != size:
                 has = "is missing" if found is None else f"has {found} bytes, not {size}"

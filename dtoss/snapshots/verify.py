@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dtoss.commits.looking import note, noting
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.partition import Partition
@@ -44,6 +45,8 @@ class Verified:
         Of these snapshots, each counted as often as a snapshot has it.
     damaged
         A line for each thing that is wrong; it names the file.
+    unread
+        A line for each thing that could not be read, which may be whole; it names the file and the reason.
     """
 
     snapshots: list[str] = field(default_factory=list)
@@ -52,6 +55,7 @@ class Verified:
     bytes: int = 0
     objects: int = 0
     damaged: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -59,7 +63,7 @@ class Verified:
 
 
 def verify_store(store: Store, snapshot: str | None = None) -> Verified:
-    """Return what is wrong with a store; nothing of what is found is an error.
+    """Return what is wrong with a store, and what could not be read; nothing of what is found is an error.
 
     Parameters
     ----------
@@ -82,8 +86,15 @@ def verify_store(store: Store, snapshot: str | None = None) -> Verified:
     processor time a million objects, one where ids are strings.
     """
     found = Verified()
+    with noting(found):
+        _look(store, snapshot, found)
+    return found
+
+
+def _look(store: Store, snapshot: str | None, found: Verified) -> None:
     if store.chain.listed() != ([], []):
-        found.damaged += verify_chain(store.chain)
+        for what in verify_chain(store.chain):
+            note(found, what)
         # what is listed need not be warned of as well
         store.told(found.damaged)
         last = store.last()
@@ -91,7 +102,7 @@ def verify_store(store: Store, snapshot: str | None = None) -> Verified:
         try:
             store.current()
         except StoreError as error:
-            found.damaged.append(str(error))
+            note(found, error)
     finished = store.snapshots()
     if not finished:
         store.current()  # which says what is missing
@@ -105,9 +116,8 @@ def verify_store(store: Store, snapshot: str | None = None) -> Verified:
         found.files, found.bytes, found.objects = (
             found.files + one.files, found.bytes + one.bytes, found.objects + one.objects
         )  # fmt: skip
-        found.damaged += one.damaged
-    found.damaged = list(dict.fromkeys(found.damaged))
-    return found
+        found.damaged = list(dict.fromkeys(found.damaged + one.damaged))
+        found.unread = list(dict.fromkeys(found.unread + one.unread))
 
 
 def _verified(store: Store, snapshot: str) -> Verified:
@@ -118,7 +128,7 @@ def _verified(store: Store, snapshot: str) -> Verified:
         space_of_manifest(manifest)
         regions_of_manifest(manifest)
     except StoreError as error:
-        found.damaged.append(str(error) if path in str(error) else f"{path}: {error}")
+        note(found, error if path in str(error) else type(error)(f"{path}: {error}"))
         return found
     found.objects = manifest["objects"]
     sources: dict[str, Source] = {}
@@ -129,7 +139,7 @@ def _verified(store: Store, snapshot: str) -> Verified:
             source = store.source(snapshot, entry["file"], entry["bytes"])
             check_sum(source, entry)
         except StoreError as error:
-            found.damaged.append(str(error))
+            note(found, error)
         else:
             sources[entry["file"]] = source
     for file, what in _content(manifest, sources):

@@ -86,8 +86,8 @@ def watches_in(store: str) -> list[dict[str, Any]]:
             for what, chain in (("batches", home.batches), ("changes", home.changes)):
                 head = chain.head()
                 facts[what] = 0 if head is None else head.number
-        except StoreError as error:
-            facts["damaged"] = str(error)
+        except (StoreError, OSError) as error:
+            facts |= _fault(error)
         found.append(facts)
     return found
 
@@ -95,7 +95,7 @@ def watches_in(store: str) -> list[dict[str, Any]]:
 def _said(watch: dict[str, Any]) -> str:
     parts = [f"{watch[what]:,} {what}" for what in ("batches", "changes") if what in watch]
     parts += [] if watch["writer"] is None else [f"written by {watch['writer']}"]
-    parts += [watch["damaged"]] if "damaged" in watch else []
+    parts += [watch[what] for what in ("damaged", "unread") if what in watch]
     return f"{watch['name']}: {', '.join(parts)}"
 
 
@@ -137,12 +137,20 @@ def _windows_facts(home: Home) -> dict[str, Any]:
                 facts["ends"] = [since, time_text(head.watermark // slide * slide)]
         return facts
     except (StoreError, OSError) as error:
-        return {"damaged": str(error)}
+        return _fault(error)
+
+
+def _fault(error: Exception) -> dict[str, str]:
+    """Return what is damaged, or could not be read, under that name."""
+    from dtoss.commits.looking import line_of
+
+    line, refused = line_of(error)
+    return {"unread" if refused else "damaged": line}
 
 
 def _said_windows(windows: dict[str, Any]) -> str:
-    if "damaged" in windows:
-        return f"{windows['name']}: {windows['damaged']}"
+    if fault := windows.get("damaged") or windows.get("unread"):
+        return f"{windows['name']}: {fault}"
     parts = [f"{windows['batches']:,} batches", f"{windows['bytes']:,} bytes"]
     if windows["ends"] is not None:
         since, until = windows["ends"]

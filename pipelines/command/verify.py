@@ -84,13 +84,18 @@ def _tell_chain(found: Looked, as_json: bool) -> None:
 
 
 def _tell(found: Any, rows: list[tuple[str, str]], as_json: bool) -> None:
-    """Print what was looked at, and end with 2 where anything is damaged."""
+    """Print what was looked at, and end with 2 where anything is damaged, with 1 where something could not be read."""
     if as_json:
         print(json.dumps(found.as_json()))
     else:
-        for line in found.damaged:
+        for line in [*found.damaged, *found.unread]:
             print(line, file=sys.stderr)
-        damaged = f"{len(found.damaged):,} things, named on stderr" if found.damaged else "nothing"
-        print_table([*rows, ("damaged", damaged)])
-    if found.damaged:
-        raise typer.Exit(2)
+        nothing = "nothing of what could be read" if found.unread else "nothing"
+        rows = [*rows, ("damaged", _counted(found.damaged) or nothing)]
+        print_table([*rows, ("could not be read", _counted(found.unread))] if found.unread else rows)
+    if found.damaged or found.unread:
+        raise typer.Exit(2 if found.damaged else 1)
+
+
+def _counted(lines: list[str]) -> str:
+    return f"{len(lines):,} things, named on stderr" if lines else ""

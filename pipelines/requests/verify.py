@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.commits.looking import Look, Looked
+from dtoss.commits.looking import Look, Looked, noting
 from dtoss.commits.named import names_in, path_in
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import InputError, StoreError
@@ -20,7 +20,7 @@ SCHEMAS = {NAMES: NAMES_SCHEMA, ROWS: KEPT, PANED: PANES}
 
 
 def verify_live(home: Home) -> Looked:
-    """Return what is wrong with live patterns; nothing of what is found is an error.
+    """Return what is wrong with live patterns, and what could not be read; nothing of what is found is an error.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def verify_live(home: Home) -> Looked:
     InputError
         If there are none of this name.
     OSError
-        If something cannot be read.
+        If it could not be read whether there are.
 
     Notes
     -----
@@ -48,20 +48,21 @@ def verify_live(home: Home) -> Looked:
     look = Look()
     found = look.found
     found.held["rows"] = 0
-    for line in verify_chain(home.chain):
-        look.wrong(line)
-    try:
-        head = home.chain.head()
-        if head is None:
+    with noting(found):
+        for what in verify_chain(home.chain):
+            look.wrong(what)
+        try:
+            head = home.chain.head()
+            if head is None:
+                return found
+            found.commits = head.number
+            path = home.chain.path(head.number)
+            state = State.of(head, path)
+        except StoreError as error:
+            look.wrong(error)
             return found
-        found.commits = head.number
-        path = home.chain.path(head.number)
-        state = State.of(head, path)
-    except StoreError as error:
-        look.wrong(str(error))
-        return found
-    found.held["rows"] = state.rows
-    _look(home, look, state, path)
+        found.held["rows"] = state.rows
+        _look(home, look, state, path)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dtoss.errors import InputError, StoreError
+from dtoss.errors import InputError, StoreError, Unreadable
 from dtoss.snapshots.store import Store
 
 TOLD = 0.5
@@ -12,9 +12,17 @@ TOLD = 0.5
 
 
 def objects_now(store: Store) -> int | None:
-    """Return how many objects the current snapshot has; None where there is none, or it cannot be read."""
+    """Return how many objects the current snapshot has; None where there is none, or it is damaged.
+
+    Raises
+    ------
+    Unreadable
+        If it could not be read, for then nothing says how many would be lost.
+    """
     try:
         return int(store.manifest()["objects"])
+    except Unreadable:
+        raise
     except (StoreError, KeyError, TypeError, ValueError):
         return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, Unreadable
 from dtoss.history.blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.care.verify import verify
 from dtoss.history.change import Change
@@ -44,6 +44,8 @@ def restore(home: Home, say: Callable[[str], None] | None = None) -> Restored:
     ------
     StoreError
         If there is no history, or its commits or tables are damaged: roll back then.
+    Unreadable
+        If something could not be read, which may be whole: nothing is made again then.
     OSError
         If something cannot be read or written.
 
@@ -53,8 +55,10 @@ def restore(home: Home, say: Callable[[str], None] | None = None) -> Restored:
     read once.
     """
     version = home.version()
-    damaged = [damage for damage in verify(home, version) if damage.file >= 0]
-    files = {damage.file for damage in damaged}
+    found = list(verify(home, version))
+    if unread := [damage.what for damage in found if damage.unread]:
+        raise Unreadable(f"{unread[0]}; nothing is made again before all can be read")
+    files = {damage.file for damage in found if damage.file >= 0}
     leaves = version.leaves
     broken = {
         (int(leaves.period[leaf]), int(leaves.order[leaf]))

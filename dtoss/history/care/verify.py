@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dtoss.commits.looking import line_of
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.history.blocks import ORDER_NAMES
@@ -28,14 +29,23 @@ class Damage:
         In a line, which names the file.
     file
         The number of the file of rows in its version; -1 where it is something else.
+    unread
+        Whether it could not be read, and may be whole.
     """
 
     what: str
     file: int = -1
+    unread: bool = False
+
+    @classmethod
+    def of(cls, what: str | Exception, file: int = -1) -> Damage:
+        """Return what a line or an error says."""
+        line, refused = line_of(what)
+        return cls(line, file, refused)
 
 
 def verify(home: Home, version: Version | None = None, *, rows: bool = True) -> Iterator[Damage]:
-    """Yield what is damaged or missing of a version.
+    """Yield what is damaged or missing of a version, and what could not be read.
 
     Parameters
     ----------
@@ -49,16 +59,25 @@ def verify(home: Home, version: Version | None = None, *, rows: bool = True) -> 
     Raises
     ------
     StoreError
-        If there is no history, or the newest commit cannot be read.
-    OSError
-        If something cannot be read.
+        If there is no history, or the newest commit is damaged.
     """
-    yield from map(Damage, verify_chain(home.chain))
-    version = version or home.version()
+    try:
+        yield from map(Damage.of, verify_chain(home.chain))
+        yield from _version(home, version or home.version(), rows)
+    except OSError as error:
+        yield Damage.of(error)
+
+
+def _version(home: Home, version: Version, rows: bool) -> Iterator[Damage]:
     whole = True
     for segment in version.segments():
         path = home.folder.path(SEGMENTS, segment.name)
-        data = home.folder.read(SEGMENTS, segment.name)
+        try:
+            data = home.folder.read(SEGMENTS, segment.name)
+        except OSError as error:
+            yield Damage.of(error)
+            whole = False
+            continue
         if data is None:
             yield Damage(f"{path} is missing")
             whole = False
@@ -82,7 +101,11 @@ def verify(home: Home, version: Version | None = None, *, rows: bool = True) -> 
 def _file(home: Home, version: Version, number: int, rows: bool) -> Iterator[Damage]:
     name = version.files.name[number]
     path = home.folder.path(name)
-    data = home.folder.read(*name.split("/"))
+    try:
+        data = home.folder.read(*name.split("/"))
+    except OSError as error:
+        yield Damage.of(error, number)
+        return
     if data is None:
         yield Damage(f"{path} is missing", number)
         return
@@ -96,8 +119,8 @@ def _file(home: Home, version: Version, number: int, rows: bool) -> Iterator[Dam
         blocks = version.blocks(leaf)
         try:
             found = read_blocks(home, name, blocks, version.schema)
-        except StoreError as error:
-            yield Damage(str(error), number)
+        except (StoreError, OSError) as error:
+            yield Damage.of(error, number)
             return
         starts = np.cumsum(blocks.rows) - blocks.rows
         sums = np.add.reduceat(row_hashes(found), starts) if len(found) else blocks.sum

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit, silent
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, reading
 from dtoss.index import Index
 from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.serve.conditions import Conditions, untold
@@ -67,12 +67,12 @@ def head_of(store: Store, warn: Callable[[str], None] = silent) -> Head:
     Raises
     ------
     StoreError
-        If there is nothing, it is damaged, or it cannot be read.
+        If there is nothing, or it is damaged.
+    Unreadable
+        If it could not be read.
     """
-    try:
+    with reading(f"the commits of {store.shown}"):
         commit = store.chain.head(warn)
-    except OSError as error:
-        raise StoreError(f"the commits of {store.shown} cannot be read: {error.strerror or error}") from None
     return Head(0, store.current(), "") if commit is None else _head(store, commit)
 
 

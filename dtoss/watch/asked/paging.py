@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.listed import Listed, opened
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, of_system
 from dtoss.locks import Lock
 from dtoss.watch.asked.live import (
     CHANGE_SCHEMA,
@@ -313,6 +313,6 @@ def _readable(path: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        if of_system(error):
             raise
         raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None

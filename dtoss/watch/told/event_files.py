@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from dtoss.commits.listed import Listed, opened
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, of_system
 from dtoss.watch.home import EVENTS, Home
 from dtoss.watch.told.cursor import Cursor
 
@@ -137,6 +137,6 @@ def read_events(
             if batch.num_rows:
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, IndexError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        if of_system(error):
             raise
         raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.listed import Listed
-from dtoss.commits.looking import Look, Looked
+from dtoss.commits.looking import Look, Looked, noting
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
@@ -27,7 +27,7 @@ _ORDINAL_BITS = 32
 
 
 def verify_watch(home: Home) -> Looked:
-    """Return what is wrong with a watch; nothing of what is found is an error.
+    """Return what is wrong with a watch, and what could not be read; nothing of what is found is an error.
 
     Parameters
     ----------
@@ -38,8 +38,6 @@ def verify_watch(home: Home) -> Looked:
     ------
     StoreError
         If there is no such watch.
-    OSError
-        If something cannot be read.
 
     Notes
     -----
@@ -50,7 +48,10 @@ def verify_watch(home: Home) -> Looked:
     they are there. A batch that commits meanwhile is not looked at. Cost: everything is read once. Memory: the largest
     file.
     """
-    return _Verify(home).all()
+    verify = _Verify(home)
+    with noting(verify.found):
+        verify.all()
+    return verify.found
 
 
 class _Verify(Look):
@@ -60,42 +61,40 @@ class _Verify(Look):
         self.found.held = {"changes": 0, "events": 0}
         self.tallies: list[pa.Table] = []
 
-    def all(self) -> Looked:
+    def all(self) -> None:
         files, logs = self.home.batches.listed()
         changes = self.home.changes
         if not files and not logs and not any(changes.listed()):
             path = shown(self.home.path)
             raise StoreError(f"{path} is no watch: it has neither batches nor subscriptions{way_to(self.home)}")
         last = max([*files, *(last for _, last in logs)], default=0)
-        head = self._document(last) if last else None
-        contents = Contents()
-        if head is not None:
-            try:
-                contents = contents_of(self.home, head.folded)
-            except StoreError as error:
-                self.wrong(str(error))
+        head, contents = None, Contents()
+        try:  # of what could not be read nothing says what it needs
+            head = document_of(self.home, self.home.batches.read(last)) if last else None
+            contents = contents if head is None else contents_of(self.home, head.folded)
+        except StoreError as error:
+            self.wrong(error)
         if contents.begin > 1:  # logs before it may be gone, all together
             kept = min([*files, *(first for first, _ in logs)])
             first = kept if kept <= contents.begin else 1
         else:
             first = 1
         self.found.commits = last - first + 1 if last else 0
-        for line in verify_chain(self.home.batches, first):
-            self.wrong(line)
+        for what in verify_chain(self.home.batches, first):
+            self.wrong(what)
         if head is not None:
             self._batches(first, head, contents)
         verify_asked(self.home, head, self)
         try:
             readers(self.home)
         except StoreError as error:
-            self.wrong(str(error))
-        return self.found
+            self.wrong(error)
 
     def _document(self, number: int) -> Document | None:
         try:
             return document_of(self.home, self.home.batches.read(number))
-        except StoreError as error:
-            self.wrong(str(error))
+        except (StoreError, OSError) as error:
+            self.wrong(error)
             return None
 
     # -- batches ------------------------------------------------------------------------------------------------------
@@ -137,8 +136,8 @@ class _Verify(Look):
                     number = commit.number
                     yield document_of(self.home, commit)
                 return
-            except StoreError as error:
-                self.wrong(str(error))
+            except (StoreError, OSError) as error:
+                self.wrong(error)
                 rest = number + 1
                 while rest <= last:
                     document = self._document(rest)
@@ -213,8 +212,8 @@ class _Verify(Look):
         self.found.bytes += contents.counts.bytes
         try:
             tally = read_tally(self.home, contents)
-        except StoreError as error:
-            self.wrong(str(error))
+        except (StoreError, OSError) as error:
+            self.wrong(error)
             return
         if whole and contents.gone is None and not tally.equals(added([tally.slice(0, 0), *self.tallies])):
             path = self.home.folder.path(EVENTS, contents.counts.name)

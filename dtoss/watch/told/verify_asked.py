@@ -29,14 +29,14 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
     Raises
     ------
     OSError
-        If something cannot be read.
+        If it could not be read which changes there are, or which files of them are needed.
     """
     chain = home.changes
     files, logs = chain.listed()
     last = max([*files, *(last for _, last in logs)], default=0)
     look.found.held["changes"] = last
-    for line in verify_chain(chain):
-        look.wrong(line)
+    for what in verify_chain(chain):
+        look.wrong(what)
     if head is not None and head.changes > last:
         path = home.batches.path(head.number)
         look.wrong(f"{path} is damaged: it has adopted change {head.changes}, the highest is {last}")
@@ -44,12 +44,12 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
     try:
         needless = needless_changes(home, head)
     except StoreError as error:
-        look.wrong(str(error))
+        look.wrong(error)
     for number in range(1, last + 1):
         try:
             listed = [Listed.of(file) for file in named_files(chain.read(number).document)]
-        except StoreError as error:
-            look.wrong(str(error))
+        except (StoreError, OSError) as error:
+            look.wrong(error)
             continue
         except (KeyError, TypeError, ValueError) as error:
             look.wrong(f"{chain.path(number)} is damaged: it is no change of subscriptions: {error!s:.100}")
@@ -75,11 +75,6 @@ def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> No
         Is told what is wrong.
     needed
         Whether they have to be there.
-
-    Raises
-    ------
-    OSError
-        If something cannot be read.
     """
     for part in ("base", "delta"):
         _look_at(home, batch, look, BUILT, batch.standing.get(part), needed=needed)

@@ -1,8 +1,9 @@
-"""A file of results, open: which of its pieces have an end, and the rows of a piece by end."""
+"""A file of results that was looked at: which of its pieces have an end, and the rows of a piece by end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.commits.listed import Listed, opened
-from dtoss.errors import StoreError
-from dtoss.locks import Lock
+from dtoss.errors import StoreError, of_system
 from dtoss.windows.asking.recent import Recent
 from dtoss.windows.stored.home import RESULTS, Home
 
 _FEW = 8
 """Pieces that are read whole and held; of more only what is asked for is read."""
 _OPEN_BYTES = 1 << 16
-"""What a file that is open counts for, besides what is held of its bytes."""
+"""What a file that is held counts for, besides its bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,32 +58,32 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class ResultFile:
-    """A file of results.
+    """A file of results. A large one is opened for each read: of those that are held none has a descriptor.
 
     Parameters
     ----------
-    path
-        For messages.
+    home
+        Of the windows.
     file
         As a commit lists it.
-    parquet
-        The file; one thread reads it at a time.
+    data
+        The bytes of a small one; None of a large one.
+    footer
+        What it says of its pieces.
     first, last
         int64 (pieces,). The ends of each row group.
-    lock
-        Of whoever reads.
     rows
         Where pieces that were read are held.
     bytes
         That it holds.
     """
 
-    path: str
+    home: Home
     file: Listed
-    parquet: pq.ParquetFile
+    data: pa.Buffer | None
+    footer: pq.FileMetaData
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    lock: Lock
     rows: Recent[Piece]
     bytes: int
 
@@ -98,17 +98,19 @@ class ResultFile:
         OSError
             If it cannot be read.
         """
-        path = home.folder.path(RESULTS, file.name)
-        source = opened(home.folder, RESULTS, file)
-        try:
-            parquet = pq.ParquetFile(source, page_checksum_verification=True)
-            at = parquet.schema_arrow.names.index("end")
-            told = [parquet.metadata.row_group(i).column(at).statistics for i in range(parquet.metadata.num_row_groups)]
+        with opened(home.folder, RESULTS, file) as source, _decoding(home, file):
+            data = source.read_buffer() if isinstance(source, pa.BufferReader) else None
+            source.seek(0)
+            footer = pq.read_metadata(source)
+            at = footer.schema.to_arrow_schema().names.index("end")
+            told = [footer.row_group(i).column(at).statistics for i in range(footer.num_row_groups)]
             first, last = (np.array([getattr(one, side) for one in told], np.int64) for side in ("min", "max"))
-        except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
-            raise _damaged(path, error) from None
-        held = file.bytes if isinstance(source, pa.BufferReader) else 0
-        return cls(path, file, parquet, first, last, Lock(), rows, _OPEN_BYTES + held)
+        return cls(home, file, data, footer, first, last, rows, _OPEN_BYTES + (0 if data is None else data.size))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return self.footer.schema.to_arrow_schema()
 
     def between(self, first: int, last: int, names: Sequence[str], key: int | None) -> Iterator[pa.Table]:
         """Yield the rows of ends, both included, of all keys or one.
@@ -116,7 +118,9 @@ class ResultFile:
         Raises
         ------
         StoreError
-            If the file is damaged.
+            If the file is damaged, or gone before it was read.
+        OSError
+            If it cannot be read.
         """
         there = np.flatnonzero((self.first <= last) & (self.last >= first)).tolist()
         few, wanted = len(there) <= _FEW, list(names)
@@ -133,13 +137,20 @@ class ResultFile:
         return self.rows.of((self.file.sha256, piece), read)
 
     def _read(self, piece: int, names: list[str] | None) -> pa.Table:
-        try:
-            with self.lock:
-                table = self.parquet.read_row_group(piece, columns=names, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(self.path, error) from None
-        return table.combine_chunks()
+        folder = self.home.folder
+        source = opened(folder, RESULTS, self.file) if self.data is None else pa.BufferReader(self.data)
+        with source, _decoding(self.home, self.file):
+            parquet = pq.ParquetFile(source, metadata=self.footer, page_checksum_verification=True)
+            return parquet.read_row_group(piece, columns=names, use_threads=False).combine_chunks()
 
 
-def _damaged(path: str, error: Exception) -> StoreError:
-    return StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}")
+@contextmanager
+def _decoding(home: Home, file: Listed) -> Iterator[None]:
+    """Say which file is damaged where it cannot be decoded."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
+        if of_system(error):
+            raise
+        path = home.folder.path(RESULTS, file.name)
+        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None

@@ -171,7 +171,7 @@ def _of_hour(home: Home, parts: Sequence[Part], hour: int, last: int) -> Part | 
 def _read(home: Home, file: Listed, first: int, last: int, columns: list[str] | None = None) -> pa.Table:
     """Return the results of ends, both included."""
     found = ResultFile.opened(home, file, Recent(0))
-    schema = found.parquet.schema_arrow
+    schema = found.schema
     names = columns or schema.names
     nothing = pa.schema([schema.field(name) for name in names]).empty_table()
     return pa.concat_tables([nothing, *found.between(first, last, names, None)])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.between import commits_from
-from dtoss.commits.looking import Look, Looked
+from dtoss.commits.looking import Look, Looked, noting
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.kept.hours import NO_TIME, Hours, hours_of
@@ -18,7 +18,7 @@ from dtoss.windows.stored.spec_file import known
 
 
 def verify_windows(home: Home) -> Looked:
-    """Return what is wrong with windows, with all their sets; nothing of what is found is an error.
+    """Return what is wrong with windows, with all their sets, and what could not be read; none of it is an error.
 
     Parameters
     ----------
@@ -29,8 +29,6 @@ def verify_windows(home: Home) -> Looked:
     ------
     StoreError
         If there are none of this name.
-    OSError
-        If something cannot be read.
 
     Notes
     -----
@@ -39,14 +37,16 @@ def verify_windows(home: Home) -> Looked:
     another one or set aside. State that a later commit has made needless may be missing, and results that are
     in the file of their hour. Cost: everything is read once.
     """
-    sets = sets_of(home)
     look = Look()
     look.found.held["results"] = 0
-    for one in homes_of(home, sets):
-        _set(one, look)
-    if sets.commit is not None:
-        for line in verify_chain(home.sets):
-            look.wrong(line)
+    with noting(look.found):
+        sets = sets_of(home)
+        for one in homes_of(home, sets):
+            with noting(look.found):
+                _set(one, look)
+        if sets.commit is not None:
+            for what in verify_chain(home.sets):
+                look.wrong(what)
     return look.found
 
 
@@ -58,9 +58,9 @@ def _set(home: Home, look: Look) -> None:
     try:
         _arrow(home, look, KEY_FILES, Part(known(home).keys, ()), needed=True)
     except DtossError as error:
-        look.wrong(str(error))
-    for line in verify_chain(home.batches):
-        look.wrong(line)
+        look.wrong(error)
+    for what in verify_chain(home.batches):
+        look.wrong(what)
     files, logs = home.batches.listed()
     last = max([*files, *(end for _, end in logs)], default=0)
     found.commits += last
@@ -71,8 +71,8 @@ def _set(home: Home, look: Look) -> None:
         try:
             (commit,) = commits_from(home.batches, number, number, lines)
             document = document_of(home, commit)
-        except StoreError as error:
-            look.wrong(str(error))
+        except (StoreError, OSError) as error:
+            look.wrong(error)
             before = None
             continue
         _document(home, look, document, before, hours, newest=number == last)
@@ -87,7 +87,7 @@ def _hours(home: Home, look: Look) -> Hours:
             return Hours()
         found = hours_of(home, head)
     except StoreError as error:
-        look.wrong(str(error))
+        look.wrong(error)
         return Hours(until=-NO_TIME)
     look.bytes_of(home.folder, HOURS, head.files[HOURS][0].file, needed=True)
     for part in found.files:
@@ -122,7 +122,7 @@ def _arrow(home: Home, look: Look, room: str, part: Part, *, needed: bool) -> No
     try:
         unbundled(pa.py_buffer(data), path)
     except StoreError as error:
-        look.wrong(str(error))
+        look.wrong(error)
 
 
 def _set_aside(home: Home, look: Look, part: Part, *, needed: bool) -> None:

@@ -14,6 +14,9 @@ from pipelines.command.history.asking import OfVersion, PastHistory
 from pipelines.command.options import Json, seconds_or_none
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dtoss.history.care.verify import Damage
     from dtoss.history.versions import Home
 
 
@@ -72,33 +75,47 @@ def verify(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Read every file, compare every sum, and name what is damaged; exit code 2 if something is."""
+    """Read every file, compare every sum, and name what is damaged (exit code 2) or could not be read (1)."""
     from dtoss.history.care.restore import restore as restore_history
+    from dtoss.history.care.verify import Damage
     from dtoss.history.care.verify import verify as damages
     from dtoss.history.versions import Home
 
     home = Home(history)
     if restore:
         done = restore_history(home, say=None if as_json else print)
-        left = [*done.lost, *(damage.what for damage in damages(home))]
+        left, unread = _told(damages(home))
+        left = [*done.lost, *left]
         made = [{"order": order, "period": period} for order, period in done.made]
         if as_json:
-            print(json.dumps({"version": done.version.number, "restored": made, "damaged": left}))
+            facts = {"version": done.version.number, "restored": made, "damaged": left, "unread": unread}
+            print(json.dumps(facts))
         else:
-            _say_damage(left)
+            _say_damage(left, unread)
             print(
                 f"version {done.version.number}: {len(made):,} orders were made again, {len(left):,} things are damaged"
             )
-        return 2 if left else 0
-    looked = home.version(version)
-    found = [damage.what for damage in damages(home, looked)]
-    if as_json:
-        print(json.dumps({"version": looked.number, "rows": looked.rows, "damaged": found}))
     else:
-        _say_damage(found)
-        if not found:
-            print(f"version {looked.number}: {looked.rows:,} rows in {len(looked.files.name):,} files are whole")
-    return 2 if found else 0
+        looked, left, unread = None, [], []
+        try:
+            looked = home.version(version)
+            left, unread = _told(damages(home, looked))
+        except OSError as error:
+            left, unread = _told([Damage.of(error)])
+        if as_json:
+            number, rows = (None, None) if looked is None else (looked.number, looked.rows)
+            print(json.dumps({"version": number, "rows": rows, "damaged": left, "unread": unread}))
+        else:
+            _say_damage(left, unread)
+            if looked is not None and not left and not unread:
+                print(f"version {looked.number}: {looked.rows:,} rows in {len(looked.files.name):,} files are whole")
+    return 2 if left else 1 if unread else 0
+
+
+def _told(damages: Iterable[Damage]) -> tuple[list[str], list[str]]:
+    """Return what is damaged, and what could not be read."""
+    found = list(damages)
+    return [one.what for one in found if not one.unread], [one.what for one in found if one.unread]
 
 
 def gc(
@@ -201,9 +218,11 @@ def _say_dropped(version: int, rows: int, as_json: bool) -> None:
     print(f"version {version}: {rows:,} rows went; older versions have them until dtoss history gc --now")
 
 
-def _say_damage(lines: list[str]) -> None:
-    for line in lines:
+def _say_damage(damaged: list[str], unread: list[str]) -> None:
+    for line in damaged:
         print(f"damaged: {line}", file=sys.stderr)
+    for line in unread:
+        print(line, file=sys.stderr)
 
 
 def _text(value: Any) -> str:

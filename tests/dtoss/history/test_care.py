@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.errors import StoreError
+from dtoss.errors import StoreError, Unreadable
 from dtoss.history.care.clear import clear, files_of
 from dtoss.history.care.dropping import forget, retain
 from dtoss.history.care.facts import facts_of, log_of
@@ -21,6 +21,7 @@ from dtoss.history.care.verify import verify
 from dtoss.history.orders.settle import make_order, settle
 from dtoss.history.sums import sum_of
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of
+from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 SCHEMA = schema_of(kind=pa.large_string())
 
@@ -49,6 +50,28 @@ def flipped(path, rng):
     data = bytearray(path.read_bytes())
     data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     path.write_bytes(bytes(data))
+
+
+def test_what_could_not_be_read_is_not_damaged(tmp_path):
+    """Whichever file it is, and all of them where there are no descriptors left; nothing is made again of a guess."""
+    home, _ = full_history(tmp_path / "h", batches=2, n=100)
+    assert list(verify(home)) == []
+    needed = {str(Path(home.folder.path(name))) for name in files_of(home.version())}
+    for path in files_in(tmp_path / "h"):
+        with unopenable(path):
+            found = list(verify(home))
+            if str(path) in needed:
+                with pytest.raises(Unreadable, match=f"{path.name} could not be read: {REFUSAL}; nothing is made"):
+                    restore(home)
+            if path.parent.name == "time":
+                with pytest.raises(OSError, match=REFUSAL):
+                    dtoss.history.open(str(tmp_path / "h")).box([-180, -90, 180, 90])
+        assert [one for one in found if not one.unread] == [], path
+        assert [one.what for one in found][:1] == [f"{path} could not be read: {REFUSAL}"] or str(path) not in needed
+    with descriptors(0):
+        (found,) = verify(home)
+    assert (found.unread, NO_MORE in found.what) == (True, True)
+    assert list(verify(home)) == []
 
 
 def test_every_flipped_byte_is_found_and_its_file_named(tmp_path):

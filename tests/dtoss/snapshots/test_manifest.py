@@ -168,7 +168,7 @@ def test_what_is_opened_later_needs_its_files(tmp_path):
     index.knn(place, 1)
     shutil.rmtree(tmp_path / "store" / "snapshots")
     assert index.knn(place, 1).distance.tolist() == [0.0]
-    with pytest.raises(StoreError, match=r"partitions/.*arrow is missing or cannot be read"):
+    with pytest.raises(StoreError, match=r"partitions/.*arrow is missing; roll back or rebuild"):
         index.knn(place, N)
 
 

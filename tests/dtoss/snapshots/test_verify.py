@@ -65,6 +65,7 @@ def test_a_store_of_the_version_before(sample):  # noqa: F811
     store = Store(str(sample))
     assert verify_store(store).as_json() == {
         "snapshots": [store.current()], "commits": 0, "files": 3, "bytes": 24374, "objects": 60, "damaged": [],
+        "unread": [],
     }  # fmt: skip
     path = next(sample.glob("snapshots/*/partitions/00001*"))
     path.write_bytes(path.read_bytes()[:-1] + b"?")

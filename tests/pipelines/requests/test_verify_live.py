@@ -14,6 +14,7 @@ from dtoss.errors import InputError
 from pipelines.requests.home import NAMES, ROOMS, Home, State
 from pipelines.requests.verify import verify_live
 from tests.pipelines.requests.logs import flushes, patterns_bytes, world_in, write
+from tests.refusals import REFUSAL, files_in, unopenable
 
 
 @pytest.fixture
@@ -53,6 +54,17 @@ def test_a_byte_that_changes_is_found(world, command, room):
     assert "named on stderr" in out
     file.unlink()
     assert any(f"{file.name} is missing" in line for line in verify_live(Home(world.store, "live")).damaged)
+
+
+def test_what_could_not_be_read_is_not_damaged(world, command):
+    """Whichever file it is: named, and exit code 1."""
+    for path in files_in(Path(world.store) / "patterns" / "live"):
+        with unopenable(path):
+            found = verify_live(Home(world.store, "live"))
+        assert found.damaged == [], path
+    with unopenable(path):
+        ran = command("verify", "--store", world.store, "--patterns", "live", "--json")
+    assert (ran.code, ran.json["damaged"], ran.json["unread"]) == (1, [], [f"{path} could not be read: {REFUSAL}"])
 
 
 def test_counts_that_do_not_agree(world):

@@ -38,6 +38,7 @@ from tests.dtoss.watch.told.made import (
     some_events,
     table_of,
 )
+from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 
 def watched(path, ids="int64", batches=7):
@@ -128,6 +129,24 @@ def test_every_region_of_every_kind_of_file(tmp_path, every):
     assert {path.parent.name for path in files} == rooms
     assert missed == rooms - {"readers"}  # one without a cursor begins anew
     assert verify_watch(home).damaged == []
+
+
+def test_what_could_not_be_read_is_not_damaged(tmp_path):
+    """One file of each kind, and all of them where there are no descriptors left; what needs a file is not missing."""
+    home = watched(tmp_path, batches=6)
+    fold_watch(home, START + HOUR)
+    fold_watch(home, START + 2 * HOUR)
+    keep_cursor(home, "reader", Cursor(1, 2))
+    assert verify_watch(home).unread == []
+    newest, needless = sorted(files_in(tmp_path), key=lambda path: path.stat().st_mtime_ns), needless_now(home)
+    for path in {kind_of(path): path for path in newest if path.name not in needless}.values():
+        with unopenable(path):
+            found = verify_watch(home)
+        assert found.damaged == [], path
+        assert any(line == f"{path} could not be read: {REFUSAL}" for line in found.unread), path
+    with descriptors(0):
+        found = verify_watch(home)
+    assert (found.damaged, [NO_MORE in line for line in found.unread]) == ([], [True])
 
 
 def kind_of(path):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dtoss
 from dtoss.commits.chain import Conflict
+from dtoss.commits.listed import HASHED_BYTES, Listed, put
 from dtoss.commits.source import Source
 from dtoss.errors import InputError, StoreError
+from dtoss.windows.asking.recent import Recent
+from dtoss.windows.asking.results import ResultFile
 from dtoss.windows.stored.batch import run_batch
 from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import head_of
@@ -19,6 +27,7 @@ from dtoss.windows.stored.spec_file import Fixed, fix
 from dtoss.windows.stored.verify import verify_windows
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.stored.kept import FAR_FUTURE, SECOND, SITES, begin, check, commit, made, rows_of, spec
+from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 ROWS = [(1, 3 * SECOND, 0.0, 0.0), (2, 9 * SECOND, 9.0, 1.0), (1, 12 * SECOND, 9.0, 0.0)]
 
@@ -134,6 +143,41 @@ def test_a_byte_that_changes_is_named(tmp_path):
         assert any("missing" in line and name in line for line in verify_windows(home).damaged)
         path.write_bytes(whole)
     assert verify_windows(home).damaged == []
+
+
+def test_what_could_not_be_read_is_not_damaged(tmp_path):
+    """Whichever file it is, and all of them where there are no descriptors left."""
+    home, fixed = begin(tmp_path)
+    for batch in made(3, batches=3):
+        commit(home, fixed, batch, tasks=2)
+    assert verify_windows(home).unread == []
+    for path in files_in(tmp_path / "windows"):
+        with unopenable(path):
+            found = verify_windows(home)
+        assert found.damaged == [], path
+        assert [line for line in found.unread if line == f"{path} could not be read: {REFUSAL}"], path
+    with descriptors(0):
+        found = verify_windows(home)
+    assert (found.damaged, [NO_MORE in line for line in found.unread]) == ([], [True])
+
+
+def test_results_that_are_held_hold_no_descriptor(tmp_path):
+    """A file too large to hold is opened for each read; if it is refused then, that is not called damage."""
+    home, _ = begin(tmp_path)
+    rows = pa.table({"end": np.arange(600_000), "key": np.random.default_rng(0).integers(0, 1 << 62, 600_000)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=200_000, use_dictionary=False, compression="none")
+    file = Listed.of(put(home.folder, sink.getvalue(), len(rows), "parquet", "results"))
+    assert file.bytes > HASHED_BYTES
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    found = ResultFile.opened(home, file, Recent(0))
+    (some,) = found.between(7, 9, rows.column_names, None)
+    assert (some.equals(rows.slice(7, 3)), found.bytes < file.bytes) == (True, True)
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    with unopenable(Path(home.folder.path("results", file.name))):
+        for ask in (lambda: list(found.between(7, 9, ["key"], None)), lambda: ResultFile.opened(home, file, Recent(0))):
+            with pytest.raises(OSError, match=REFUSAL):
+                ask()
 
 
 def test_what_nothing_names_goes_and_what_is_young_stays(tmp_path):
