@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.names import not_carried
+from dtoss.plain_numbers import floats
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
@@ -33,9 +34,11 @@ def distances(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
         If one is negative or NaN, or there are as many as neither one nor ``count``; the message names the argument.
     """
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = floats(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted") from None
+        units = isinstance(value, str) and name in ("radius", "max_distance")
+        way = ", of metres or CRS units: units such as km are for commands, 5km is 5000" if units else ""
+        raise ValueError(f"{name} is {value!r}: a number that is not negative is wanted{way}") from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != count):
         raise ValueError(f"{name} has shape {array.shape}: one number, or one for each of the {count} positions")
     bad = ~(array >= 0.0)

@@ -13,6 +13,8 @@ from dtoss.partition import Ids
 
 LARGEST = 2**63 - 1
 """The largest whole number that is an id."""
+STORED: dict[str, pa.DataType] = {"int64": pa.int64(), "string": pa.large_string()}
+"""The types that ids are kept as, by what :func:`id_kind` calls them."""
 
 
 def id_kind(kind: pa.DataType) -> str:
@@ -62,6 +64,8 @@ def as_ids(ids: ArrayLike | pa.Array) -> Ids:
         return array
     if len(array) == 0 and (pa.types.is_null(array.type) or pa.types.is_floating(array.type)):
         return np.zeros(0, np.int64)  # what libraries make of an empty list
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.null_count:
@@ -73,12 +77,60 @@ def as_ids(ids: ArrayLike | pa.Array) -> Ids:
     return np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
+def listed(ids: Any) -> Any:
+    """Return ids as an array or a list of them; one by itself is a list of one, text too."""
+    if isinstance(ids, (str, bytes, int, np.integer)):
+        return [ids]
+    if isinstance(ids, pa.ChunkedArray):
+        return ids.combine_chunks()
+    return ids if hasattr(ids, "__array__") else list(ids)
+
+
+def stored_ids(ids: Any, kind: str, whose: str) -> pa.Array:
+    """Return ids that somebody names as an Arrow array of the type of those that are stored, (m,).
+
+    Parameters
+    ----------
+    ids
+        As :func:`as_ids`, any iterable, or one by itself.
+    kind
+        Of the stored ones: "int64" or "string".
+    whose
+        They are, for the error: "this history".
+
+    Raises
+    ------
+    ValueError
+        If one is not of that type: nothing is made of a fraction, a truth, nothing, or text in place of numbers.
+    """
+    why = ""
+    try:
+        found = as_ids(listed(ids))
+        if not len(found):
+            return pa.array([], STORED[kind])
+        if isinstance(found, np.ndarray) == (kind == "int64"):
+            return pa.array(found) if isinstance(found, np.ndarray) else found
+    except TypeError:
+        pass  # neither one nor several
+    except ValueError as error:
+        why = f" ({error})"
+    wanted = "whole numbers" if kind == "int64" else "text"
+    raise ValueError(f"ids are {_short(ids)}: those of {whose} are {kind}, {wanted}{why}")
+
+
+def _short(ids: Any) -> str:
+    said = " ".join(repr(ids).split())
+    return said if len(said) <= 100 else said[:99] + "…"
+
+
 def _arrow(ids: Any) -> NDArray[np.int64] | Any:
     """Return ids as int64, or as an Arrow array of whatever type they are."""
     if isinstance(ids, pa.ChunkedArray):
         return ids.combine_chunks()
     if isinstance(ids, pa.Array):
         return ids
+    if isinstance(ids, np.ma.MaskedArray) and (missing := int(np.sum(np.ma.getmaskarray(ids)))):
+        raise ValueError(f"{missing} ids are missing: every object needs one")
     try:
         if hasattr(ids, "__array__") and not isinstance(ids, np.ndarray):
             column = pa.array(ids)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dtoss.arguments import distances, whole_number
 from dtoss.index import Index
 from dtoss.names import free_names
 
@@ -154,6 +155,11 @@ def build(
     from dtoss.ids import as_ids
     from dtoss.queries.open_partitions import OpenPartitions, facts_of
 
+    if partitions is not None:
+        partitions = whole_number("partitions", partitions, 1)
+    if reach is not None:
+        reach = float(distances("reach", reach, 1)[0])
+    seed, threads = whole_number("seed", seed, 0), whole_number("threads", threads, 1)
     given = given_objects(ids, positions, id=id, geometry=geometry, x=x, y=y, columns=columns, crs=crs, metric=metric)
     space = space_of(given.crs, metric)
     places = as_positions(given.positions, space)
@@ -167,7 +173,7 @@ def build(
     keys = as_ids(given.ids)
     if len(keys) != len(places):
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
-    _check_distinct(keys)
+    _check_distinct(keys, _way_out(ids, id) if positions is None else "")
     attributes = _attributes(given.columns, len(keys))
     _warn_of_swapped(places, space)
     with shown(progress) as told:
@@ -196,13 +202,20 @@ def build(
     )
 
 
-def _check_distinct(ids: Ids) -> None:
+def _way_out(frame: Any, id: str | None) -> str:
+    """Return how rows of a frame that stand again are left out."""
+    if type(frame).__module__.startswith("polars"):
+        return f"; frame.unique({id or 'id'!r}, keep='last') keeps the last row of each"
+    return f"; frame.drop_duplicates({id or 'id'!r}, keep='last') keeps the last row of each"
+
+
+def _check_distinct(ids: Ids, way: str) -> None:
     values = ids.to_numpy(zero_copy_only=False) if isinstance(ids, pa.Array) else ids
     ordered = np.sort(values)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]) if len(ordered) else ordered
     if len(repeated):
         some = ", ".join(str(value) for value in repeated[:3])
-        raise ValueError(f"{len(repeated)} ids stand more than once, {some} among them: ids must be distinct")
+        raise ValueError(f"{len(repeated)} ids stand more than once, {some} among them: ids must be distinct{way}")
 
 
 def _attributes(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
@@ -213,13 +226,14 @@ def _attributes(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
 
 
 def _column(name: str, value: Any, count: int) -> pa.Array:
+    from dtoss.frames.objects import kept_column
+    from dtoss.frames.tables import column_of
     from dtoss.partition import numbers
 
-    column = numbers(value) if isinstance(value, np.ndarray) and value.ndim == 1 else value
-    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-        column = pa.array(value)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    if isinstance(value, (str, bytes)):
+        raise ValueError(f"column {name!r} is text: {count} values are wanted, one for each object")
+    plain = type(value) is np.ndarray and value.ndim == 1
+    column = kept_column(numbers(value) if plain else column_of(name, value), name)
     if len(column) != count:
         raise ValueError(f"column {name!r} has {len(column)} values for {count} objects: as many are wanted")
     return column

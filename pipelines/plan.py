@@ -24,6 +24,7 @@ from ceps.plans import DAYS_A_MONTH, bytes_text
 from ceps.problem import Progress
 from ceps.rollout.splits import split_advice
 from ceps.texts import how_many
+from dtoss.plain_numbers import is_whole, number_in
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
 from pipelines.rows.amounts import budget_of, share_of
 
@@ -178,7 +179,7 @@ def growth_factor(text: str) -> float:
     """
     share = text.strip().endswith("%")
     try:
-        value = float(text.strip().removesuffix("%"))
+        value = number_in(text.strip().removesuffix("%").rstrip())
     except ValueError:
         raise ValueError(
             f"growth = {text!r}; it must be a factor such as 1.2, or a percentage such as 20%: 20 % more requests"
@@ -221,7 +222,7 @@ def pinned(pins: Sequence[str], patterns: Patterns) -> NDArray[np.int64]:
     row = {number: place for place, number in enumerate(patterns.partitions.tolist())}
     for text in pins:
         left, _, right = text.partition("=")
-        if not (left.strip().isdecimal() and right.strip().isdecimal()):
+        if not (is_whole(left.strip()) and is_whole(right.strip()) and int(right) >= 0):
             raise ValueError(f"pin {text!r}: write PARTITION=SERVER, two numbers, such as 12=0")
         if int(left) not in row:
             raise ValueError(f"pin {text!r}: there is no partition {int(left)}; there are {len(patterns)}")

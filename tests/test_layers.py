@@ -27,7 +27,7 @@ LIBRARIES = {
 ABOVE = {("datasets", name) for name in ("demo.py", "demo_fence.py", "demo_picture.py", "replay.py")}
 """The demo runs the jobs, a replay feeds them: they are entrances, which nothing else imports."""
 
-GROUND = {"errors", "names", "locks", "extras", "html_table"}
+GROUND = {"plain_numbers", "errors", "names", "locks", "extras", "html_table"}
 NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "queries/areas", "conditions"}
@@ -36,6 +36,7 @@ STANDING = ASKING | {"buckets", "commits", "snapshots", "frames", "index", "open
 SERVED = ASKING | {"", "index", "mapped_index", "opening", "snapshots", "export"}
 ROOMS: dict[str, dict[str, set[str]]] = {
     "dtoss": {
+        "plain_numbers": set(),
         "errors": set(),
         "names": set(),
         "locks": set(),
@@ -47,7 +48,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "buckets": {"compiled", "snapshots"},
         "hits": {"frames", "geometry", "partition", *GROUND},
         "frames": {"index", "in_process", *ASKING},
-        "arguments": {"names"},
+        "arguments": {"names", "plain_numbers"},
         "compiled": set(),
         "geometry": {"compiled", *GROUND},
         "cells": {"compiled", "geometry", *GROUND},

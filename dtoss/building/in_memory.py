@@ -75,7 +75,7 @@ def build_in_memory(
     attributes
         Columns of n values.
     partitions, pivots, bounds, reach, seed, engine, threads
-        As :func:`dtoss.build`.
+        As :func:`dtoss.build`, which has looked at the numbers.
     progress
         Is told how far it has come.
 
@@ -85,6 +85,10 @@ def build_in_memory(
         If one of these is out of its bounds.
     """
     progress.begin("choosing partitions")
+    if bounds is not None and space.dimension != 2:
+        raise ValueError(
+            f"bounds are {bounds!r}: those of a plane are wanted, and positions are compared on the sphere"
+        )
     vectors = space.vectors(places)
     box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
     if partitions is None:
@@ -95,9 +99,7 @@ def build_in_memory(
     if reach is None:
         reaches = choose_reach(vectors[rows], len(keys), regions, box)
     else:
-        if not reach >= 0.0:
-            raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
-        reaches = np.full(count, np.inf if count == 1 else float(reach))
+        reaches = np.full(count, np.inf if count == 1 else reach)
     progress.begin("sorting objects")
     sent = assign(vectors, regions, reaches)
     member, start = _members(sent.home, sent.row, sent.partition, count)

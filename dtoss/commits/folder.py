@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dtoss.commits.process import passing_name
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import fs
 
+Mark: TypeAlias = tuple[int, int]
+"""What tells a file from others of its name: its number on the disk, and when it was written or touched."""
 _READS = 3
 SYNCED_AT_ONCE = 8
 """Files that are synced at a time: a disk's journal takes many in one write."""
@@ -80,8 +82,11 @@ class Folder(Protocol):
     def sizes(self, *parts: str) -> dict[str, int]:
         """Return the bytes of the files in a folder by their names; of none where there is no such folder."""
 
-    def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
-        """Write a file, whole or not at all; it may be lost with the power until :meth:`sync`."""
+    def write(self, data: bytes | pa.Buffer, *parts: str) -> Mark | None:
+        """Write a file, whole or not at all, and return what tells it from any other that is there later, if anything.
+
+        It may be lost with the power until :meth:`sync`.
+        """
 
     def replace(self, data: bytes, *parts: str) -> None:
         """Write a small file whole, in place of the one of this name, and to the disk."""
@@ -106,6 +111,9 @@ class Folder(Protocol):
 
     def remove(self, *parts: str) -> None:
         """Remove a file."""
+
+    def remove_unchanged(self, mark: Mark | None, *parts: str) -> None:
+        """Remove a file that :meth:`write` has written, if nobody has replaced or touched it since."""
 
     def remove_folder(self, *parts: str) -> None:
         """Remove a folder and all that is in it."""
@@ -182,9 +190,12 @@ class LocalFolder:
         except (FileNotFoundError, NotADirectoryError):
             return {}
 
-    def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
+    def write(self, data: bytes | pa.Buffer, *parts: str) -> Mark | None:
         """See :class:`Folder`."""
-        self._move_in(self._write_aside(data, parts, sync=False), parts)
+        fresh = self._write_aside(data, parts, sync=False)
+        mark = _mark(fresh)
+        self._move_in(fresh, parts)
+        return mark
 
     def replace(self, data: bytes, *parts: str) -> None:
         """See :class:`Folder`. The file and its folder are synced."""
@@ -286,6 +297,12 @@ class LocalFolder:
         """See :class:`Folder`."""
         _unlink(self.path(*parts))
 
+    def remove_unchanged(self, mark: Mark | None, *parts: str) -> None:
+        """See :class:`Folder`."""
+        with suppress(FileNotFoundError):
+            if _mark(self.path(*parts)) == mark:
+                self.remove(*parts)
+
     def remove_folder(self, *parts: str) -> None:
         """See :class:`Folder`. Goes on past what cannot be removed, and then says what it was."""
         failures: list[OSError] = []
@@ -339,6 +356,11 @@ def _is(path: str, kind: Callable[[int], bool]) -> bool:
         return kind(os.stat(path).st_mode)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _mark(path: str) -> Mark:
+    found = os.stat(path)  # noqa: PTH116
+    return found.st_ino, found.st_mtime_ns
 
 
 def _unlink(path: str) -> None:
@@ -464,10 +486,11 @@ class RemoteFolder:
         there = self.filesystem.get_file_info(fs.FileSelector(self.path(*parts), allow_not_found=True))
         return {info.base_name: info.size for info in there if info.type == fs.FileType.File}
 
-    def write(self, data: bytes | pa.Buffer, *parts: str) -> None:
+    def write(self, data: bytes | pa.Buffer, *parts: str) -> Mark | None:
         """See :class:`Folder`."""
         with self.filesystem.open_output_stream(self.path(*parts)) as stream:
             stream.write(data)
+        return None
 
     def replace(self, data: bytes, *parts: str) -> None:
         """See :class:`Folder`."""
@@ -551,6 +574,9 @@ class RemoteFolder:
         """See :class:`Folder`."""
         with suppress(FileNotFoundError):
             self.filesystem.delete_file(self.path(*parts))
+
+    def remove_unchanged(self, mark: Mark | None, *parts: str) -> None:
+        """See :class:`Folder`. Nothing goes: an upload has no mark."""
 
     def remove_folder(self, *parts: str) -> None:
         """See :class:`Folder`."""

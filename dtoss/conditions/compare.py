@@ -87,7 +87,7 @@ def among(value: Any, listed: list[Any], step: Step) -> Any:
         within = _numbers_of(tuple(Fraction(_nanoseconds(one), unit) for one in given), pa.int64())
         found = pc.is_in(ticks, value_set=within)
     elif kind == "number":
-        column = value.cast(pa.float32()) if pa.types.is_float16(value.type) else value
+        column = value.cast(_searched(value.type))
         within = _numbers_of(tuple(number_of(one) for one in given), value.type)
         found = pc.is_in(column, value_set=within.cast(column.type))
     else:
@@ -96,6 +96,15 @@ def among(value: Any, listed: list[Any], step: Step) -> Any:
     if len(given) < len(listed):
         found = pc.if_else(found, pa.scalar(True), unknown)
     return pc.if_else(value.is_valid(), found, unknown)
+
+
+def _searched(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which Arrow looks for numbers of a type in a list."""
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 @lru_cache(maxsize=8)

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dtoss.frames.coordinates import Located, located, there
 from dtoss.frames.crs_names import agreed, short
 from dtoss.frames.places import places_of
-from dtoss.frames.tables import Table, read_column, table_of
+from dtoss.frames.tables import Table, plain_column, read_column, table_of
 from dtoss.frames.warn import warn_caller
 from dtoss.geometry.space import NO_CRS, space_of
 from dtoss.ids import as_ids
-from dtoss.partition import Ids
+from dtoss.partition import Ids, numbers
 
 ID_COLUMN = "id"
 """The column that ids are read from where none is named; case does not matter."""
@@ -233,7 +233,7 @@ def _attributes(table: Table, columns: Sequence[str] | None, used: set[Any]) -> 
         try:
             if name in table.geometries:
                 raise ValueError(f"column {name!r} holds geometries, and attributes are values")
-            taken[name] = _kept(read_column(table, name), name)
+            taken[name] = kept_column(read_column(table, name), name)
         except ValueError as error:
             if columns is not None or wanted.count(name) > 1:
                 raise
@@ -245,24 +245,16 @@ def _attributes(table: Table, columns: Sequence[str] | None, used: set[Any]) -> 
     return taken
 
 
-def _kept(column: pa.Array, name: str) -> pa.Array:
+def kept_column(column: pa.Array, name: str) -> pa.Array:
     """Return a column as partitions hold it."""
     kind = column.type
-    if pa.types.is_run_end_encoded(kind):
-        column = pc.run_end_decode(column)
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.json":
-        column = column.storage
+        column = plain_column(column.storage)
     kind = column.type
-    if pa.types.is_string_view(kind):
-        return column.cast(pa.large_string())
-    if pa.types.is_binary_view(kind):
-        return column.cast(pa.large_binary())
-    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
-        return column.cast(pa.dictionary(kind.index_type, pa.large_string(), kind.ordered))
     if pa.types.is_union(kind):
         raise ValueError(f"column {name!r} is of type {kind}: values of one type are wanted")
     try:
-        column.slice(0, 1).take(pa.array([0][: len(column)], pa.int64()))
+        column.slice(0, 1).take(numbers(np.zeros(min(len(column), 1), np.int64)))
     except pa.ArrowNotImplementedError:
         raise ValueError(f"column {name!r} is of type {kind}, of which rows cannot be taken: cast it first") from None
     return column

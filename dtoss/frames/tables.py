@@ -117,12 +117,39 @@ def read_column(table: Table, name: Any) -> pa.Array:
     if (count := list(table.names).count(name)) > 1:
         raise ValueError(f"{count} columns are called {name!r}: rename or drop all but one")
     try:
-        return table.column(name)
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        return plain_column(table.column(name))
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
             f"column {name!r} cannot be read ({reason}): cast its values to one type, or drop it"
         ) from None
+
+
+def plain_column(column: pa.Array) -> pa.Array:
+    """Return a column whose values Arrow knows how to take, compare and sort: views and runs of values become plain."""
+    if pa.types.is_run_end_encoded(column.type):
+        import pyarrow.compute as pc
+
+        column = pc.run_end_decode(column)
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary_view(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+        return column.cast(pa.dictionary(kind.index_type, pa.large_string(), kind.ordered))
+    return column
+
+
+def column_of(name: Any, values: Any) -> pa.Array:
+    """Return values beside a name as a mapping has them, as an Arrow array.
+
+    Raises
+    ------
+    ValueError
+        As :func:`read_column`.
+    """
+    return read_column(_of_arrays({name: values}), name)
 
 
 def _of_pandas(frame: Any) -> Table:

@@ -36,7 +36,7 @@ def by_name(positions: Any) -> Any:
     for first, second in AXES:
         if first in folded and second in folded:
             columns = [positions[folded[axis]] for axis in (first, second)]
-            return np.stack([np.asarray(column).reshape(-1) for column in columns], axis=1)
+            return np.stack([np.asanyarray(column).reshape(-1) for column in columns], axis=1)
     half = [axis for pair in AXES for axis in pair if axis in folded]
     if half:
         raise ValueError(

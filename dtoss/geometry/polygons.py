@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space, as_positions
 from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL, cells_of, chains, check_edges
+from dtoss.plain_numbers import floats
 
 LEAST_HEIGHT = 0.01
 """Cosine of the largest angle between the middle of a polygon on the sphere and its corners: 89.4 degrees."""
@@ -245,13 +246,17 @@ def _offsets(sizes: Any) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))]).astype(np.int64)
 
 
-def _corners(ring: Any) -> NDArray[np.float64]:
+def _flat(ring: Any) -> NDArray[np.float64]:
+    """Return corners as they are given, without the heights that GeoJSON may carry."""
     try:
-        array = np.asarray(ring, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("the corners of a polygon are not numbers: give (v, 2), lon before lat") from None
-    if array.ndim == 2 and array.shape[1] == 3:
-        return array[:, :2]  # GeoJSON may carry heights
+        array = floats(ring)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"the corners of a polygon are not numbers ({error}): give (v, 2), lon before lat") from None
+    return array[:, :2] if array.ndim == 2 and array.shape[1] == 3 else array
+
+
+def _corners(ring: Any) -> NDArray[np.float64]:
+    array = _flat(ring)
     if array.size == 0:
         return np.zeros((0, 2))
     if array.ndim != 2 or array.shape[1] != 2:

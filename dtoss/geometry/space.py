@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.axes import by_name
 from dtoss.geometry.place import SPHERE
+from dtoss.plain_numbers import floats
 
 if TYPE_CHECKING:
     import pyproj
@@ -193,9 +194,11 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
     if type(positions) is not np.ndarray or positions.dtype.kind == "V":
         positions = by_name(positions)
     try:
-        array = operand(positions, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} are not numbers: give an array of shape (n, 2)") from None
+        if isinstance(positions, (list, tuple)) and any(isinstance(one, bool) for one in positions[:2]):
+            raise ValueError("they are booleans")
+        array = operand(floats(positions), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} are not numbers ({error}): give an array of shape (n, 2)") from None
     if array.ndim == 1 and array.shape[0] == 2:
         array = array[None]
     if array.size == 0:
@@ -207,15 +210,19 @@ def as_positions(positions: ArrayLike, space: Space, name: str = "positions") ->
     if row < len(array):
         x, y = array[row].tolist()
         bound = f"finite and at most {FURTHEST:g} in size"
-        hint = ""
         if space.geographic:
             bound = "lon in [-180, 180] and lat in [-90, 90]"
-            if abs(y) <= 180.0 and abs(x) <= 90.0:
-                hint = "; lon comes before lat, are they swapped?"
-            elif 180.0 < x <= 360.0:
-                hint = "; lon seems to run from 0 to 360, subtract 360 where it is above 180"
-        raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): {bound} is legal{hint}")
+        raise ValueError(f"{name} row {row} is ({x:g}, {y:g}): {bound} is legal{hint_of(x, y, space)}")
     return array
+
+
+def hint_of(x: float, y: float, space: Space) -> str:
+    """Return what may be meant by a position that is not legal, to stand behind an error; empty where nothing is."""
+    if not space.geographic:
+        return ""
+    if abs(y) <= HALF_TURN and abs(x) <= QUARTER_TURN:
+        return "; lon comes before lat, are they swapped?"
+    return "; lon seems to run from 0 to 360, subtract 360 where it is above 180" if HALF_TURN < x <= 360.0 else ""
 
 
 @kernel("int64(float64[:, ::1], float64, float64)")

@@ -22,6 +22,7 @@ from dtoss.history.committing import Repeated
 from dtoss.history.data_file import write_file
 from dtoss.history.rows import rows_of, sorted_rows
 from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
+from dtoss.history.undoing import undone
 from dtoss.history.versions import Home
 from dtoss.ids import as_ids
 
@@ -94,9 +95,10 @@ def append(
     if version is not None:
         version.schema.merged(schema)
     parts = [(sorted_rows(rows, "time"), None)]
-    files = [write_file(home.folder, BY_TIME, parts, schema, of=key.key)] if len(rows) else []
     try:
-        made = commit_batch(home, schema, files, [key])
+        with undone(home, version):
+            files = [write_file(home.folder, BY_TIME, parts, schema, of=key.key)] if len(rows) else []
+            made = commit_batch(home, schema, files, [key])
     except Repeated:
         head = home.head()
         return Appended(None if head is None else head.number, 0, 1)

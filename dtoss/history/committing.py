@@ -27,6 +27,7 @@ from dtoss.history.data_file import NewFile
 from dtoss.history.leaves import Files, Leaves
 from dtoss.history.schema import TIME_TYPES, Schema
 from dtoss.history.segments import SEGMENTS, Segment, read_segment, write_segment
+from dtoss.history.undoing import undone
 from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Home, Version
 
 TRIES = 1000
@@ -81,6 +82,11 @@ def commit(home: Home, change: Change, after: Version | None) -> Version:
     OSError
         If something cannot be written.
     """
+    with undone(home, after):
+        return _committed(home, change, after)
+
+
+def _committed(home: Home, change: Change, after: Version | None) -> Version:
     version = after
     folder = home.folder
     folder.make(SEGMENTS)

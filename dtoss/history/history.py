@@ -25,6 +25,7 @@ from dtoss.history.schema import Schema
 from dtoss.history.times import moment_of, seconds_before
 from dtoss.history.versions import Home, Version
 from dtoss.hits import Hits
+from dtoss.ids import stored_ids
 
 if TYPE_CHECKING:
     from dtoss.queries.areas.covered import Shape
@@ -339,7 +340,7 @@ class History:
         InputError, StoreError
             As :meth:`range`.
         """
-        wanted = tracks.as_id_array(ids, self.schema.id_type)
+        wanted = stored_ids(ids, self.schema.id_type, "this history")
         scan = self._scan(columns, where)
         asked = tracks.asked_of_ids(wanted, spans_of(between, self.schema, len(wanted)))
         began = time.perf_counter()

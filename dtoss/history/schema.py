@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, same_crs
+from dtoss.ids import STORED
 from dtoss.names import RESERVED, unused
 
 IdType: TypeAlias = Literal["int64", "string"]
@@ -20,7 +21,6 @@ TIME_TYPES: dict[str, pa.DataType] = {
     "int64": pa.int64(),
     "double": pa.float64(),
 }
-ID_TYPES: dict[str, pa.DataType] = {"int64": pa.int64(), "string": pa.large_string()}
 OWN = ("id", "t", "x", "y", "deleted")
 """The columns of every table of rows, before the attributes."""
 TAKEN = frozenset({*RESERVED, "t", "deleted"})
@@ -51,7 +51,7 @@ class Schema:
     @property
     def arrow(self) -> pa.Schema:
         """The columns of a table of rows: id, t, x, y, deleted, and the attributes."""
-        own = [ID_TYPES[self.id_type], TIME_TYPES[self.t_type], pa.float64(), pa.float64(), pa.bool_()]
+        own = [STORED[self.id_type], TIME_TYPES[self.t_type], pa.float64(), pa.float64(), pa.bool_()]
         return pa.schema([*zip(OWN, own, strict=True), *self.attributes.items()])
 
     @property

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import zlib
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from dtoss.commits.folder import Folder, LocalFolder
+from dtoss.commits.folder import Folder, LocalFolder, Mark
 from dtoss.commits.mapped import map_file
 from dtoss.errors import StoreError
 
@@ -20,6 +21,18 @@ _NAMED = 16
 """Hexadecimal digits of a segment's hash in its name."""
 _KEPT = 512
 """Segments that a process keeps open."""
+
+
+class Fresh(NamedTuple):
+    """A file that was written, and was not there before."""
+
+    room: str
+    name: str
+    mark: Mark | None
+
+
+WRITTEN: ContextVar[list[Fresh] | None] = ContextVar("WRITTEN", default=None)
+"""The files that a change has written, where :mod:`dtoss.history.undoing` wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,9 @@ def put(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
         if folder.is_file(room, name):
             folder.touch(room, name)
             return
-    folder.write(data, room, name)
+    mark = folder.write(data, room, name)
+    if (fresh := WRITTEN.get()) is not None:
+        fresh.append(Fresh(room, name, mark))
 
 
 def read_segment(folder: Folder, segment: Segment) -> pa.Table:

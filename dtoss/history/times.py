@@ -11,6 +11,7 @@ import numpy as np
 
 from dtoss.errors import InputError
 from dtoss.history.schema import TimeType
+from dtoss.plain_numbers import is_number, is_whole
 
 MICROSECONDS = 1_000_000
 """Of a second."""
@@ -43,7 +44,7 @@ def interval_of(between: Sequence[Any] | None, t_type: TimeType) -> tuple[int | 
     extremes = (-math.inf, math.inf) if t_type == "double" else (_EARLIEST, _LATEST)
     if between is None:
         return extremes
-    if isinstance(between, str) or len(between) != 2:
+    if isinstance(between, str) or not hasattr(between, "__len__") or len(between) != 2:
         raise InputError(f"between is {between!r}: a first and a last time are wanted, either may be '-'")
     first, last = (
         extremes[side] if _no_end(value) else moment_of(value, t_type, "between", up=side == 0)
@@ -125,14 +126,8 @@ def _number(value: Any) -> int | float | None:
         return None if math.isnan(value) or math.isinf(value) else float(value)
     if not isinstance(value, str):
         return None
-    try:
-        return int(value)
-    except ValueError:
-        pass
-    try:
-        return _number(float(value))
-    except ValueError:
-        return None
+    said = value.strip()
+    return int(said) if is_whole(said) else _number(float(said)) if is_number(said) else None
 
 
 def _when(value: Any) -> datetime | None:

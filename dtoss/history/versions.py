@@ -16,7 +16,7 @@ from dtoss.errors import StoreError
 from dtoss.history.blocks import BY_TIME, Blocks
 from dtoss.history.leaves import Files, Leaves, Periods
 from dtoss.history.schema import Schema
-from dtoss.history.segments import Segment, read_segment
+from dtoss.history.segments import SEGMENTS, Segment, read_segment
 from dtoss.snapshots.place import folder_of, shown
 
 HISTORY_FORMAT = 1
@@ -188,6 +188,11 @@ class Version:
         return read_segment(self.folder, Segment.of(self.document[kind]))
 
 
+def files_of(version: Version) -> set[str]:
+    """Return the names of all files that a version needs."""
+    return {*version.files.name, *(f"{SEGMENTS}/{segment.name}" for segment in version.segments())}
+
+
 @dataclass(frozen=True)
 class Home:
     """Where a history is.
@@ -251,9 +256,9 @@ class Home:
         if number is None or number == head.number:
             return head
         oldest = int(head.document.get("oldest", 1))
-        if isinstance(number, bool) or not oldest <= number <= head.number:
-            raise StoreError(f"version {number} of {self.shown} is not there: versions {oldest} to {head.number} are")
-        return Version.of(self.folder, self.chain.read(number))
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not oldest <= number <= head.number:
+            raise StoreError(f"version {number!r} of {self.shown} is not there: versions {oldest} to {head.number} are")
+        return Version.of(self.folder, self.chain.read(int(number)))
 
     def exists(self) -> bool:
         """Whether there is a version."""

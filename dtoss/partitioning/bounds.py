@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.geometry.space import FURTHEST
+from dtoss.plain_numbers import floats
 
 
 def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
@@ -27,7 +28,10 @@ def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: Ar
         side = float((high - low).max())
         margin = 0.1 * side if side > 0.0 else 1.0
         return np.concatenate([low - margin, high + margin])
-    box = np.asarray(bounds, dtype=np.float64)
+    try:
+        box = floats(bounds)
+    except (TypeError, ValueError, OverflowError):
+        box = np.zeros(0)
     if box.shape != (4,) or not np.isfinite(box).all() or not (box[0] < box[2] and box[1] < box[3]):
         raise ValueError(
             f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax"

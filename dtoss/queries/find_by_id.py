@@ -119,8 +119,10 @@ class Lookup:
 
 def _as_number(object_id: Any) -> int | None:
     """Return an id of another type as the whole number that equals it, None where there is none."""
+    if isinstance(object_id, (np.bool_, np.ndarray)):
+        return None
     try:
         number = int(object_id)
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if number == object_id else None

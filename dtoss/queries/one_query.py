@@ -78,6 +78,8 @@ def one_position(positions: Any) -> tuple[float, float] | None:
     if type(x) is float and type(y) is float:
         return x, y
     if isinstance(x, (float, int)) and isinstance(y, (float, int)):
+        if isinstance(x, bool) or isinstance(y, bool):
+            return None
         try:
             return float(x), float(y)
         except OverflowError:
@@ -88,7 +90,7 @@ def one_position(positions: Any) -> tuple[float, float] | None:
 def one_distance(value: Any) -> float | None:
     """Return a single distance, None where it is not plainly one."""
     if type(value) is not float:
-        if not isinstance(value, (float, int)):
+        if not isinstance(value, (float, int)) or isinstance(value, bool):
             return None
         try:
             value = float(value)

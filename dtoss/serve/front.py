@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from dtoss.serve.entry.passes import is_pass
+from dtoss.serve.hot_requests import with_plain_numbers
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.state import WorkerState
 
@@ -90,6 +91,7 @@ class Front:
                 await sent.whole(204, self._state.doors.preflight(headers[b"origin"]), b"")
             else:
                 self._check(scope, headers)
+                scope["query_string"] = with_plain_numbers(scope["query_string"])
                 await self._app(scope, receive, sent)
         except Problem as problem:
             detail = problem.detail

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from math import inf
+from math import inf, isfinite
 from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 from dtoss.geometry.space import FURTHEST, Space
+from dtoss.plain_numbers import FINITE
 from dtoss.serve.gathering import KNN, MOST, RANGE
 
 _PLAIN = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?").fullmatch
 """Of plain numbers: what is written otherwise means the same to the framework, or nothing."""
+_JSON = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
+_NUMBERS = re.compile(rb"(?<![^&])(lon|lat|x|y|radius|max_distance|west|south|east|north|xmin|ymin|xmax|ymax)=([^&]*)")
+"""The parameters that are numbers, whole ones aside."""
 _SMALL = re.compile(rb"[1-9][0-9]?").fullmatch
 DEFAULT_K = 8
 """How many nearest objects a question gets that does not say."""
@@ -118,6 +122,24 @@ def read_target(url: bytes, reading: Reading) -> Target | None:
         return Target(kind, x, y, 0, radius, where)
     k = DEFAULT_K if k is None else k
     return Target(kind, x, y, k, radius, where) if 0 < k <= reading.most else None
+
+
+def with_plain_numbers(query: bytes) -> bytes:
+    """Return a query in which numbers are written as the framework takes them, all that commands take among them.
+
+    Examples
+    --------
+    >>> with_plain_numbers(b"lon=.5&lat=-5.&radius=1e3&k=.5"), with_plain_numbers(b"lon=1_0&lat=%2B5")
+    (b'lon=0.5&lat=-5.0&radius=1e3&k=.5', b'lon=1_0&lat=5.0')
+    """
+    return _NUMBERS.sub(_rewritten, query)
+
+
+def _rewritten(found: re.Match[bytes]) -> bytes:
+    name, text = found[1], unquote_plus(found[2].decode("latin-1"))
+    if FINITE.fullmatch(text) is None or _JSON(found[2]) or not isfinite(number := float(text)):
+        return found[0]
+    return b"%b=%b" % (name, repr(number).replace("+", "").encode())
 
 
 def _number(value: bytes) -> float:

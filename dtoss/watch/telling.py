@@ -16,7 +16,7 @@ def events(
     store: str,
     watch: str = DEFAULT_NAME,
     *,
-    after: str | Cursor | None = None,
+    after: str | int | Cursor | None = None,
     subscription: str | None = None,
     kinds: Collection[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -29,7 +29,8 @@ def events(
     watch
         The name of the watch.
     after
-        The id of an event, as in ``12-34``: events behind it. All that there are when None.
+        The id of an event, as in ``12-34``: events behind it. Or the number of a batch: events behind all of it. All
+        that there are when None.
     subscription
         The id of the only one; all when None.
     kinds
@@ -51,7 +52,7 @@ def events(
     id.
     """
     home = Home(str(store), watch)
-    at = Cursor.of(after) if isinstance(after, str) else after
+    at = after if after is None or isinstance(after, Cursor) else Cursor.of(after)
     settings = begun(home).settings
     for table in tables_of_events(home, at, subscription, kinds):
         yield from plain_rows(table, settings)

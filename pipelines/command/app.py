@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 import dtoss
 from dtoss.names import near_name
+from dtoss.plain_numbers import is_number, is_whole
 from dtoss.watch.home import DEFAULT_NAME
 from pipelines.command import care, cycles, planning, store
 from pipelines.command.asking import near
@@ -32,6 +33,7 @@ from pipelines.command.watch.subscribing import subscribe, unsubscribe
 from pipelines.command.windows.app import windows
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
+_NUMBERS = frozenset((int, float))
 PROGRAM = "dtoss"
 """How it is called in what it says, also where ``python -m dtoss`` has begun it."""
 COMPLETE = "_DTOSS_COMPLETE"
@@ -106,8 +108,27 @@ def command_line() -> Any:
     quiet = next(option for option in group.params if option.name == "quiet")
     for command in group.commands.values():
         for one in (command, *getattr(command, "commands", {}).values()):
+            for param in one.params:
+                _take_digits(param)
             one.params.append(quiet)
     return group
+
+
+def _take_digits(param: Any) -> None:
+    """Let a parameter take no other numbers than those of :mod:`dtoss.plain_numbers`, before its parser sees them."""
+    told, process = param.type_descriptor, param.process_value
+    kinds = {told.annotation, *get_args(told.annotation)}
+    if told.parameter_info.parser is not None or not kinds & _NUMBERS:
+        return
+    legal, wanted = (is_number, "a number") if float in kinds else (is_whole, "a whole number")
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, str) and not legal(text):
+                raise typer.BadParameter(f"{text!r} is not {wanted}", ctx=ctx, param=param)
+        return process(ctx, value)
+
+    param.process_value = process_value
 
 
 def run(arguments: list[str]) -> int:

@@ -7,7 +7,6 @@ the parser, which says what is wrong.
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -37,7 +36,6 @@ _PRINTED = ("--count", "--json", "--geojson", "--limit")
 """What is for answers on stdout."""
 QUIETLY = ("--quiet", "-q")
 """Of all commands, also before them."""
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def answer_quickly(arguments: Sequence[str]) -> bool:
@@ -164,7 +162,9 @@ def _options(
 
 def _numbers(texts: Sequence[str], wanted: int, *, whole: bool) -> Any:
     """Return the number in a text, or a tuple of several; None where one is missing or not plain."""
-    if len(texts) != wanted or not all(map(_NUMBER.fullmatch, texts)) or (whole and not texts[0].isdecimal()):
+    from dtoss.plain_numbers import FINITE
+
+    if len(texts) != wanted or not all(map(FINITE.fullmatch, texts)) or (whole and not texts[0].isdecimal()):
         return None
     if whole:
         return int(texts[0])

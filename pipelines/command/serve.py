@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtoss.plain_numbers import is_whole, number_in
 from dtoss.watch.home import DEFAULT_NAME
 from pipelines.command import options
 from pipelines.command.options import seconds_or_none
@@ -187,7 +188,7 @@ def rate_of(text: str) -> float:
     number, _, time = text.partition("/")
     try:
         seconds = seconds_of(time if time.strip()[:1].isdigit() else f"1{time.strip()}")
-        rate = float(number) / seconds
+        rate = number_in(number.strip()) / seconds
     except (ValueError, ZeroDivisionError):
         rate = 0.0
     if not 0 < rate < float("inf"):
@@ -202,6 +203,6 @@ def _seconds(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+    if not is_whole(text) or int(text) < 1:
         raise ValueError(f"--access-sample is {text!r}: a whole number of requests is wanted, or all")
     return int(text)

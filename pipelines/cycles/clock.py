@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError, StoreError
+from dtoss.plain_numbers import number_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -90,7 +91,7 @@ class Scale:
             return self._of_datetime(text)
         try:
             if not (self.kind.startswith("timestamp") or self.kind == "date"):
-                return float(text)
+                return number_in(text.strip())
         except ValueError:
             pass
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from dtoss.plain_numbers import number_in
+
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _FORM = re.compile(r"(\d+(?:\.\d+)?|\.\d+) *(ms|s|min|h|d)", re.ASCII)
 
@@ -54,7 +56,7 @@ def share_of(text: str | float, name: str) -> float:
     """
     said = str(text).strip()
     try:
-        share = float(said.removesuffix("%")) / (100.0 if said.endswith("%") else 1.0)
+        share = number_in(said.removesuffix("%").rstrip()) / (100.0 if said.endswith("%") else 1.0)
     except ValueError:
         share = -1.0
     if not 0.0 <= share <= 1.0:
@@ -84,7 +86,7 @@ def budget_of(text: str, whole: float) -> float:
     """
     said = text.strip()
     try:
-        value = float(said.removesuffix("%"))
+        value = number_in(said.removesuffix("%").rstrip())
     except ValueError:
         value = -1.0
     if not 0.0 <= value < math.inf:

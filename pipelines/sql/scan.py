@@ -13,6 +13,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, not_carried, position_names
+from dtoss.plain_numbers import is_whole, number_in
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store
 
@@ -84,7 +85,7 @@ def scan_of(options: Mapping[str, str]) -> Scan:
     check = _one_of("verify", given.get("verify", "touch"), _VERIFY)
     filters = _one_of("filters", given.get("filters", "spark"), _FILTERS)
     tasks = given.get("tasks", "1").strip()
-    if not tasks.isdecimal() or int(tasks) < 1:
+    if not is_whole(tasks) or int(tasks) < 1:
         raise InputError(f"option tasks is {tasks!r}: a whole number of at least 1 is wanted")
     path = absolute(given["path"])
     manifest = Store(path).manifest(given.get("snapshot"))
@@ -112,7 +113,7 @@ def _box(text: str, space: Space) -> tuple[float, ...]:
     from dtoss.queries.areas.covered import as_boxes
 
     try:
-        return tuple(as_boxes([float(number) for number in text.replace(",", " ").split()], space)[0].tolist())
+        return tuple(as_boxes([number_in(number) for number in text.replace(",", " ").split()], space)[0].tolist())
     except ValueError as error:
         raise InputError(f"option box is {text!r}: {error}") from None
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import DtossError
 from dtoss.opening import open_index
+from dtoss.plain_numbers import whole_in
 from dtoss.snapshots.store import Store
 
 
@@ -46,7 +47,7 @@ class CurrentCentres:
             self._opened = {name: index}  # at once: indexes are built in a thread, too
         for row, text in enumerate(ids):
             try:
-                place = index.place_of(text if index.string_ids else int(text))
+                place = index.place_of(text if index.string_ids else whole_in(text))
             except (KeyError, ValueError):
                 continue
             found[row] = place.partition.positions[place.item]

@@ -20,6 +20,7 @@ from dtoss.history.committing import Stale, commit
 from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
 from dtoss.history.orders.settle import make_order
 from dtoss.history.questions import Questions
+from dtoss.history.undoing import undone
 from dtoss.history.versions import Home, Version
 
 AT_ONCE_BYTES = 64 * 2**20
@@ -194,7 +195,6 @@ def _counted(done: Adapted, made: Decision) -> Adapted:
 
 
 def _rewrite(home: Home, version: Version, period: int, held: PlaceLeaves, rewritings: list[Rewriting]) -> Version:
-    files = [(file, period) for file in _files(home, version, held, rewritings)]
     gone = [held.numbers[number] for one in rewritings for number in one.leaves]
     detail = {
         "period": period,
@@ -205,9 +205,10 @@ def _rewrite(home: Home, version: Version, period: int, held: PlaceLeaves, rewri
         "regret": round(sum(one.regret for one in rewritings)),
         "waste": round(sum(one.waste for one in rewritings)),
     }
-    keys = held.keys
-    change = Change("adapt", files=tuple(files), gone=tuple(keys[number] for number in gone), detail=detail)
-    return commit(home, change, version)
+    keys = tuple(held.keys[number] for number in gone)
+    with undone(home, version):
+        files = tuple((file, period) for file in _files(home, version, held, rewritings))
+        return commit(home, Change("adapt", files=files, gone=keys, detail=detail), version)
 
 
 def _files(home: Home, version: Version, held: PlaceLeaves, rewritings: list[Rewriting]) -> list[NewFile]:

@@ -17,7 +17,7 @@ from dtoss.history.asking.plan import plan
 from dtoss.history.asking.scan import Scan, pieces_of, satisfying
 from dtoss.history.blocks import id_words
 from dtoss.history.latest import latest
-from dtoss.history.schema import ID_TYPES, Schema
+from dtoss.history.schema import Schema
 
 
 def asked_of_ids(ids: pa.Array, spans: Spans) -> Asked:
@@ -89,29 +89,6 @@ def rows_at(scan: Scan, asked: Asked, condition: Condition | None) -> tuple[Foun
         standing = standing.filter(pa.array(satisfying(condition, standing, schema)))
     whole = Found(np.zeros(len(standing), np.int64), np.zeros(len(standing)), standing)
     return in_order(whole, by_id=True), dict(found.facts)
-
-
-def as_id_array(ids: Any, id_type: str) -> pa.Array:
-    """Return ids as an Arrow array of the history's type, (m,).
-
-    Raises
-    ------
-    ValueError
-        If one is not of that type.
-    """
-    alone = isinstance(ids, (str, int, np.integer)) and not isinstance(ids, bool)
-    values = [ids] if alone else ids
-    kind = ID_TYPES[id_type]
-    try:
-        if isinstance(values, (pa.Array, pa.ChunkedArray)):
-            return (values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values).cast(kind)
-        plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        if any(isinstance(value, bool) or (id_type == "string") != isinstance(value, str) for value in plain):
-            raise TypeError
-        return pa.array(plain, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, OverflowError):
-        wanted = "text" if id_type == "string" else "whole numbers"
-        raise ValueError(f"ids are {ids!r}: those of this history are {wanted}") from None
 
 
 def _for_questions(found: Found, of_question: pa.Array, spans: Spans) -> Found:

@@ -12,7 +12,7 @@ from dtoss.history.blocks import ORDER_NAMES
 from dtoss.history.change import Change
 from dtoss.history.committing import commit
 from dtoss.history.segments import SEGMENTS
-from dtoss.history.versions import Home, Version
+from dtoss.history.versions import Home, Version, files_of
 
 OLD_VERSION_SECONDS = 600.0
 """For so long a version can be read after the next one came."""
@@ -64,7 +64,8 @@ def clear(
         Only the newest version stays, and what others needed goes at once: after
         :func:`dtoss.history.care.dropping.forget`.
     grace
-        Seconds for which a file that was never of a version stays: a writer may be about to commit it.
+        Seconds for which a file that was never of a version stays: a writer may be about to commit it. 0 where nobody
+        writes.
 
     Raises
     ------
@@ -108,11 +109,6 @@ def clear(
     clear_passing(home.chain)
     fold(home.chain)
     return Cleared(head, oldest - was, gone, size)
-
-
-def files_of(version: Version) -> set[str]:
-    """Return the names of all files that a version needs."""
-    return {*version.files.name, *(f"{SEGMENTS}/{segment.name}" for segment in version.segments())}
 
 
 def _oldest(home: Home, head: Version, was: int, keep: int, keep_for: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,10 @@ from dtoss.history.data_file import NewFile, Part, write_file
 from dtoss.history.orders.settle import keys_of
 from dtoss.history.reading import read_blocks
 from dtoss.history.rows import t_numbers
-from dtoss.history.schema import ID_TYPES
 from dtoss.history.sums import sum_of
+from dtoss.history.undoing import undone
 from dtoss.history.versions import Home, Version
+from dtoss.ids import stored_ids
 
 DROP_TRIES = 8
 """How often it is begun again where others rewrite the same meanwhile."""
@@ -43,7 +44,7 @@ class Dropped:
     rows: int
 
 
-def forget(home: Home, ids: Sequence[Any] | pa.Array) -> Dropped:
+def forget(home: Home, ids: Any) -> Dropped:
     """Remove all rows of objects from all orders. Older versions have them until ``clear(now=True)``.
 
     Parameters
@@ -51,12 +52,12 @@ def forget(home: Home, ids: Sequence[Any] | pa.Array) -> Dropped:
     home
         The history.
     ids
-        In the type of its ids.
+        In the type of its ids, as :func:`dtoss.ids.stored_ids` takes them; one by itself, too.
 
     Raises
     ------
     ValueError
-        If an id is of another type.
+        If an id is of another type: none is made to fit, nothing is removed.
     StoreError
         If there is no history, or others rewrite the same again and again.
     OSError
@@ -68,10 +69,7 @@ def forget(home: Home, ids: Sequence[Any] | pa.Array) -> Dropped:
     some. Rows that were set aside in ``quarantine/`` are not looked through.
     """
     version = home.version()
-    try:
-        wanted = pa.array(list(ids), ID_TYPES[version.schema.id_type])
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise ValueError(f"ids are {list(ids)!r}: those of this history are {version.schema.id_type}") from None
+    wanted = stored_ids(ids, version.schema.id_type, "this history")
     words = np.unique(id_words(wanted)) if len(wanted) else np.zeros(0, np.int64)
 
     def may_hold(version: Version) -> NDArray[np.bool_]:
@@ -89,9 +87,13 @@ def retain(home: Home, first: Any) -> Dropped:
 
     Raises
     ------
+    ValueError
+        If it is no number.
     StoreError, OSError
         As :func:`forget`.
     """
+    if isinstance(first, (bool, np.bool_)) or not isinstance(first, (int, float, np.number)) or first != first:
+        raise ValueError(f"first is {first!r}: a time as the history stores it, a number, is wanted")
 
     def may_hold(version: Version) -> NDArray[np.bool_]:
         return np.asarray(version.leaves.t_from < first)
@@ -113,11 +115,10 @@ def _dropped(
 ) -> Dropped:
     for attempt in range(DROP_TRIES):
         version = home.version()
-        change, rows = _change(home, version, what, may_hold(version), goes, detail, dead)
-        if change is None:
-            return Dropped(version, 0)
         try:
-            return Dropped(commit(home, change, version), rows)
+            with undone(home, version):
+                change, rows = _change(home, version, what, may_hold(version), goes, detail, dead)
+                return Dropped(version if change is None else commit(home, change, version), rows)
         except Stale:
             if attempt == DROP_TRIES - 1:
                 raise

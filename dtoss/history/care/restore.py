@@ -15,6 +15,7 @@ from dtoss.history.committing import commit
 from dtoss.history.orders.making import MAKERS
 from dtoss.history.orders.rows_in_parts import source_of
 from dtoss.history.orders.settle import keys_of, sizes_of
+from dtoss.history.undoing import undone
 from dtoss.history.versions import Home, Version
 
 
@@ -90,15 +91,15 @@ def _made_again(home: Home, version: Version, period: int, order: int, source: i
         if _is_damaged(home, name, version.files.sha256[number]):
             home.folder.remove(*name.split("/"))
     rows = source_of(home, version, np.array([period], np.int32), source)
-    files = MAKERS[order](rows, sizes_of(version, {}))
-    change = Change(
-        "restore",
-        tuple((file, period) for file in files),
-        gone=keys_of(version, old),
-        detail={"period": period, "order": ORDER_NAMES[order], "from": ORDER_NAMES[source]},
-    )
     try:
-        return commit(home, change, version)
+        with undone(home, version):
+            change = Change(
+                "restore",
+                tuple((file, period) for file in MAKERS[order](rows, sizes_of(version, {}))),
+                gone=keys_of(version, old),
+                detail={"period": period, "order": ORDER_NAMES[order], "from": ORDER_NAMES[source]},
+            )
+            return commit(home, change, version)
     except StoreError as error:
         raise StoreError(f"the order by {ORDER_NAMES[order]} of period {period} is not restored: {error}") from None
 

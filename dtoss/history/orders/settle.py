@@ -18,6 +18,7 @@ from dtoss.history.data_file import NewFile
 from dtoss.history.orders.making import MAKERS, Sizes
 from dtoss.history.orders.rows_in_parts import source_of
 from dtoss.history.orders.tiers import due
+from dtoss.history.undoing import undone
 from dtoss.history.versions import Home, Version
 
 LOCAL_LEAF, REMOTE_LEAF = 500_000, 10_000_000
@@ -100,8 +101,9 @@ def settle(
         if step is None:
             break
         try:
-            change = _change(home, version, step, options)
-            version = commit(home, change, version)
+            with undone(home, version):
+                change = _change(home, version, step, options)
+                version = commit(home, change, version)
         except Stale:
             stale += 1
             if stale >= SETTLE_TRIES:
@@ -136,7 +138,8 @@ def make_order(home: Home, period: int, order: str, *, leaf_bytes: float | None 
         raise InputError(f"order is {order!r}: one of {', '.join(ORDER_NAMES[1:])} is wanted")
     version = home.version()
     step = _Step(None, period, ORDER_NAMES.index(order))
-    return commit(home, _change(home, version, step, _options(None, leaf_bytes, None)), version)
+    with undone(home, version):
+        return commit(home, _change(home, version, step, _options(None, leaf_bytes, None)), version)
 
 
 def drop_orders(home: Home, orders: Sequence[str]) -> Version:

@@ -16,7 +16,8 @@ from dtoss.geometry.areas import areas_of
 from dtoss.geometry.disc_cover import Discs, cover_box, cover_polygon
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
-from dtoss.geometry.space import Space
+from dtoss.geometry.space import Space, hint_of
+from dtoss.plain_numbers import floats
 from dtoss.queries.gather import take_ids, take_positions
 from dtoss.queries.kernels.zone_kernel import IN, UNSURE, held_kernel
 from dtoss.queries.open_partitions import OpenPartitions
@@ -76,7 +77,10 @@ def as_boxes(boxes: ArrayLike, space: Space) -> NDArray[np.float64]:
     """
     if space.to_lonlat:
         raise ValueError(f"positions are in {space.crs} and compared on the sphere: search within a polygon instead")
-    array = np.asarray(boxes, dtype=np.float64)
+    try:
+        array = floats(boxes)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"boxes are not numbers ({error}): (4,) or (m, 4) is wanted") from None
     if array.ndim == 1 and array.shape == (4,):
         array = array[None]
     if array.size == 0:
@@ -89,7 +93,10 @@ def as_boxes(boxes: ArrayLike, space: Space) -> NDArray[np.float64]:
     if not legal.all():
         row = int(np.flatnonzero(~legal)[0])
         bound = "west, south, east, north in degrees" if space.geographic else "xmin, ymin, xmax, ymax"
-        raise ValueError(f"box {row} is {array[row].tolist()}: {bound} with south <= north, all legal, is wanted")
+        west, south, east, north = array[row].tolist()
+        bad = [at for at in ((west, south), (east, north)) if not space.legal(np.array([at])).all()]
+        hint = hint_of(*bad[0], space) if bad else ""
+        raise ValueError(f"box {row} is {array[row].tolist()}: {bound} with south <= north, all legal, is wanted{hint}")
     return array
 
 
@@ -141,7 +148,7 @@ def search_within(
 
 def _is_ring(shape: Any) -> bool:
     try:
-        return np.asarray(shape, dtype=np.float64).ndim == 2
+        return np.asanyarray(shape).ndim == 2
     except (TypeError, ValueError):
         return False
 

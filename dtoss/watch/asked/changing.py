@@ -7,7 +7,7 @@ one commits, and the others look again at what stands now.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.process import is_passing
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
+from dtoss.ids import listed
 from dtoss.watch.asked.live import (
     CHANGE_KIND,
     CHANGE_SCHEMA,
@@ -31,6 +32,7 @@ from dtoss.watch.asked.live import (
     table_at,
 )
 from dtoss.watch.asked.polygon_text import with_arcs
+from dtoss.watch.asked.texts import ids_of
 from dtoss.watch.home import CHANGES, Home
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 
@@ -112,7 +114,7 @@ def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Spac
     return _commit(home, change, replace, space)
 
 
-def unsubscribe(home: Home, ids: Iterable[Any]) -> Changed:
+def unsubscribe(home: Home, ids: Any) -> Changed:
     """Remove subscriptions; those that do not stand are passed over.
 
     Parameters
@@ -120,14 +122,25 @@ def unsubscribe(home: Home, ids: Iterable[Any]) -> Changed:
     home
         Of the watch.
     ids
-        Texts; whole numbers are their decimal digits.
+        Texts; whole numbers are their decimal digits, as :func:`subscribe` has them. One by itself, too.
 
     Raises
     ------
+    InputError
+        If one is neither: nothing is made to fit, nothing is removed.
     StoreError, OSError
         As :func:`subscribe`.
     """
-    asked = pa.array([str(one) for one in dict.fromkeys(ids)], pa.string()).unique()
+    try:
+        named = listed(ids)
+    except TypeError:
+        named = [ids]
+    wrong: dict[int, str] = {}
+    asked = ids_of(named, len(named), wrong).drop_null().unique()
+    # a text that nobody could be called by is one that does not stand
+    texts = (str, pa.StringScalar, pa.LargeStringScalar)
+    if (row := min((row for row in wrong if not isinstance(named[row], texts)), default=None)) is not None:
+        raise InputError(f"{wrong[row]} (number {row} of {len(named):,} to be removed)")
 
     def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
         gone = _ids_of(standing_of(home, number, asked))

@@ -125,7 +125,7 @@ def _plain(values: Sequence[Any] | pa.Array, *, numbers: bool = False) -> pa.Arr
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def _encodes(text: str) -> bool:

@@ -30,8 +30,10 @@ class Cursor(NamedTuple):
         return f"{self.batch}-{'end' if self.number == END_OF_BATCH else self.number}"
 
     @classmethod
-    def of(cls, text: str) -> Cursor:
+    def of(cls, text: str | int) -> Cursor:
         """Return the cursor that a text means: ``12-34``, or ``12-end`` or ``12`` for behind all events of a batch.
+
+        The number of a batch may be a number, too.
 
         Raises
         ------
@@ -43,7 +45,8 @@ class Cursor(NamedTuple):
         >>> Cursor.of("12-34")
         Cursor(batch=12, number=34)
         """
-        found = _TEXT.match(text.strip())
+        said = str(text) if isinstance(text, int) and not isinstance(text, bool) else text
+        found = _TEXT.match(said.strip()) if isinstance(said, str) else None
         if found is None or (found[2] not in (None, "end") and int(found[2]) > END_OF_BATCH):
             raise InputError(
                 f"{text!r} is no cursor: the id of an event is wanted, such as 12-34, or the number of a batch"

@@ -128,7 +128,7 @@ def _way_out(name: str) -> str:
 
 
 def _check(name: str) -> None:
-    if not _READER.match(name):
+    if not (isinstance(name, str) and _READER.match(name)):
         raise InputError(
             f"reader {name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the first a "
             "letter or digit"

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dtoss.plain_numbers import FINITE, is_number
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
@@ -16,9 +18,8 @@ UNITS = {"m": "1", "km": "1000", "ft": "0.3048", "mi": "1609.344", "nmi": "1852"
 """Metres of each unit, exactly: foot and mile are the international ones, and nm is a nautical mile as nmi is."""
 _SURVEY_FOOT = (1200, 3937)
 """Metres of a US survey foot, exactly; libraries round it."""
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_PLAIN = re.compile(rf"{_NUMBER}(?:{'|'.join(UNITS)})?", re.ASCII)
-_FORM = re.compile(rf"({_NUMBER})\s*([^\W\d][^\d]*)", re.ASCII)
+_PLAIN = re.compile(rf"{FINITE.pattern}(?:{'|'.join(UNITS)})?")
+_FORM = re.compile(rf"({FINITE.pattern})\s*([^\W\d][^\d]*)", re.ASCII)
 _KNOWN = "m, km, ft, mi, nmi"
 
 
@@ -47,11 +48,7 @@ def length_of(text: str) -> Length:
     Length(number='5', unit='km')
     """
     said = text.strip()
-    try:
-        float(said)
-    except ValueError:
-        pass
-    else:
+    if is_number(said):
         return Length(said)
     found = _FORM.fullmatch(said)
     if found is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtoss.plain_numbers import is_whole
 from pipelines.command.asking.lengths import Length, in_space, length_of
 from pipelines.command.asking.one_place import column_list
 from pipelines.command.asking.printed import Form, form_of
@@ -282,8 +283,6 @@ def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
     """
     if schema.id_type == "string":
         return list(texts)
-    try:
-        return [int(text) for text in texts]
-    except ValueError:
-        wrong = next(text for text in texts if not text.strip().lstrip("+-").isdecimal())
-        raise ValueError(f"--id is {wrong!r}: ids of this history are whole numbers") from None
+    if wrong := [text for text in texts if not is_whole(text)]:
+        raise ValueError(f"--id is {wrong[0]!r}: ids of this history are whole numbers, in digits such as 17")
+    return [int(text) for text in texts]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.command.history.asking import OfVersion, PastHistory
-from pipelines.command.options import Json, seconds_or_none
+from pipelines.command.options import Json, seconds_or_none, seconds_said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -128,6 +128,14 @@ def gc(
     now: Annotated[
         bool, typer.Option("--now", help="Only the newest version stays, and what others needed goes at once.")
     ] = False,
+    grace: Annotated[
+        str,
+        typer.Option(
+            "--grace",
+            help="Files that are of no version stay for so long after the last touch: a writer may commit them.",
+            metavar="TIME",
+        ),
+    ] = "1h",
     retain: Annotated[
         str | None,
         typer.Option("--retain", help="First remove rows that are older: 400d.", metavar="TIME"),
@@ -138,9 +146,9 @@ def gc(
     from dtoss.history.care.clear import clear
     from dtoss.history.versions import Home
 
-    home = Home(history)
+    home, spared = Home(history), seconds_said(grace, "--grace")
     rows = _retain(home, seconds_or_none(retain))
-    done = clear(home, keep=keep, keep_for=seconds_or_none(keep_for) or 0.0, now=now)
+    done = clear(home, keep=keep, keep_for=seconds_or_none(keep_for) or 0.0, now=now, grace=spared)
     facts = {
         "version": done.version.number,
         "ended": done.ended,

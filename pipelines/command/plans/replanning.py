@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dtoss.errors import InputError
+from dtoss.plain_numbers import number_in
 from pipelines.command import options
 
 
@@ -71,7 +72,7 @@ def share_of(text: str) -> float:
     """
     number, percent = (text[:-1], 100.0) if text.endswith("%") else (text, 1.0)
     try:
-        found = float(number) / percent
+        found = number_in(number.strip()) / percent
     except ValueError:
         found = -1.0
     if not 0.0 <= found <= 1.0:

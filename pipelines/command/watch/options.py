@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dtoss.plain_numbers import is_whole
 from dtoss.watch.home import DEFAULT_NAME
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def spread_said(strategy: str | None, workers: int | None, rebalance: str, memor
 
     batches = {"round": 1, "off": 0}.get(rebalance, -1)
     if batches < 0:
-        if not (rebalance.isascii() and rebalance.isdigit() and int(rebalance) > 0):
+        if not (is_whole(rebalance) and int(rebalance) > 0):
             raise ValueError(f"--rebalance {rebalance!r}: round, off, or a number of batches from 1 on is wanted")
         batches = int(rebalance)
     seconds = ROUND_SECONDS if rebalance == "round" else 0.0

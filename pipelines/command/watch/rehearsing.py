@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dtoss.plain_numbers import is_whole
 from dtoss.watch.home import DEFAULT_NAME
 from pipelines.command import options
 from pipelines.command.options import seconds_said
@@ -107,7 +108,7 @@ def rehearse(
 
 def _counts(text: str) -> list[int]:
     counts = [part.strip() for part in text.split(",")]
-    wrong = [part for part in counts if not (part.isascii() and part.isdigit() and int(part) > 0)]
+    wrong = [part for part in counts if not (is_whole(part) and int(part) > 0)]
     if wrong:
         raise ValueError(f"--workers has {wrong[0]!r}: whole numbers from 1 on, separated by commas, are wanted")
     return list(dict.fromkeys(map(int, counts)))

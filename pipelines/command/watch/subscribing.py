@@ -121,7 +121,8 @@ def _ids_in(path: str) -> list[str]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    # an id may hold what else Python splits lines at
+    return [line for one in text.split("\n") if (line := one.strip(" \t\r"))]
 
 
 def _judge(bad: Sequence[Bad], rows: int, max_bad: float) -> None:

@@ -2,12 +2,14 @@
 
 import json
 import socket
+from urllib.parse import unquote_plus
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.plain_numbers import is_number
 from dtoss.serve.limits import Limits
 from tests.dtoss.serve.served import NAME, OBJECTS, WAIT, Asker, Doors, object_path, pairs, running, target, town, turn
 from tests.examples import examples
@@ -307,6 +309,28 @@ def test_both_ways_answer_alike_byte_for_byte(both, path, x, y, k, radius, extra
         assert hot[1]["content-type"] == "application/problem+json"
         assert problem["status"] == hot[0]
         assert problem["request_id"] == "same"
+
+
+def test_numbers_are_written_as_on_the_command_line(both):
+    """By one rule, whichever way a question takes."""
+    index, *ways = both
+    first, second = NAMES[index.space.metric]
+    for _, asker in ways:
+        for said, plain in (
+            (".5", "0.5"),
+            ("-.5", "-0.5"),
+            ("5.", "5.0"),
+            ("1e1", "10.0"),
+            ("%2B5", "5.0"),
+            ("05", "5"),
+        ):
+            assert is_number(unquote_plus(said))
+            found = [asker.raw(f"/knn?{first}={text}&{second}=1&k=3") for text in (said, plain)]
+            assert (found[0][0], found[0][2]) == (200, found[1][2])
+        for said in ("1_0", "+1", "%201", "%D9%A1", "0x1", "", "1e", "1,0", "."):
+            assert not is_number(unquote_plus(said))
+            assert asker.raw(f"/knn?{first}={said}&{second}=1")[0] == 400
+            assert asker.raw(f"/knn?{first}=1&{second}=1&k={said}")[0] == 400
 
 
 def test_an_answer_says_what_it_is(both):

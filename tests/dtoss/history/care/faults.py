@@ -89,7 +89,7 @@ def damaged(home: Home) -> None:
 
 
 STEPS: dict[str, Step] = {
-    "append": lambda home: put_batch(home, batch(99), SCHEMA, "99"),
+    "append": lambda home: dtoss.history.append(batch(99), home.path, batch="99", deleted="deleted"),
     "settle": lambda home: settle(home, orders=["time", "place", "object"], leaf_bytes=900.0, period_bytes=1.0),
     "order": lambda home: make_order(home, 1, "place", leaf_bytes=500.0),
     "adapt": lambda home: adapt(home, request_bytes=1.0),
@@ -119,8 +119,12 @@ def _left_is_needed(home: Home) -> None:
     """Check that clearing leaves what the newest version needs, and nothing else."""
     clear(home, now=True, grace=0.0)
     needed = files_of(home.version())
-    found = {f"{room}/{name}" for room in (*ORDER_NAMES, "segments") for name in home.folder.files(room)}
+    found = _files(home)
     assert found == needed, (found - needed, needed - found)
+
+
+def _files(home: Home) -> set[str]:
+    return {f"{room}/{name}" for room in (*ORDER_NAMES, "segments") for name in home.folder.files(room)}
 
 
 class Ready(NamedTuple):
@@ -151,13 +155,19 @@ def ready(kind: str, place: Path, made: Home | None = None) -> Ready:
 def faulty(ready: Ready, place: Path, count: int, seed: int, fault: Callable[[str], None]) -> int:
     """Let a fault come at so many seeded steps of a change, each upon a copy of one history; return how often it came.
 
-    After each, the history has the rows from before or from after, whoever comes next finishes, and nothing is left.
+    After each, the history has the rows from before or from after, whoever comes next finishes, and nothing is left. A
+    change that could fail by itself has left nothing of its own by then.
     """
     kind, first, steps, before, after = ready
     came = 0
     for step in sorted(random.Random(seed).sample(range(1, steps + 1), min(count, steps))):
         home = Home(str(shutil.copytree(first.path, place / f"{step}")))
+        there = _files(home)
         came += _in_a_child(partial(_with_fault, kind, home, step, fault)) != 0
+        if fault is not kill:
+            committed = range(first.version().number + 1, home.version().number + 1)
+            named = {name for number in committed for name in files_of(home.version(number))}
+            assert _files(home) <= there | named, (kind, step)
         if kind == "restore" and list(verify(home)):
             assert (home.version().rows, home.version().sum) == before
         else:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 
 import pytest
 
+from dtoss.commits.folder import LocalFolder
 from dtoss.history.care.clear import clear
 from dtoss.history.care.dropping import forget
 from dtoss.history.change import Change
 from dtoss.history.committing import commit
 from dtoss.history.orders.settle import drop_orders, make_order
+from dtoss.history.segments import put
+from dtoss.history.undoing import undone
 from dtoss.history.versions import Home
 from tests.dtoss.history.care.crowd import crowd, in_processes, in_threads
 from tests.dtoss.history.care.faults import SCHEMA, STEPS, batch, faulty, full, kill, made_home, ready, silent, state
@@ -111,3 +116,39 @@ def test_a_crowd_at_one_history(tmp_path, do):
     assert told["repeated"] == 17, "each batch stands once"
     assert told["changes"] > 0
     assert told["seen"] > 0
+
+
+class Unsure(LocalFolder):
+    """A disk that makes a commit and then cannot say so."""
+
+    def create(self, data, *parts):
+        assert super().create(data, *parts)
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_commit_that_stands_keeps_its_files_whatever_its_writer_is_told(tmp_path):
+    """Only what no version names is removed where a change fails."""
+    home = new_home(tmp_path / "h")
+    put_batch(home, batch(0), SCHEMA, "0")
+    vars(home)["folder"] = Unsure(home.folder.root)
+    with pytest.raises(OSError, match="Input/output error"):
+        forget(home, [3])
+    rows = batch(0).column("id").to_pylist()
+    assert state(Home(home.path))[0] == len(rows) - rows.count(3)
+
+
+def test_what_another_writer_has_touched_stays_where_a_change_fails(tmp_path):
+    """It is about to commit it; a file that was there before is nobody's to remove either."""
+    home = new_home(tmp_path / "h")
+    put(home.folder, b"old", "time", "old")
+
+    @undone(home, None)
+    def change():
+        for name in ("old", "mine", "shared"):
+            put(home.folder, name.encode(), "time", name)
+        os.utime(tmp_path / "h/time/shared", ns=(7, 7))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert home.folder.files("time") == ["old", "shared"]
