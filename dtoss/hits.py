@@ -185,7 +185,7 @@ class Hits:
         return pa.table(table | {names[name]: column for name, column in self.columns.items()})
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the same as a pandas DataFrame.
+        """Return the same as a pandas DataFrame; whole numbers, booleans and text with nulls are of a nullable type.
 
         Raises
         ------
@@ -193,7 +193,9 @@ class Hits:
             If pandas is not installed.
         """
         needed("pandas", "to_pandas", "frames")
-        return self.to_arrow().to_pandas()
+        from dtoss.frames.pandas_frame import pandas_frame
+
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
         """Return the same as a polars DataFrame.

@@ -8,6 +8,7 @@ Exits with 1 and the names of the goals that are missed.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -295,11 +296,11 @@ def drift(goals: Goals, seeds: int, days: int = 30) -> None:
     )
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="*", default=["inserts", "updates", "drift"])
     parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     goals = Goals()
     if "inserts" in options.what:
         changes(goals, "insert", options.seeds)

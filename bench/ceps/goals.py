@@ -8,6 +8,7 @@ Exits with 1 and the names of the goals that are missed.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -202,11 +203,11 @@ def g9(goals: Goals) -> None:
         print(f"  {name:13s} {mean[0]:.2f} {aim}, bound {mean[1]:.2f}, {mean[2]:.0f} resizes a day", flush=True)
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="*", default=["g1", "g3", "g5", "g7", "g9"])
     parser.add_argument("--partitions", type=int, nargs="+", default=[100, 500, 1000, 2000])
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     goals = Goals()
     for name in options.what:
         if name in ("g1", "g2"):

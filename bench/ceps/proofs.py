@@ -6,6 +6,7 @@ python -m bench.ceps.proofs [dust] [triplets] [hidden] [catalogues] [g1] [bound]
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from time import process_time
 
 import numpy as np
@@ -177,12 +178,12 @@ RUNS = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="*", default=list(RUNS))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seeds", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     warm()
     goals = Goals()
     for name in options.what:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+from collections.abc import Sequence
 from statistics import median
 from time import process_time
 
@@ -43,11 +44,11 @@ RUNS = [
 ]
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--largest", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     small = build_problem(patterns("cos hs100", 60, 5.4, 0), catalogue(), 1.0)
     for method in ("fleet", "gain", "tv"):  # compile before the clock runs
         run(method, small, np.random.default_rng(0), Effort())

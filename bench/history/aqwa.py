@@ -13,7 +13,7 @@ task. Three ways to begin and to cut:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.history.aqwa_worlds import Fixed, Spent, World, even_parts, ranges, spent, world_of
@@ -291,11 +291,11 @@ def searches(world: World) -> None:
         row(name, f"{late.points:,.0f}", cost.cuts, f"{cost.rewritten / points:.2f}")
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--set", choices=["taxi", "fleet"], default="fleet" if missing("taxi") else "taxi")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     world = world_of(options.set)
     points = sum(int(batch.within(*world.grid.everything)) for batch in world.batches)
     print(f"{world.name}: {points:,} points in {len(world.batches)} batches, {world.left_out:,} left out; 1000 x 1000")

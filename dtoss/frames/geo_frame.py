@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.extras import needed
+from dtoss.frames.pandas_frame import pandas_frame
 from dtoss.geometry.space import NO_CRS
 
 if TYPE_CHECKING:
@@ -43,5 +44,4 @@ def geo_frame(table: pa.Table, geometry: Any, crs: str, what: str = "a GeoDataFr
     else:
         values = geometry.to_pylist() if isinstance(geometry, (pa.Array, pa.ChunkedArray)) else list(geometry)
         shapes = geopandas.GeoSeries.from_wkb(values, crs=known)
-    frame = table.to_pandas()
-    return geopandas.GeoDataFrame(frame, geometry=shapes, crs=known)
+    return geopandas.GeoDataFrame(pandas_frame(table), geometry=shapes, crs=known)

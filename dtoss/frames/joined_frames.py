@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64] | None
 
 
+EXACT = 2**53
+"""Whole numbers up to it are float64 exactly."""
+
+
 def joined_frames(
     left: pandas.DataFrame,
     right: pandas.DataFrame,
@@ -79,10 +83,20 @@ def _flat(frame: pandas.DataFrame, rows: Rows) -> pandas.DataFrame:
     """Return rows of a frame, -1 for one of nulls, with its index as columns before the others."""
     if rows is not None and (rows < 0).any():
         # numbered from 0: no row has the label -1
-        return frame.reset_index().reindex(rows)
+        return _with_room_for_nulls(frame.reset_index(), rows[rows >= 0]).reindex(rows)
     taken = frame.copy() if rows is None else frame.take(rows)
     taken.reset_index(inplace=True)
     return taken
+
+
+def _with_room_for_nulls(flat: pandas.DataFrame, rows: NDArray[np.int64]) -> pandas.DataFrame:
+    """Return a frame whose whole numbers are nullable where pandas, which makes them float64, would lose digits."""
+    for at, kind in enumerate(flat.dtypes):
+        if kind in (np.int64, np.uint64) and len(rows):
+            values = flat.iloc[:, at].to_numpy()[rows]
+            if not -EXACT <= values.min() <= values.max() <= EXACT:
+                flat.isetitem(at, flat.iloc[:, at].astype("Int64" if kind == np.int64 else "UInt64"))
+    return flat
 
 
 def _names(

@@ -16,6 +16,7 @@ from dtoss.extras import needed
 from dtoss.frames.crs_names import agreed, crs_name, short
 from dtoss.frames.joined_frames import joined_frames
 from dtoss.frames.nearest_pairs import TIES, Nearest, nearest_pairs
+from dtoss.frames.pandas_frame import pandas_frame
 from dtoss.frames.points import points_of
 from dtoss.frames.tables import read_column, table_of
 from dtoss.geometry.space import NO_CRS, Space, as_positions, same_crs, space_of
@@ -278,10 +279,11 @@ def _of_hits(values: Any, hit: NDArray[np.int64] | None, nothing: float) -> Any:
 
 
 def _frame_of(index: Index, hits: RawHits, names: Sequence[str]) -> pandas.DataFrame:
-    """Return the attributes of hits as a frame, whose index is their ids."""
+    """Return the attributes of hits as a frame, whose index is their ids; of types as ``index.objects()`` has them."""
     import pandas
 
-    columns = zip(names, take_columns(index.parts, hits, names), strict=True)
+    table = pa.table(take_columns(index.parts, hits, names), list(names))
     ids = hits.ids if hits.ids is not None else index.ids_of(hits).to_numpy(zero_copy_only=False).astype(object)
-    rows = pandas.RangeIndex(len(hits.distance))
-    return pandas.DataFrame({name: column.to_pandas() for name, column in columns}, index=rows).set_axis(ids)
+    if not names:
+        return pandas.DataFrame(index=ids)
+    return pandas_frame(table, [name for name in names if index.parts.has_nulls(name)]).set_axis(ids)

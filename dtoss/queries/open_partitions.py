@@ -108,6 +108,11 @@ class OpenPartitions:
         self.open(range(len(self)))
         return tuple(self[number] for number in range(len(self)))
 
+    def has_nulls(self, name: str) -> bool:
+        """Return whether a column of attributes has nulls in a partition that is open; coordinates have none."""
+        opened = (partition.attributes.get(name) for partition in self._opened if partition is not None)
+        return any(column is not None and column.null_count for column in opened)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return OpenPartitions, (self.all(), self.facts)
 

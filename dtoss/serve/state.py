@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dtoss.serve.paces import PACES, Paces
+from dtoss.serve.paces import PACES, USUAL_SIZES, Paces, Sizes
 from dtoss.serve.pool import Pool
 from dtoss.serve.serving import Serving
 from dtoss.serve.settings import Settings
@@ -52,6 +52,8 @@ class WorkerState:
         The other servers of the plan; None where this one holds all.
     paces
         How often it looks for something new.
+    sizes
+        How much it makes at a time.
     """
 
     number: int
@@ -65,6 +67,7 @@ class WorkerState:
     showing: Showing
     circle: Circle | None = None
     paces: Paces = PACES
+    sizes: Sizes = USUAL_SIZES
 
     @cached_property
     def windows(self) -> Opened:

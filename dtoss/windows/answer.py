@@ -35,7 +35,7 @@ def answer_of(
     pyarrow.Table
         The first columns, then the measures of the spec but ``flow``: rows, objects, here, arrivals and departures as
         int64; speed, max_speed, p50_speed and p95_speed in metres (units of a CRS in the plane) a second as float64,
-        null where nothing moved.
+        null where nothing moved; all but speed in whole mm/s, that of a move rounded down.
     """
     columns: dict[str, pa.Array | pa.ChunkedArray] = {column: results[column] for column in first}
     there = np.zeros(len(results), np.bool_)

@@ -246,7 +246,8 @@ def spec_of(
     max_ahead
         A duration; 0s is legal.
     max_speed
-        Metres a second (units of a CRS in a plane); None where any speed is a move.
+        Metres a second (units of a CRS in a plane), which is rounded to whole mm/s, half to even; None where any speed
+        is a move.
 
     Raises
     ------

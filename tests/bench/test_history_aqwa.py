@@ -89,7 +89,6 @@ def test_a_row_of_the_table_has_both_means(capsys):
 def test_without_the_taxis_the_fleet_is_the_world(monkeypatch, capsys):
     monkeypatch.setattr("bench.history.aqwa.world_of", lambda name: print(name) or 1 / 0)
     monkeypatch.setattr("bench.history.aqwa.missing", lambda name: "not here")
-    monkeypatch.setattr("sys.argv", ["aqwa"])
     with pytest.raises(ZeroDivisionError):
-        main()
+        main([])
     assert capsys.readouterr().out == "fleet\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -60,12 +58,11 @@ def test_a_benchmark_ends_with_0_or_1_by_its_goals(monkeypatch, capsys):
     for figure, code in ((1.0, None), (1.2, 1)):
         run = {"dust": lambda goals, seconds, seeds, figure=figure: print(goals.ask("dust", figure, most=1))}
         monkeypatch.setattr(proofs, "RUNS", run)
-        monkeypatch.setattr(sys, "argv", ["proofs", "dust"])
         if code is None:
-            proofs.main()
+            proofs.main(["dust"])
         else:
             with pytest.raises(SystemExit) as end:
-                proofs.main()
+                proofs.main(["dust"])
             assert end.value.code == code
             assert "missed: dust: 1.2, wanted at most 1" in capsys.readouterr().err
 
@@ -77,13 +74,11 @@ def test_the_older_benchmarks_end_by_their_goals_too(monkeypatch, whole):
     monkeypatch.setattr(goals, "g9", lambda asked: asked.ask("G9", figure, most=1))
     monkeypatch.setattr(changes, "drift", lambda asked, seeds: asked.ask("G6", figure, most=1))
     monkeypatch.setattr(times, "RUNS", [("fleet", "m3", "cos hs100", 60, 5.4, 1e3 if whole else 0.0)])
-    monkeypatch.setattr(sys, "argv", ["times", "--repeats", "1"])
-    for main, argument in ((goals.main, ["goals", "g9"]), (changes.main, ["changes", "drift"]), (times.main, None)):
-        monkeypatch.setattr(sys, "argv", argument or ["times", "--repeats", "1"])
+    for main, words in ((goals.main, ["g9"]), (changes.main, ["drift"]), (times.main, ["--repeats", "1"])):
         if whole:
-            main()
+            main(words)
         else:
             with pytest.raises(SystemExit) as end:
-                main()
+                main(words)
             assert end.value.code == 1
     assert proofs.RUNS

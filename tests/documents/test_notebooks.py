@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.shown_html import html_of
+
 nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat and nbclient, of the extra dev")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
@@ -75,7 +77,7 @@ def test_cells_of_a_notebook_run(path, tmp_path, monkeypatch, capfd):
         assert plt.get_fignums()
     finally:
         plt.close("all")
-    assert any(hasattr(value, "_repr_html_") and value._repr_html_() for value in found)
+    assert any(hasattr(value, "_repr_html_") and html_of(value) for value in found)
     assert capfd.readouterr().err == ""
 
 

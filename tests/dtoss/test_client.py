@@ -24,7 +24,9 @@ from dtoss.serve.limits import Limits
 from tests.dtoss.answering import Asked, answering
 from tests.dtoss.certificates import certificate
 from tests.dtoss.strategies import lonlat_queries, planar_queries
+from tests.ends import end_now
 from tests.examples import examples
+from tests.shown_html import html_of
 
 N = 700
 KINDS = [(plane, strings) for plane in (False, True) for strings in (False, True)]
@@ -180,7 +182,7 @@ def test_it_says_what_it_is(town):
     assert repr(there) == (
         f"<dtoss.RemoteIndex of 700 objects in 3 partitions, {index.crs}, snapshot a, at {served.url}>"
     )
-    shown = there._repr_html_()
+    shown = html_of(there)
     assert "<caption" in shown
     assert served.url in shown
     assert "700" in shown
@@ -385,7 +387,7 @@ def test_fifty_threads_and_a_fork_have_connections_of_their_own(town):
         try:
             os.write(writing, repr([list(there.knn(place, 5)) for place in places[:5]] == expected[:5]).encode())
         finally:
-            os._exit(0)
+            end_now(0)
     assert [list(there.knn(place, 5)) for place in places] == expected
     os.waitpid(child, 0)
     assert os.read(reading, 100) == b"True"

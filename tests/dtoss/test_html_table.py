@@ -18,6 +18,7 @@ from dtoss.html_table import COLUMNS_SHOWN, LONGEST_CELL, ROWS_SHOWN, facts_html
 from dtoss.snapshots.manifest_fields import Manifest
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import commit
+from tests.shown_html import html_of
 
 HOSTILE = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\">&amp;"
 TAGS = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
@@ -54,7 +55,7 @@ class Reader(HTMLParser):
 
 def read(shown):
     """The table that something is shown as; nothing in it runs, and nothing has a colour."""
-    found = Reader(shown._repr_html_() if hasattr(shown, "_repr_html_") else shown)
+    found = Reader(html_of(shown) if hasattr(shown, "_repr_html_") else shown)
     assert found.tags <= TAGS
     plain = {("style", "text-align: left"), ("scope", "row"), ("scope", "col")}
     assert found.attributes <= plain, "no colours, no scripts, no links"
@@ -86,7 +87,7 @@ def test_hits_of_a_million_rows_show_the_first():
     assert found.caption == "1,000,000 hits; the first 10"
     assert found.rows[0][-1] == "kind"
     assert [row[1] for row in found.rows[1:]] == [str(i) for i in range(10)]
-    assert len(hits._repr_html_()) < 2_000
+    assert len(html_of(hits)) < 2_000
 
 
 def test_hits_of_hostile_ids_and_columns():
@@ -146,6 +147,6 @@ def test_a_manifest_is_a_dictionary_that_shows_its_facts(tmp_path):
     facts = dict(found.rows)
     assert facts["objects"].startswith(f"{manifest['objects']:,} at ")
     assert facts["partitions"].startswith(f"{len(manifest['partitions'])}, with ")
-    assert len(manifest._repr_html_()) < 3_000
+    assert len(html_of(manifest)) < 3_000
     hostile = Manifest(manifest | {"columns": {HOSTILE: "int"}, "crs": HOSTILE})
     assert dict(read(hostile).rows)["crs"].startswith(HOSTILE[:40])

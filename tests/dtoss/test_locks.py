@@ -12,10 +12,11 @@ import pytest
 from numba import njit
 
 import dtoss
-from dtoss.conditions import filters
 from dtoss.locks import Lock, once
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.threads import LEAST
+from tests.dtoss.serve.served import before_each_evaluation
+from tests.ends import end_now
 
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -39,7 +40,7 @@ def in_child(work):
             signal.alarm(60)
             code = 0 if work() else 3
         finally:
-            os._exit(code)
+            end_now(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -47,15 +48,13 @@ def in_child(work):
 def held(monkeypatch):
     """Evaluation that stops in threads named `slow` until it is let go."""
     begun, go = threading.Event(), threading.Event()
-    evaluate = filters._matches
 
-    def slow(condition, parts):
+    def slow(condition):
         if threading.current_thread().name == "slow":
             begun.set()
             assert go.wait(WAIT)
-        return evaluate(condition, parts)
 
-    monkeypatch.setattr(filters, "_matches", slow)
+    before_each_evaluation(monkeypatch, slow)
     yield begun, go
     go.set()
 

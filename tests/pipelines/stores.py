@@ -37,6 +37,11 @@ MADE = {}
 """Where the stores are that this process has made, by their rows and options."""
 
 
+def take_regions(monkeypatch, regions):
+    """Let rebuilds take these regions and their reach, whatever their sample says."""
+    monkeypatch.setattr("pipelines.rebuild.choose_regions", lambda *_: regions)
+
+
 def rebuilt(spark, table, store, **options):
     """The index of a store after a rebuild from an Arrow table."""
     rebuild(spark.createDataFrame(table), str(store), **options)

@@ -13,6 +13,7 @@ from dtoss.queries.areas.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.bulk.many import check_hits, tell_reads
 from dtoss.serve.bulk.rows import Form, Rows, parts_of, rows_of
+from dtoss.serve.paces import USUAL_SIZES
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
@@ -20,15 +21,20 @@ from dtoss.serve.telling.metrics import Metrics
 
 COVER = 4
 """Times as many objects as an answer may have that discs which cover a shape may hold: so much larger they may be."""
-TESTED = 100_000_000
-"""Objects times corners that are compared before it is asked whether anybody still waits."""
 SMALLER_SHAPES = "ask for smaller shapes, or for fewer at a time"
 DISCS = 1_024
 """Discs whose objects are counted at a time."""
 
 
 def found_within(
-    index: Index, shapes: list[list[Shape]], corners: int, where: str | None, most: int, stop: Stop, metrics: Metrics
+    index: Index,
+    shapes: list[list[Shape]],
+    corners: int,
+    where: str | None,
+    most: int,
+    stop: Stop,
+    metrics: Metrics,
+    tested: int = USUAL_SIZES.tested,
 ) -> RawHits:
     """Return the objects within each shape, by id, each once; distances are 0.
 
@@ -48,6 +54,8 @@ def found_within(
         Is asked between pieces.
     metrics
         Is told how many partitions were read.
+    tested
+        As of :class:`dtoss.serve.paces.Sizes`.
 
     Raises
     ------
@@ -78,7 +86,7 @@ def found_within(
     def search(centres: NDArray[np.float64], radii: NDArray[np.float64]) -> RawHits:
         return index.search_vectors(centres, radii, 0, where)
 
-    checked = [[_asking(shape, max(TESTED // max(corners, 1), 1), stop) for shape in whole] for whole in shapes]
+    checked = [[_asking(shape, max(tested // max(corners, 1), 1), stop) for shape in whole] for whole in shapes]
     return search_within(checked, search, index.parts, index.space, index.string_ids)
 
 

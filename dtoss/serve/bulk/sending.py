@@ -19,10 +19,6 @@ from dtoss.serve.ready import Asker, tag_of
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
-HELD = 1 << 23
-"""Bytes up to which an answer is made at once, and its length told."""
-SENT = 1 << 20
-"""Bytes of a longer one that are made at a time."""
 T = TypeVar("T")
 
 
@@ -75,7 +71,7 @@ async def answered(
             held.append(piece)
             size += len(piece)
             stop.check()
-            if size > HELD:
+            if size > state.sizes.held:
                 return held, pieces
         return held, None
 
@@ -158,7 +154,7 @@ class Pieces(ASGIResponse):
         for piece in self._rest:
             held.append(piece)
             size += len(piece)
-            if size > SENT:
+            if size > self._state.sizes.sent:
                 return [b"".join(held)]
         self._rest = None
         return [*held, b""]

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 import orjson
 
-from dtoss.serve.delivery.parts import EVENT_PART_BYTES, Wanted, pieces_of
+from dtoss.serve.delivery.parts import Wanted, pieces_of
 from dtoss.serve.delivery.reading import wanted_behind
+from dtoss.serve.paces import USUAL_SIZES, Sizes
 from dtoss.serve.pool import Stop
 from dtoss.watch.home import Home
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.lines import line_column
-
-EVENTS_PAGE_BYTES = 8 << 20
-"""Of a page, about: one with longer events has fewer of them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,16 @@ class Page:
     count: int
 
 
-def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, seconds: float, snapshot: str, stop: Stop) -> Page:
+def page_behind(
+    home: Home,
+    at: Cursor,
+    wanted: Wanted,
+    limit: int,
+    seconds: float,
+    snapshot: str,
+    stop: Stop,
+    sizes: Sizes = USUAL_SIZES,
+) -> Page:
     """Return the events behind a cursor, so many at the most; in a thread.
 
     Parameters
@@ -54,6 +61,8 @@ def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, seconds: flo
         The name of the one that is served.
     stop
         Whether anybody waits.
+    sizes
+        Of a page, and of what is made of it at a time.
 
     Raises
     ------
@@ -74,14 +83,14 @@ def page_behind(home: Home, at: Cursor, wanted: Wanted, limit: int, seconds: flo
         return page(more=False)
     for told in wanted_behind(home, at, wanted):
         stop.check()
-        some = () if told.events is None else pieces_of(told.events.slice(0, limit - len(lines)), EVENT_PART_BYTES)
+        some = () if told.events is None else pieces_of(told.events.slice(0, limit - len(lines)), sizes.event_part)
         for piece in some:
             found = line_column(piece, head.settings).to_pylist()
             lines += found
             size += sum(map(len, found))
             last = piece.num_rows - 1
             at = Cursor(piece.column("batch")[last].as_py(), piece.column("number")[last].as_py())
-            if len(lines) >= limit or size >= EVENTS_PAGE_BYTES:
+            if len(lines) >= limit or size >= sizes.events_page:
                 return page(more=True)
         at = told.upto
         if time.monotonic() > until:

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.serve.paces import USUAL_SIZES
 from dtoss.watch.settings import Settings
 from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.lines import joined, line_column
 
-EVENT_PART_BYTES = 1 << 17
-"""Bytes of events that are made at a time, about: one event may have more."""
 _ROW_BYTES = 250
 """Of an event, without its texts."""
 
@@ -112,7 +111,7 @@ def nothing(after: Cursor, upto: Cursor) -> Part:
     return Part(after, upto, pa.array([], pa.large_string()), none, none, texts, texts)
 
 
-def parts_of(events: pa.Table, settings: Settings, after: Cursor, most: int = EVENT_PART_BYTES) -> Iterator[Part]:
+def parts_of(events: pa.Table, settings: Settings, after: Cursor, most: int = USUAL_SIZES.event_part) -> Iterator[Part]:
     """Yield events as parts.
 
     Parameters

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 
 from dtoss.errors import InputError
-from dtoss.serve.delivery.parts import EVENT_PART_BYTES, Part, Wanted, nothing, parts_of
+from dtoss.serve.delivery.parts import Part, Wanted, nothing, parts_of
+from dtoss.serve.paces import USUAL_SIZES
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.watch.home import Home
@@ -155,10 +156,13 @@ class Reading:
         The cursor.
     wanted
         Which of them.
+    most
+        Bytes of a part.
     """
 
-    def __init__(self, home: Home, at: Cursor, wanted: Wanted) -> None:
+    def __init__(self, home: Home, at: Cursor, wanted: Wanted, most: int = USUAL_SIZES.event_part) -> None:
         self._home = home
+        self._most = most
         self._wanted = wanted
         self._parts: Iterator[Part] | None = None
         self.at = at
@@ -199,7 +203,7 @@ class Reading:
         at = self.at
         for told in wanted_behind(self._home, at, self._wanted):
             if told.events is not None:
-                for part in parts_of(told.events, head.settings, at, EVENT_PART_BYTES):
+                for part in parts_of(told.events, head.settings, at, self._most):
                     yield part
                     at = part.upto
             if told.upto > at:

@@ -116,7 +116,7 @@ class EventStream(ASGIResponse):
         """
         if self._reading is None:
             assert self._state.home is not None
-            self._reading = Reading(self._state.home, self._at, self._wanted)
+            self._reading = Reading(self._state.home, self._at, self._wanted, self._state.sizes.event_part)
         reading = self._reading
         try:
             found = await self._state.pool.run(None, reading.more, admitted=True)

@@ -24,8 +24,6 @@ from dtoss.watch.told.document import head_of
 
 NAMED_BAD = 20
 """Bad rows that a problem names; of more the count is told."""
-SUBSCRIPTIONS_PAGE_BYTES = 4 << 20
-"""Of a page, about: one with large polygons has fewer subscriptions."""
 _AGAIN = "others have changed the subscriptions time and again meanwhile: nothing was changed, ask again"
 
 
@@ -116,7 +114,7 @@ def one(pages: Pages, subscription: str) -> dict[str, Any]:
     return _rows(found, tallies_of(pages.home))[0]
 
 
-def listed(pages: Pages, after: str | None, limit: int, snapshot: str, stop: Stop) -> bytes:
+def listed(pages: Pages, after: str | None, limit: int, most: int, snapshot: str, stop: Stop) -> bytes:
     """Return a page of subscriptions by id, as JSON; in a thread.
 
     Parameters
@@ -127,6 +125,8 @@ def listed(pages: Pages, after: str | None, limit: int, snapshot: str, stop: Sto
         The id before the first; from the first one on when None.
     limit
         How many, at the most.
+    most
+        Bytes of them, about: a page with large polygons has fewer subscriptions.
     snapshot
         The name of the one that is served.
     stop
@@ -140,9 +140,9 @@ def listed(pages: Pages, after: str | None, limit: int, snapshot: str, stop: Sto
     stand, head, counts = pages.now(), head_of(pages.home), tallies_of(pages.home)
     rows: list[bytes] = []
     size, last, more = 0, "", False
-    for some in _bites(pages.behind(stand, after)):
+    for some in _bites(pages.behind(stand, after), most):
         stop.check()
-        room = limit - len(rows) if size < SUBSCRIPTIONS_PAGE_BYTES else 0
+        room = limit - len(rows) if size < most else 0
         more = room < len(some)
         shown = some.slice(0, room)
         if len(shown):
@@ -165,10 +165,10 @@ def listed(pages: Pages, after: str | None, limit: int, snapshot: str, stop: Sto
     return orjson.dumps(told)
 
 
-def _bites(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _bites(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
     """Yield rows of tables, fewer at a time where they are large: of large polygons a thousand would be too many."""
     for table in tables:
-        many = max(int(len(table) * SUBSCRIPTIONS_PAGE_BYTES / max(table.nbytes, SUBSCRIPTIONS_PAGE_BYTES)), 1)
+        many = max(int(len(table) * most / max(table.nbytes, most)), 1)
         yield from (table.slice(first, many) for first in range(0, len(table), many))
 
 

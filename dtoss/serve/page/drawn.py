@@ -26,6 +26,8 @@ from dtoss.tiles.drawings import counter_clockwise
 from dtoss.tiles.frame import Frame
 from dtoss.tiles.outlines import circle, outlines
 
+MOST_EXACT = 2**53
+"""Up to it JavaScript knows whole numbers exactly."""
 LISTED_WITHIN = 100
 """Objects of a circle or polygon that are listed; all are counted."""
 
@@ -98,12 +100,21 @@ def object_drawn(served: Served, text: str) -> tuple[dict[str, Any], tuple[float
         "x": x,
         "y": y,
         "partition": place.partition.number,
-        "attributes": {name: json_value(column, place.item) for name, column in place.partition.attributes.items()},
+        "attributes": {
+            name: _shown(json_value(column, place.item)) for name, column in place.partition.attributes.items()
+        },
         "neighbours": list(map(str, index.neighbours(object_id).tolist())),
         "cell": _cells(index, frame, [place])[0],
         "area": index.area(object_id),
     }
     return told, (x, y)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of JSON as a page shows it: text, where JavaScript would lose digits or does not write it."""
+    if isinstance(value, orjson.Fragment):  # of a list or a struct
+        return orjson.dumps(value).decode()
+    return str(value) if type(value) is int and abs(value) > MOST_EXACT else value
 
 
 def circle_drawn(

@@ -97,7 +97,13 @@ class Fences:
         return sum(int(here.sum()) for here in self.alive(clock))
 
     def in_view(
-        self, frame: Frame, box: Sequence[float], zoom: float, clock: int | None, most: int = MOST_SHOWN
+        self,
+        frame: Frame,
+        box: Sequence[float],
+        zoom: float,
+        clock: int | None,
+        most: int = MOST_SHOWN,
+        text: int = MOST_TEXT,
     ) -> dict[str, Any]:
         """Return the subscriptions of a view as :meth:`.placed.Placed.drawn`, and of how many.
 
@@ -114,6 +120,8 @@ class Fences:
         most
             That are drawn: of more than these the ones whose ids have the lowest hashes, the same ones wherever the
             view is moved.
+        text
+            Of all that are drawn, as :data:`MOST_TEXT`.
 
         Notes
         -----
@@ -130,11 +138,11 @@ class Fences:
         few = np.arange(len(row)) if len(row) <= most else np.argpartition(hashes, most)[:most]
         few = few[np.argsort(hashes[few], kind="stable")]
         shapes: list[tuple[int, dict[str, Any]]] = []
-        text = np.zeros(len(few), np.int64)
+        written = np.zeros(len(few), np.int64)
         for number, (placed, _) in enumerate(self.parts):
             mine = part[few] == number
-            text[mine] = placed.corners(row[few[mine]])
-        few = few[np.cumsum(text) <= MOST_TEXT]
+            written[mine] = placed.corners(row[few[mine]])
+        few = few[np.cumsum(written) <= text]
         for number, (placed, _) in enumerate(self.parts):
             mine = np.flatnonzero(part[few] == number)
             shapes += zip(mine.tolist(), placed.drawn(row[few[mine]], frame, zoom, POINT_PIXELS), strict=True)

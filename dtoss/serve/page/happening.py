@@ -81,14 +81,21 @@ class Happening:
         Gives what the map is for places of a space; None where they have no place on it.
     now
         Seconds since 1970.
+    most
+        Events that are read at a look, as :data:`MOST_READ`.
     """
 
     def __init__(
-        self, home: Home, frame_of: Callable[[Space], Frame | None], now: Callable[[], float] = time.time
+        self,
+        home: Home,
+        frame_of: Callable[[Space], Frame | None],
+        now: Callable[[], float] = time.time,
+        most: int = MOST_READ,
     ) -> None:
         self.home = home
         self._frame_of = frame_of
         self._now = now
+        self._most = most
         self._reading = Lock()
         self._seen: Document | None = None
         self._window: deque[Happened] = deque()
@@ -176,8 +183,8 @@ class Happening:
             except StoreError:  # retention has removed it
                 break
         fresh.reverse()
-        left, shown = MOST_READ, []
-        self._sampled = sum(one.rows for one in fresh) > MOST_READ
+        left, shown = self._most, []
+        self._sampled = sum(one.rows for one in fresh) > self._most
         young = (self._now() - _FRESH_SECONDS) * _MICRO
         for document in fresh:
             share = max(left // (len(fresh)), 1) if self._sampled else left

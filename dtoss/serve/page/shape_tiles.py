@@ -38,9 +38,9 @@ class ShapeTiles:
         self._index, self._frame, self._most_uncertified = index, frame, most_uncertified
         self._bounds = None if index.bounds is None else np.array(index.bounds)
 
-    def make_early(self) -> None:
+    def make_early(self, most: int = DRAWN_EARLY) -> None:
         """Draw the regions before anybody asks, unless they are so many that this takes more than a second."""
-        if len(self._index.partitioning) <= DRAWN_EARLY:
+        if len(self._index.partitioning) <= most:
             self.regions_drawn  # noqa: B018
 
     @once

@@ -24,8 +24,6 @@ from dtoss.watch.told.cursor import Cursor
 
 MOST_EVENTS = 10_000
 """Of a page."""
-PAGE_SHARE = 0.25
-"""Of the seconds that a request may take in the pool: for so long events of a page are looked for."""
 LAST = "last-event-id"
 """The header in which clients that connect again send the last id that they have."""
 EVENT: Schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id", "subscription", "kind"]}
@@ -92,13 +90,15 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         if limit is not None:
             served = state.serving.now
-            seconds = PAGE_SHARE * state.settings.limits.pool_seconds
-            page = await run(lambda stop: page_behind(home, begin(stop), wanted, limit, seconds, served.name, stop))
+            seconds = state.paces.page * state.settings.limits.pool_seconds
+            page = await run(
+                lambda stop: page_behind(home, begin(stop), wanted, limit, seconds, served.name, stop, state.sizes)
+            )
             state.metrics.sent_events(page.count)
             return Ready(page.body, headers_of(served, len(page.body), None))
 
         def first(stop: Stop) -> tuple[Reading, tuple[memoryview, int]]:
-            reading = Reading(home, begin(stop), wanted)
+            reading = Reading(home, begin(stop), wanted, state.sizes.event_part)
             if given is None:
                 reading.done = True
                 return reading, (memoryview(b""), 0)

@@ -72,7 +72,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             if where:
                 served.conditions.get(where)
             if served.share is None:
-                found = found_within(served.index, shapes, corners, where or None, limits.hits, stop, state.metrics)
+                found = found_within(
+                    served.index, shapes, corners, where or None, limits.hits, stop, state.metrics, state.sizes.tested
+                )
                 middles.append(middles_of(served, shapes))
                 if not count:
                     return encoded(served, listed(served, found, form, limits.hits), form)

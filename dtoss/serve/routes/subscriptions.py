@@ -108,9 +108,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     @get("/subscriptions", opt={"responses": responses(SUBSCRIPTIONS_SAID, kept=False)})
     async def all_of_them(request: Asker, after: After = None, limit: Limit = USUALLY_LISTED) -> ASGIResponse:
         """Return the subscriptions of the watch by id, with counts of their events, page by page."""
-        pages, served = asked_of(state), serving.now
+        pages, served, most = asked_of(state), serving.now, state.sizes.subscriptions_page
         with of_watch(state):
-            body = await state.pool.run(request, lambda stop: listed(pages, after, limit, served.name, stop))
+            body = await state.pool.run(request, lambda stop: listed(pages, after, limit, most, served.name, stop))
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(ONE_SUBSCRIPTION, kept=False)})

@@ -47,7 +47,7 @@ def _shapes(state: WorkerState, served: Served, asked: ShapesQuestion, stop: Sto
     assert served.share is not None
     index, limits = served.share.owned(asked.partitions), state.settings.limits
     shapes, corners = read_shapes(asked.kind, asked.text, index.space, limits, stop)
-    found = found_within(index, shapes, corners, asked.where, asked.most, stop, state.metrics)
+    found = found_within(index, shapes, corners, asked.where, asked.most, stop, state.metrics, state.sizes.tested)
     if asked.count:
         return found.count
     check_hits(len(found.distance), asked.most, SMALLER_SHAPES)

@@ -77,6 +77,11 @@ def listed_after(before: Sequence[Part], changes: Sequence[Change]) -> list[Part
     return bases + made + [part for part in found if part.of and part.patch] + patches
 
 
+def too_many(came: int, held: int) -> bool:
+    """Return whether rows are so many of those held that a patch of them does not pay."""
+    return PATCHED * came >= held
+
+
 def due(bases: Numbers, patches: Numbers, came: int) -> Numbers:
     """Return which bases are written anew in a batch, int64, rising: of those that are due the most patched ones.
 

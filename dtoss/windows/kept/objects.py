@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.windows.kept.layers import PATCHED, Change, due, staying, with_any
+from dtoss.windows.kept.layers import Change, due, staying, too_many, with_any
 from dtoss.windows.stored.document import Part
 from dtoss.windows.stored.files import ID_KINDS, objects_tables, read_objects, write_objects
 from dtoss.windows.tracks.folding import folded
@@ -78,7 +78,7 @@ def step_objects(plan: Plan, task: int, rows: WindowRows) -> Stepped:
     parts = with_any(plan.objects, of.tolist())
     held = sum(part.file.rows for part in parts if not part.patch)
     came = rows.ids.unique()
-    if plan.fold_to is not None or PATCHED * len(came) >= held:
+    if plan.fold_to is not None or too_many(len(came), held):
         return _whole(plan, of, parts, rows)
     return _patched(plan, of, parts, rows, came)
 

@@ -11,6 +11,7 @@ import pytest
 import ceps
 from ceps import ServerType
 from tests.ceps.instances import servers, waves
+from tests.shown_html import html_of
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
@@ -32,21 +33,21 @@ def plan():
 
 def test_the_table_says_what_it_costs_and_what_each_server_does(plan):
     """And lists the first ten servers only."""
-    page = plan._repr_html_()
+    page = html_of(plan)
     assert f"${plan.cost_per_month:,.2f} a month" in page
     assert f"<td>{plan.peaks[0]:,.1f}</td>" in page
     assert page.count("<table>") == 2
     many = ceps.plan(waves(400, 100_000.0), None, servers()[:1], utilisation=0.9, method="gain")
     assert len(many) > 100
-    assert f"{len(many)} servers; the first 10" in many._repr_html_()
-    assert many._repr_html_().count("<tr>") == 1 + 5 + 1 + 10
+    assert f"{len(many)} servers; the first 10" in html_of(many)
+    assert html_of(many).count("<tr>") == 1 + 5 + 1 + 10
 
 
 def test_names_stay_text(plan):
     """Of types and methods, in the table and in the pictures."""
     kinds = tuple(replace(kind, name=HOSTILE + kind.name) for kind in plan.servers)
     hostile = replace(plan, servers=kinds, method=HOSTILE)
-    page = hostile._repr_html_()
+    page = html_of(hostile)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     for what in ("servers", "requests"):
@@ -105,4 +106,4 @@ def test_a_plan_without_servers_has_a_picture():
     assert len(none) == 0
     for what in ("servers", "requests"):
         none.plot(what).figure.canvas.draw()
-    assert "0 servers" in none._repr_html_()
+    assert "0 servers" in html_of(none)

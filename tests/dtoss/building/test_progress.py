@@ -134,9 +134,9 @@ def test_the_index_is_the_same(terminal, monkeypatch):
         seen.append(given[0])
         return construct(*given, **named)
 
-    monkeypatch.setattr(in_memory, "construct", slowly)
-    shown = [dtoss.build(np.arange(500), positions, partitions=5, threads=threads) for threads in (1, 3)]
-    monkeypatch.setattr(in_memory, "construct", construct)
+    with monkeypatch.context() as patch:
+        patch.setattr(in_memory, "construct", slowly)
+        shown = [dtoss.build(np.arange(500), positions, partitions=5, threads=threads) for threads in (1, 3)]
     before = terminal.getvalue()
     hidden = dtoss.build(np.arange(500), positions, partitions=5, progress=False)
     assert terminal.getvalue() == before

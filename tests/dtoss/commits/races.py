@@ -34,6 +34,7 @@ from dtoss.snapshots.place import folder_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.history.worlds import schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at, manifest_of, silent
+from tests.ends import end_now
 
 ROOT = Path(__file__).parents[3]
 Counts = dict[str, int]
@@ -250,7 +251,7 @@ class Forked:
                 traceback.print_exc()
             finally:
                 sys.stderr.flush()
-                os._exit(code)
+                end_now(code)
         os.close(there)
 
     def told(self) -> dict[str, int]:
@@ -285,7 +286,7 @@ def kills(name: str, place: str, count: int, seed: int) -> dict[str, int]:
         if child == 0:
             faults_at(step, lambda _: os.kill(os.getpid(), signal.SIGKILL))
             user.add(place, "a")
-            os._exit(0)
+            end_now(0)
         _, status = os.waitpid(child, 0)
         killed += status != 0
         now = user.read(place)

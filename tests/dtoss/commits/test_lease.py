@@ -22,6 +22,7 @@ from dtoss.commits.folder import LocalFolder, RemoteFolder
 from dtoss.commits.lease import LEASE, LEASE_SECONDS, Holder, held_by, take_over
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
+from tests.disks import elsewhere, without_links
 from tests.dtoss.snapshots.small_stores import assert_clean, commit, manifest_of, read, script, told
 
 
@@ -244,11 +245,7 @@ def test_a_full_disk_has_a_lock_all_the_same(store, monkeypatch):
 
 def test_a_disk_without_links(store, monkeypatch):
     """The file is made exclusively in its place."""
-
-    def refuse(*names):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(dtoss.commits.folder.os, "link", refuse)
+    without_links(monkeypatch)
     with store.writer():
         assert_refused(store, f"process {os.getpid()}")
     assert store.folder.files() == ["CURRENT"]
@@ -259,7 +256,7 @@ def remote(tmp_path, monkeypatch):
     """A store on a file system that pyarrow reaches and that is no disk."""
     (tmp_path / "bucket").mkdir()
     place = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
-    monkeypatch.setattr(dtoss.snapshots.store, "folder_of", lambda path: RemoteFolder(place, "taxis"))
+    elsewhere(monkeypatch, RemoteFolder(place, "taxis"))
     return Store("s3://bucket/taxis"), tmp_path / "bucket" / "taxis"
 
 

@@ -13,6 +13,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from tests.ends import end_now
+
 
 class Forking:
     """The process that forks; a context, at whose end it ends."""
@@ -68,7 +70,7 @@ def run(code, cwd, env, path, out, err):
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(ended)
+        end_now(ended)
 
 
 if __name__ == "__main__":

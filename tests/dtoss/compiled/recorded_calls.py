@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 
+from dtoss.compiled import memory
 from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.memory import OutOfBoundsError
 
@@ -25,6 +26,11 @@ class Call:
         }
         result = self.kernel(*copies.values())
         return result, copies
+
+
+def as_handles(monkeypatch):
+    """Let addresses be handles, as in checked mode."""
+    monkeypatch.setattr(memory, "CHECKED", True)
 
 
 def recorded(monkeypatch, module, name, ask):

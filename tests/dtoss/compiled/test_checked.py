@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from numba.extending import _Intrinsic
 
-from dtoss.compiled import memory, stand_ins
+from dtoss.compiled import stand_ins
 from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.memory import Array, OutOfBoundsError, address, pointer_at, pointer_to
 from dtoss.compiled.pointers import float64_at, int64_at, part_of, pointer, shifted, trailing_zeros
 from tests.dtoss.compiled import every_kernel
 from tests.dtoss.compiled.kernel_lines import files_with_kernels, lines_of
+from tests.dtoss.compiled.recorded_calls import as_handles
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -43,7 +44,7 @@ CHEAP_SHARE = 0.75
 @pytest.fixture
 def handles(monkeypatch):
     """Addresses are handles, as in checked mode."""
-    monkeypatch.setattr(memory, "CHECKED", True)
+    as_handles(monkeypatch)
 
 
 # -- arrays and pointers

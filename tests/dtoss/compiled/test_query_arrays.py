@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.compiled import checked, memory
+from dtoss.compiled import checked
 from dtoss.compiled.memory import OutOfBoundsError
 from dtoss.queries import knn_batch, range_batch
 from dtoss.queries.kernels.address_table import make_table
 from dtoss.queries.kernels.arguments import Scratch
-from tests.dtoss.compiled.recorded_calls import least_size, recorded, shortened
+from tests.dtoss.compiled.recorded_calls import as_handles, least_size, recorded, shortened
 
 ASKED = np.array([[0.0, 0.0], [50.0, 20.0], [-60.0, -60.0]])
 
@@ -31,7 +31,7 @@ def table(index, monkeypatch):
 
     def make(opened=2):
         with monkeypatch.context() as patch:
-            patch.setattr(memory, "CHECKED", True)
+            as_handles(patch)
             parts = index.parts.all()
             some = [part if number < opened else None for number, part in enumerate(parts)]
             return make_table(some, [1, 1], [part.furthest for part in parts]).rows

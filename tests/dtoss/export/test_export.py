@@ -17,6 +17,7 @@ from dtoss.export.export import export
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partitioning.region_polygons import left_of, region_shapes
 from dtoss.partitioning.regions import Regions
+from tests.dtoss.export.half_way import ends_half_way
 from tests.dtoss.scenes import PARTITIONS, lowest_ids, random_sphere, taxis, whole
 from tests.dtoss.strategies import lonlat, planar
 from tests.examples import examples
@@ -440,21 +441,10 @@ def test_a_boundary_far_away_keeps_nothing(tmp_path):
 
 def test_the_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     """A failure half way leaves what was there before, and no debris."""
-    from dtoss.export import layers as module
-
     index = dtoss.build(np.arange(500), taxis(np.random.default_rng(73), 500), partitions=5)
     out = tmp_path / "cells.parquet"
     out.write_bytes(b"before")
-    made = module.cells_of
-    seen = []
-
-    def failing(view, partition):
-        seen.append(partition.number)
-        if partition.number == 3:
-            raise RuntimeError("half way")
-        return made(view, partition)
-
-    monkeypatch.setattr(module, "cells_of", failing)
+    seen = ends_half_way(monkeypatch, 3)
     with pytest.raises(RuntimeError, match="half way"):
         export(index, "cells", str(out))
     assert seen == [0, 1, 2, 3]

@@ -17,6 +17,7 @@ from dtoss.errors import InputError
 from dtoss.export.export import export, write
 from dtoss.export.planar import left_of_ring, on_grid, polygons_of
 from dtoss.geometry.distance import EARTH_RADIUS
+from tests.dtoss.export.half_way import ends_half_way
 from tests.dtoss.export.test_export import globe
 from tests.dtoss.scenes import lowest_ids, taxis, whole
 from tests.dtoss.strategies import lonlat, planar
@@ -326,16 +327,7 @@ def test_defaults_and_wrong_edges(tmp_path, index):
 @pytest.mark.parametrize("suffix", ["geojson", "fgb"])
 def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch, index, suffix):
     """A failure half way leaves what was there before, and no debris."""
-    from dtoss.export import layers
-
-    made = layers.cells_of
-
-    def failing(view, partition):
-        if partition.number == 2:
-            raise RuntimeError("half way")
-        return made(view, partition)
-
-    monkeypatch.setattr(layers, "cells_of", failing)
+    ends_half_way(monkeypatch, 2)
     out = tmp_path / f"x.{suffix}"
     out.write_bytes(b"before")
     with pytest.raises(RuntimeError, match="half way"):

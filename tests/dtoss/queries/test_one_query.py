@@ -19,6 +19,7 @@ from dtoss.queries.workspace import workspace
 from tests.dtoss.scenes import PARTITIONS, room_for, spread_ids, taxis
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
+from tests.ends import end_now
 
 
 def same_as_a_batch(index, queries, ks, reaches):
@@ -298,7 +299,7 @@ def test_a_forked_process_goes_on(city):
     expected = city.knn([0.1, 0.2], 5).id.tolist()
     child = os.fork()
     if child == 0:
-        os._exit(0 if city.knn([0.1, 0.2], 5).id.tolist() == expected else 1)
+        end_now(0 if city.knn([0.1, 0.2], 5).id.tolist() == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

@@ -15,6 +15,7 @@ from dtoss.geometry.curve import curve_keys
 from dtoss.queries.threads import LEAST, PIECES, WHOLE_PIECE, in_pieces
 from dtoss.queries.workspace import workspace
 from tests.dtoss.scenes import room_for
+from tests.ends import end_now
 
 
 @given(st.integers(0, 5000), st.integers(1, 9))
@@ -80,7 +81,7 @@ def test_a_forked_process_has_threads_of_its_own():
     expected = index.knn(queries, 3, threads=2).id
     child = os.fork()
     if child == 0:
-        os._exit(0 if (index.knn(queries, 3, threads=2).id == expected).all() else 1)
+        end_now(0 if (index.knn(queries, 3, threads=2).id == expected).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

@@ -21,10 +21,11 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 
 import dtoss
+from dtoss.conditions import filters
 from dtoss.serve.app import application
 from dtoss.serve.conditions import Conditions
 from dtoss.serve.hot_protocol import HotProtocol
-from dtoss.serve.paces import PACES
+from dtoss.serve.paces import PACES, USUAL_SIZES
 from dtoss.serve.page.files import files_of
 from dtoss.serve.page.showing import Showing
 from dtoss.serve.pool import Pool
@@ -39,6 +40,17 @@ from dtoss.sharing.share import Share
 OBJECTS = 3_000
 WAIT = 60
 NAME = "20260101T000000.000000Z"
+
+
+def before_each_evaluation(monkeypatch, step):
+    """Call a function of the condition before any is evaluated."""
+    evaluate = filters._matches
+    monkeypatch.setattr(filters, "_matches", lambda *given: (step(given[0]), evaluate(*given))[1])
+
+
+def nothing_is_evaluated(monkeypatch):
+    """Let whoever evaluates a condition fail."""
+    monkeypatch.setattr(filters, "Filter", lambda *_: 1 // 0)
 
 
 def town(kind="sphere", *, strings=False, objects=OBJECTS, seed=0, partitions=3):
@@ -200,7 +212,7 @@ class Quick(Server):
 
 
 @contextmanager
-def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, **given):
+def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, sizes=USUAL_SIZES, **given):
     """A worker of an index; ``at`` is its address. ``circle`` makes it one of several, from its metrics and log.
 
     It looks at the others once :func:`looking` is told so.
@@ -212,7 +224,9 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, **
     mine = None if circle is None else circle.placement.held_by(circle.me)
     serving = Serving(served_of(index, later=pool.submit, held=mine))
     showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event, paces)
-    state = WorkerState(0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle, paces)
+    state = WorkerState(
+        0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle, paces, sizes
+    )
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))

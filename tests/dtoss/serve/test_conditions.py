@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dtoss.conditions import filters
 from dtoss.serve.conditions import Conditions
 from dtoss.serve.problems import Problem
+from tests.dtoss.serve.served import before_each_evaluation, nothing_is_evaluated
 from tests.dtoss.serve.watched import OBJECTS, WAIT, town
 
 PLACES = np.array([[10.0, 50.0], [10.2, 50.1], [9.5, 49.7]])
@@ -25,9 +25,8 @@ def index():
 def evaluating(monkeypatch):
     """Evaluations that are counted, and wait until they are let go."""
     told = Evaluating()
-    evaluate = filters._matches
 
-    def counted(condition, parts):
+    def counted(condition):
         with told.changed:
             told.now += 1
             told.all += 1
@@ -36,9 +35,8 @@ def evaluating(monkeypatch):
         assert told.go.wait(WAIT)
         with told.changed:
             told.now -= 1
-        return evaluate(condition, parts)
 
-    monkeypatch.setattr(filters, "_matches", counted)
+    before_each_evaluation(monkeypatch, counted)
     yield told
     told.go.set()
 
@@ -194,5 +192,5 @@ def test_one_that_cannot_be_read_gives_its_place_back(index):
 
 def test_questions_that_name_one_find_it_evaluated(index, monkeypatch):
     conditions(index).get("speed < 100")
-    monkeypatch.setattr(filters, "Filter", lambda *_: 1 // 0)
+    nothing_is_evaluated(monkeypatch)
     assert index.count(PLACES, 1e9, where="speed < 100").tolist() == [100] * 3

@@ -49,10 +49,18 @@ def test_a_token_opens_and_nothing_else_does(file):
     assert refused(doors, None).detail.startswith("no token came with the request")
 
 
+def compare(monkeypatch, answer=None):
+    """Let ``compare_digest`` say an answer, None what it says; return a list that grows by what it compares."""
+    compared, real = [], hmac.compare_digest
+    monkeypatch.setattr(
+        hmac, "compare_digest", lambda *pair: compared.append(pair) or (real(*pair) if answer is None else answer)
+    )
+    return compared
+
+
 def test_tokens_are_compared_whole_and_all_of_them_whichever_it_nearly_is(file, monkeypatch):
     """By ``compare_digest`` of SHA-256 alone, whose time tells nothing; no comparison is left out after another."""
-    compared, answer = [], hmac.compare_digest
-    monkeypatch.setattr(hmac, "compare_digest", lambda *pair: compared.append(pair) or answer(*pair))
+    compared = compare(monkeypatch)
     digests = [sha256(secret.encode()).digest() for secret in (SECRET, "first", "other")]
     headers = [SECRET, "first", "other", "", "x", SECRET[:-1], SECRET[:-1] + "q", f"{SECRET}x", "x" * 5_000]
     for secret in headers:
@@ -63,16 +71,15 @@ def test_tokens_are_compared_whole_and_all_of_them_whichever_it_nearly_is(file, 
             asked = sha256(secret.encode()).digest()
             assert sorted(sorted(pair) for pair in compared) == sorted(sorted((one, asked)) for one in digests)
     # nothing else decides
-    monkeypatch.setattr(hmac, "compare_digest", lambda *_: False)
+    compare(monkeypatch, False)
     assert refused(Doors(str(file)), b"Bearer first").status == 401
-    monkeypatch.setattr(hmac, "compare_digest", lambda *_: True)
+    compare(monkeypatch, True)
     assert Doors(str(file)).admit(b"Bearer nobody's") == "fleet"
 
 
 def test_a_token_that_has_opened_is_compared_as_any_other(file, monkeypatch):
     """It is known again by its whole header, by ``compare_digest`` as well."""
-    compared, answer = [], hmac.compare_digest
-    monkeypatch.setattr(hmac, "compare_digest", lambda *pair: compared.append(pair) or answer(*pair))
+    compared = compare(monkeypatch)
     doors = Doors(str(file))
     for secret in ("first", "other", SECRET):
         doors.admit(f"Bearer {secret}".encode())
@@ -84,7 +91,7 @@ def test_a_token_that_has_opened_is_compared_as_any_other(file, monkeypatch):
         compared.clear()
         assert refused(doors, f"Bearer {secret}".encode()).status == 401
         assert len(compared) == 3 + 3
-    monkeypatch.setattr(hmac, "compare_digest", lambda *_: False)
+    compare(monkeypatch, False)
     assert refused(doors, b"Bearer first").status == 401
 
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 import warnings
-from types import SimpleNamespace
 
 import pytest
 
 from dtoss.errors import InputError
 from dtoss.serve.telling import log_lines
 from dtoss.serve.telling.log_lines import LONGEST_LINE, WAITING, Log
+from tests.clocks import clocked
+from tests.ends import end_now
 
 REQUEST = {"id": "a-1", "route": "/knn", "token": "map"}
 
@@ -48,7 +49,7 @@ def test_slow_and_failed_requests_leave_a_line_each_and_others_none(tmp_path):
 def test_a_flood_of_errors_is_cut_off_and_counted(tmp_path, monkeypatch):
     """A hundred requests in each second; what happens to the server is logged all the same."""
     now, dropped = [50.0], []
-    monkeypatch.setattr(log_lines, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    clocked(monkeypatch, log_lines, lambda: now[0])
     log = Log(str(tmp_path / "log"), dropped=dropped.append)
     for number in range(300):
         now[0] += 0.006
@@ -158,7 +159,7 @@ def test_a_forked_process_logs_on(tmp_path):
                 signal.alarm(20)
                 log.event("child")
                 log.close()
-                os._exit(0)
+                end_now(0)
     assert os.waitpid(child, 0)[1] == 0
     log.event("parent again")
     log.close()

@@ -15,7 +15,6 @@ import pytest
 from dtoss.building.border import BorderTable
 from dtoss.client.peers import read_peers
 from dtoss.compiled.kernel import DECLARED
-from dtoss.conditions import filters
 from dtoss.errors import StoreError
 from dtoss.serve.paces import Paces
 from dtoss.serve.page import facts
@@ -27,6 +26,7 @@ from dtoss.serve.together.circle import Circle
 from dtoss.serve.together.placement import Placement
 from dtoss.snapshots.store import Store
 from tests.dtoss.scenes import rows
+from tests.dtoss.serve.served import nothing_is_evaluated
 from tests.dtoss.serve.together.several import write_peers, write_plan
 from tests.dtoss.serve.watched import OBJECTS, WAIT, Told, commit, commit_all_kinds, town, watched
 
@@ -129,6 +129,12 @@ def test_a_named_snapshot_is_served_as_it_was_committed(store):
     assert answers(served.index) == answers(town(0))
     with pytest.raises(StoreError, match="no snapshot '20'"):
         first(Settings(store, snapshot="20"))
+
+
+def before(monkeypatch, room, name, step):
+    """Call a function before a step of a swap: verifying files, or preparing a snapshot."""
+    real = getattr(room, name)
+    monkeypatch.setattr(room, name, lambda *given, **named: (step(), real(*given, **named))[1])
 
 
 def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
@@ -338,7 +344,7 @@ def test_why_a_commit_is_refused_outlives_a_disk_that_was_away(store):
 def test_what_is_no_store_error_is_refused_too(store, monkeypatch):
     with watched(store) as worker:
         commit(store, 1)
-        monkeypatch.setattr(watching, "prepare", lambda *_, **__: 1 // 0)
+        before(monkeypatch, watching, "prepare", lambda: 1 // 0)
         assert not worker.watcher.look()
         assert "ZeroDivisionError" in worker.serving.refused
         assert worker.serving.now.commit == 1
@@ -363,18 +369,17 @@ def test_a_store_that_vanishes_goes_on_being_answered(store):
 
 def test_a_snapshot_that_goes_while_it_is_opened_is_not_refused(store, monkeypatch):
     """Another one has become current meanwhile, which the next look finds."""
-    prepare = watching.prepare
+    gone = []
 
-    def overtaken(*arguments, **named):
-        monkeypatch.setattr(watching, "prepare", prepare)
-        gone = Store(store).current()
-        commit(store, 2)
-        shutil.rmtree(Path(store) / "snapshots" / gone)
-        return prepare(*arguments, **named)
+    def overtaken():
+        if not gone:
+            gone.append(Store(store).current())
+            commit(store, 2)
+            shutil.rmtree(Path(store) / "snapshots" / gone[0])
 
     with watched(store) as worker:
         commit(store, 1)
-        monkeypatch.setattr(watching, "prepare", overtaken)
+        before(monkeypatch, watching, "prepare", overtaken)
         assert not worker.watcher.look()
         assert (worker.serving.refused, worker.told.refusals) == (None, 0)
         assert worker.watcher.look()
@@ -419,13 +424,7 @@ def test_a_worker_that_stands_in_for_another_looks_before_its_loop_runs(store):
 def test_an_end_amid_a_look_is_no_refusal(store, monkeypatch):
     with watched(store) as worker:
         commit(store, 1)
-        verify = preparing.verify_files
-
-        def ends(*arguments):
-            worker.watcher.stop()
-            verify(*arguments)
-
-        monkeypatch.setattr(preparing, "verify_files", ends)
+        before(monkeypatch, preparing, "verify_files", worker.watcher.stop)
         assert not worker.watcher.look()
         assert (worker.serving.now.commit, worker.told.refusals) == (1, 0)
 
@@ -436,8 +435,7 @@ def test_an_end_amid_a_look_is_no_refusal(store, monkeypatch):
 def test_what_one_process_has_verified_the_others_do_not(store, monkeypatch):
     """Of this commit, and no other; the structure is looked at by each."""
     seen = []
-    verify = preparing.verify_files
-    monkeypatch.setattr(preparing, "verify_files", lambda *given: (seen.append(1), verify(*given)))
+    before(monkeypatch, preparing, "verify_files", lambda: seen.append(1))
     shared = np.zeros(1, np.int64)
     first(Settings(store), shared)
     assert shared[0] == head_of(Store(store)).mark != 0
@@ -460,7 +458,7 @@ def test_what_one_process_has_verified_the_others_do_not(store, monkeypatch):
 
 
 def test_nothing_is_verified_where_nobody_wants_it(store, monkeypatch):
-    monkeypatch.setattr(preparing, "verify_files", lambda *_: 1 // 0)
+    before(monkeypatch, preparing, "verify_files", lambda: 1 // 0)
     with watched(store, verify=False) as worker:
         commit(store, 1)
         assert worker.watcher.look()
@@ -475,7 +473,7 @@ def test_conditions_survive_a_swap(store, monkeypatch):
         old._filters.ready("speed > 200")._asked = 77
         commit(store, 1)
         assert worker.watcher.look()
-        monkeypatch.setattr(filters, "Filter", lambda *_: 1 // 0)
+        nothing_is_evaluated(monkeypatch)
         fresh = worker.serving.now.conditions
         assert fresh.in_use() == ["speed > 200", "speed < 10", "speed < 300"]
         assert fresh.ready("speed > 200")._asked == 77

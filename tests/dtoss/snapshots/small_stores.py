@@ -26,6 +26,7 @@ from dtoss.commits.lease import LEASE, Holder, take
 from dtoss.commits.verify import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import FORMAT, Store
+from tests.ends import end_now
 
 FILES = 3
 STEPS = ("fsync", "link", "mkdir", "rename", "replace", "rmdir", "unlink", "utime")
@@ -148,7 +149,7 @@ def killed_at(step: int, work: Callable[[], object]) -> int:
             traceback.print_exc()
         finally:
             sys.stderr.flush()
-            os._exit(code)
+            end_now(code)
     return os.waitpid(child, 0)[1]
 
 
@@ -189,7 +190,7 @@ def takers(path: str, rounds: int, count: int) -> dict[str, int]:
     for number in range(rounds):
         ended = os.fork()
         if ended == 0:
-            os._exit(0)
+            end_now(0)
         os.waitpid(ended, 0)
         dead = replace(Holder.me(), pid=ended, start="1", token=f"dead{number}")
         folder.replace(dead.data, LEASE)
@@ -206,12 +207,12 @@ def takers(path: str, rounds: int, count: int) -> dict[str, int]:
                     lock = take(folder, path, silent, lambda: None)
                 except StoreError as error:
                     os.write(say[1], b"-" if "is being written by process" in str(error) else b"?")
-                    os._exit(0)
+                    end_now(0)
                 os.write(say[1], b"+")
                 os.close(held[1])
                 os.read(held[0], 1)
                 lock.release()
-                os._exit(0)
+                end_now(0)
             children.append(child)
         os.close(go[0])
         os.close(go[1])
@@ -244,7 +245,7 @@ def faults(store: Store, how: str, first: int, stride: int) -> dict[str, int]:
         number += 1
         child = os.fork()
         if child == 0:
-            os._exit(_broken(store, number, how, step))
+            end_now(_broken(store, number, how, step))
         _, status = os.waitpid(child, 0)
         if status == 0:
             break

@@ -14,6 +14,7 @@ from dtoss.errors import StoreError
 from dtoss.snapshots.debris import remove_snapshot
 from dtoss.snapshots.keeping import current_within, kept, snapshot_of
 from dtoss.snapshots.store import Store
+from tests.disks import elsewhere, without_links
 from tests.dtoss.snapshots.small_stores import assert_clean, commit, read, silent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -72,7 +73,7 @@ def store(request, tmp_path, monkeypatch):
     (tmp_path / "store").mkdir()
     place = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     folder = RemoteFolder(place, "store", LocalStore(str(tmp_path / "store")))
-    monkeypatch.setattr("dtoss.snapshots.store.folder_of", lambda path: folder)
+    elsewhere(monkeypatch, folder)
     return Store("s3://bucket/store")
 
 
@@ -148,12 +149,8 @@ def test_a_file_is_linked_from_another_snapshot(tmp_path, monkeypatch):
     here, there = (tmp_path / "store" / "snapshots" / name / "partitions" / "00001.arrow" for name in (first, second))
     assert here.samefile(there)
     data = here.read_bytes()
-
-    def refuse(*names):
-        raise PermissionError(1, "Operation not permitted")
-
     with monkeypatch.context() as patch:
-        patch.setattr("dtoss.commits.folder.os.link", refuse)
+        without_links(patch)
         store.link(second, "partitions/00002.arrow", first)
     assert there.with_name("00002.arrow").read_bytes() == here.with_name("00002.arrow").read_bytes()
     assert not here.with_name("00002.arrow").samefile(there.with_name("00002.arrow"))

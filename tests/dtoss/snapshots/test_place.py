@@ -13,6 +13,7 @@ from dtoss.commits.lease import LEASE, Holder
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import S3Place, filesystem_of, folder_of
 from dtoss.snapshots.store import Store
+from tests.disks import elsewhere
 from tests.dtoss.snapshots.small_stores import commit
 from tests.object_store import object_store
 
@@ -205,7 +206,7 @@ def test_commits_on_hdfs_are_said_to_be_untried(monkeypatch, tmp_path):
     assert not folder.create(b"2", "x"), "between the look and the rename another one was faster"
     assert folder.read("x") == b"1"
     assert folder.files() == ["x"]
-    monkeypatch.setattr("dtoss.snapshots.store.folder_of", lambda path: folder)
+    elsewhere(monkeypatch, folder)
     said = []
     Store("hdfs://a/b").writer(said.append, lease=False)
     assert said == ["commits of hdfs://a/b rest on renames of HDFS, which were not tried: let one write at a time"]

@@ -89,14 +89,14 @@ def test_reading_goes_on_where_the_pointer_moves_under_it(store):
 def test_a_clear_that_fails_is_a_warning(store, monkeypatch):
     """The new snapshot is current; what could not be removed is no snapshot any more, and goes the next time."""
     first = commit(store, 1)
-    real = LocalFolder.remove_folder
 
     def held(self, *parts):
         raise OSError(1, "Operation not permitted", self.path(*parts))
 
     warnings = []
-    monkeypatch.setattr(LocalFolder, "remove_folder", held)
-    second = commit(store, 2, keep=1, warn=warnings.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFolder, "remove_folder", held)
+        second = commit(store, 2, keep=1, warn=warnings.append)
     assert read(store) == 2
     assert store.snapshots() == [second]
     assert len(warnings) == 1
@@ -107,7 +107,6 @@ def test_a_clear_that_fails_is_a_warning(store, monkeypatch):
     assert "could not be removed" in why
     with pytest.raises(StoreError, match=f"no snapshot before '{second}'"):
         store.rollback()
-    monkeypatch.setattr(LocalFolder, "remove_folder", real)
     assert store.clear(None) == []
     assert_clean(store)
     move = LocalFolder.move

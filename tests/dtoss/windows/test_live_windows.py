@@ -137,6 +137,33 @@ def made(measures="rows,objects,flow", **more):
     return spec_of("2s,6s", "2s", measures, "sites:shops.csv", keys.space, keys.digest, **{"late": "4s", **more}), keys
 
 
+@pytest.mark.parametrize(("metres", "seconds", "speed", "greatest"), [
+    (928.881, 100, 9.28881, 9.288), (6.275, 1000, 0.006275, 0.006),
+    (0.0625, 1, 0.062, 0.062), (0.0635, 1, 0.064, 0.064), (0.0009, 2, 0.0005, 0.0),
+])  # fmt: skip
+def test_the_greatest_speed_is_rounded_down_and_distances_half_to_even(metres, seconds, speed, greatest):
+    """To whole mm/s and whole mm; ``speed`` has all digits; a limit is held against the rounded one."""
+    keys = site_keys(space_of(None, "plane"), np.array([[0.0, 0.0]]))
+    measures = "rows,speed,max_speed,p50_speed"
+
+    def asked(limit=None):
+        spec = spec_of(
+            "2h", "1h", measures, "sites:a.csv", keys.space, keys.digest, max_gap="1h", max_speed=limit, witnesses="1"
+        )
+        live = Live(spec, keys)
+        live.add([1, 1, 1], [7200, 7200 + seconds, 14_400], [[0, 0], [metres, 0], [0, 0]])
+        live.advance()
+        return live.at("2h", 10_800 * SECOND).to_pylist()[0], live.counts["jumps"]
+
+    row, jumps = asked()
+    assert (row["speed"], row["max_speed"], jumps) == (speed, greatest, 0)
+    if greatest:
+        row, jumps = asked(greatest)
+        assert (row["max_speed"], jumps) == (greatest, 0)
+        row, jumps = asked(max(greatest - 0.001, 0.001))
+        assert (row["max_speed"], jumps) == (None, 1)
+
+
 def test_rows_are_set_aside_with_a_reason():
     """Late ones and those ahead of the clock; all rows are counted."""
     spec, keys = made(max_ahead="10s", witnesses="1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pyarrow.parquet as pq
@@ -72,10 +71,10 @@ def test_a_statement_without_a_result_prints_nothing(sql):
     assert sql(text, "--query-id", "string") == (0, "query_id\nhere\n", "")
 
 
-def test_a_file_may_come_on_stdin(spark, store, command, monkeypatch):
+def test_a_file_may_come_on_stdin(spark, store, command):
     """As ``-``."""
-    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT count(*) AS n FROM dtoss"))
-    assert command("sql", "-", "--store", store[1])[:2] == (0, f"n\n{N}\n")
+    ran = command("sql", "-", "--store", store[1], stdin="SELECT count(*) AS n FROM dtoss")
+    assert ran[:2] == (0, f"n\n{N}\n")
 
 
 @pytest.mark.parametrize(

@@ -306,23 +306,17 @@ def test_what_others_clear_meanwhile_is_read_anew(spark, tmp_path, monkeypatch):
     tmp_path = tmp_path / "store"
     made(rows, tmp_path, columns="none", partitions=2)
     newer = rows.set_column(3, "t", pa.array([20 + i for i in range(20)]))
-    begin, once = Store.begin, [True]
-
-    def late(self):
-        if once:
-            once.clear()
-            cycle(spark.createDataFrame(newer.slice(1, 1)), str(tmp_path), now=50, lease=False, keep=1, keep_for=0.0)
-        return begin(self)
-
-    monkeypatch.setattr(Store, "begin", late)
+    first = spark.createDataFrame(newer.slice(1, 1))
+    begin, steps = Store.begin, [lambda: cycle(first, str(tmp_path), now=50, lease=False, keep=1, keep_for=0.0)]
+    monkeypatch.setattr(Store, "begin", lambda self: (steps and steps.pop()(), begin(self))[1])
     heard = []
     cycle(spark.createDataFrame(newer.slice(0, 1)), str(tmp_path), now=50, lease=False, warn=heard.append)
     assert any("committed" in line for line in heard)
     assert {id: t for id, t in objects_of(tmp_path).items() if t > 10} == {0: 20, 1: 21}
 
-    def broken(self):
+    def broken():
         raise OSError(28, "no room")
 
-    monkeypatch.setattr(Store, "begin", broken)
+    steps.append(broken)
     with pytest.raises(OSError, match="no room"):
         cycle(spark.createDataFrame(newer), str(tmp_path), now=50, lease=False)

@@ -37,6 +37,7 @@ from pipelines.cycles.collect import judge_and_send
 from pipelines.cycles.tally import profile_of_tallies
 from pipelines.rows.positions import REASON
 from tests.dtoss.snapshots.small_stores import faults_at, silent
+from tests.ends import end_now
 from tests.oracles import Update, apply, standing
 from tests.pipelines.cycles.in_place import CARRIED, begun, state_of
 from tests.pipelines.cycles.stored import compared, held
@@ -143,7 +144,7 @@ def broken(path: str, how: str, first: int, stride: int) -> dict[str, int]:
         state, _ = apply(before, rows, now=now, expire=90)
         child = os.fork()
         if child == 0:
-            os._exit(_fails(store, rows, now, how, step))
+            end_now(_fails(store, rows, now, how, step))
         _, status = os.waitpid(child, 0)
         if status == 0:
             break
@@ -211,7 +212,7 @@ def _told(parts: list[Callable[[], dict[str, int]]], done: Path | None = None) -
                 os.write(answers[-1][1], json.dumps(part()).encode())
             except BaseException:
                 traceback.print_exc()
-            os._exit(0)
+            end_now(0)
         os.close(answers[-1][1])
         children.append(child)
     told: Counter[str] = Counter()

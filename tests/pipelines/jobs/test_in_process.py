@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-import pipelines.rebuild
 from dtoss.snapshots.store import Store
 from pipelines.files.join import join_file
 from pipelines.join import knn_join, range_join
@@ -21,7 +20,7 @@ from tests.join_worlds import Question, objects_as_queries, queries_of
 from tests.pipelines.cycles.in_place import full_bytes, state_of, stored_bytes
 from tests.pipelines.jobs.cases import CASES
 from tests.pipelines.jobs.test_join_worlds import arguments_of, small, store_of
-from tests.pipelines.stores import made, snapshot_bytes
+from tests.pipelines.stores import made, snapshot_bytes, take_regions
 from tests.update_worlds import Update, table
 
 OF_THE_RUN = ("snapshot", "created", "timings", "sha256", "area", "counts", "quarantine", "input")
@@ -82,7 +81,7 @@ def test_a_partition_without_objects_is_built_as_any_other(spark, tmp_path, monk
     """With regions that were chosen for other rows; late rows of every object come along."""
     state = state_of(7)
     rows = [Update(number, t, 2.35 + number * 1e-5, 48.86, ("a", 1.5)) for number in range(4) for t in (5, 9)]
-    monkeypatch.setattr(pipelines.rebuild, "choose_regions", lambda *_: state[1:3])
+    take_regions(monkeypatch, state[1:3])
     frame = spark.createDataFrame(table(rows).drop_columns(["deleted"]))
     manifest = rebuild(frame, str(tmp_path), columns=["name", "size"])
     assert sorted(entry["objects"] for entry in manifest["partitions"])[:6] == [0] * 6

@@ -17,6 +17,7 @@ from pipelines.patterns import patterns
 from pipelines.rows.accesses import Asks, access_columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
+from tests.clocks import clocked
 from tests.pipelines.stores import made
 
 MINUTES, EACH, KEPT = 30, 1_000, 250
@@ -42,8 +43,7 @@ def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(spar
     store, folder = str(tmp_path / "store"), tmp_path / "store" / "accesses"
     index = dtoss.open(made(table, store, partitions=9))
     clock = SimpleNamespace(now=float(MORNING))
-    times = SimpleNamespace(time=lambda: clock.now, time_ns=lambda: int(clock.now * 1e9))
-    monkeypatch.setattr(sampling, "time", times)
+    clocked(monkeypatch, sampling, lambda: clock.now)
     all_day = accesses.Amounts(minute=1e6)
     log = accesses.Accesses(str(folder), index.space, sample=KEPT, server="s", seed=7, amounts=all_day)
     whole = {name: [] for name in KEYS}

@@ -21,6 +21,7 @@ from pipelines.loop.disposal import Disposal
 from pipelines.loop.metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.run import CyclesFailed, Ran, run
+from tests.clocks import clocked
 from tests.dtoss.snapshots.small_stores import manifest_of, silent
 
 
@@ -329,7 +330,7 @@ def test_a_file_of_metrics_that_cannot_be_written_stops_nothing(scene, tmp_path)
 def test_beats_that_were_missed_are_left_out(scene, monkeypatch):
     """A cycle of two and a half beats: the next one is at the third, not three at once."""
     clock, began = SimpleNamespace(now=70.0), []
-    monkeypatch.setattr(pipelines.run, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    clocked(monkeypatch, pipelines.run, lambda: clock.now)
 
     class Told(Stopping):
         def wait(self, seconds):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +31,12 @@ ROOT = Path(__file__).parents[3]
 
 def unfinished(store):
     return {path.name for path in (store / "snapshots").iterdir() if not (path / "manifest.json").exists()}
+
+
+def built_by(monkeypatch, build):
+    """Let tasks build by a function of what builds their batches and of these."""
+    real = pipelines.cycles.partitions.builder
+    monkeypatch.setattr(pipelines.cycles.partitions, "builder", lambda plan, tasks: partial(build, real(plan, tasks)))
 
 
 @pytest.mark.parametrize("stage", ["make_partitions", "make_manifest", "quarantine"])
@@ -58,18 +65,12 @@ def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch)
     store = tmp_path / "store"
     made(table(50), store)
     before = listing(store)
-    real = pipelines.cycles.partitions.builder
 
-    def builder(plan, tasks):
-        build = real(plan, tasks)
+    def broken(build, batches):
+        yield from build(batches)
+        raise OSError("no space left on device")
 
-        def broken(batches):
-            yield from build(batches)
-            raise OSError("no space left on device")
-
-        return broken
-
-    monkeypatch.setattr(pipelines.cycles.partitions, "builder", builder)
+    built_by(monkeypatch, broken)
     with pytest.raises(Exception, match="no space left on device"):
         rebuilt(spark, table(60), store, partitions=3)
     assert listing(store) == before
@@ -77,24 +78,18 @@ def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch)
 
 def test_a_task_that_is_tried_again_does_no_harm(spark, tmp_path, monkeypatch):
     """Every build task fails once after writing its files; the snapshot is the same as without."""
-    real = pipelines.cycles.partitions.builder
     marks = tmp_path / "marks"
     marks.mkdir()
 
-    def builder(plan, tasks):
-        build = real(plan, tasks)
+    def fails_once(build, batches):
+        entries = list(build(batches))
+        names = "-".join(str(json.loads(b.column(0)[0].as_py())["number"]) for b in entries) or "none"
+        if not (marks / names).exists():
+            (marks / names).touch()
+            raise OSError("this executor is lost")
+        yield from entries
 
-        def fails_once(batches):
-            entries = list(build(batches))
-            names = "-".join(str(json.loads(b.column(0)[0].as_py())["number"]) for b in entries) or "none"
-            if not (marks / names).exists():
-                (marks / names).touch()
-                raise OSError("this executor is lost")
-            yield from entries
-
-        return fails_once
-
-    monkeypatch.setattr(pipelines.cycles.partitions, "builder", builder)
+    built_by(monkeypatch, fails_once)
     manifest = rebuild(spark.createDataFrame(table(500)), str(tmp_path / "lossy"), partitions=3)
     assert len(list(marks.iterdir())) >= 3
     assert (manifest["counts"]["kept"], manifest["counts"]["duplicates"]) == (500, 0)

@@ -11,6 +11,7 @@ from dtoss.errors import StoreError
 from pipelines.loop import disposal
 from pipelines.loop.disposal import Disposal, disposal_of, dispose, read_by_all
 from pipelines.rows.listing import listing
+from tests.disks import without_links
 
 
 class Kept:
@@ -115,10 +116,7 @@ def test_files_move_to_another_disk(updates, tmp_path):
 
 
 def test_a_disk_without_links(updates, tmp_path, monkeypatch):
-    def no_links(*_):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(disposal.os, "link", no_links)
+    without_links(monkeypatch)
     kept = Kept(one=sizes(updates, "a.csv"))
     assert dispose(Disposal(str(tmp_path / "read")), kept, listing(str(updates)), pytest.fail) == 1
     assert names(tmp_path / "read") == ["a.csv"]

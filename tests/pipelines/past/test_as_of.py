@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import pipelines.rebuild
 from dtoss.history.rows import rows_of
 from dtoss.history.schema import Schema
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest
@@ -22,7 +21,7 @@ from pipelines.cycle import cycle
 from pipelines.rebuild import rebuild
 from tests.data import real_set
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, small_rows, table_of
-from tests.pipelines.stores import made, objects_of, snapshot_bytes
+from tests.pipelines.stores import made, objects_of, snapshot_bytes, take_regions
 
 
 def stood(tables, moment, max_age=None):
@@ -115,7 +114,7 @@ def same_regions(monkeypatch, store):
     """Rebuilds take the regions of a store's snapshot, whatever their sample says."""
     manifest = Store(str(store)).manifest()
     last = regions_of_manifest(manifest), reach_of(manifest)
-    monkeypatch.setattr(pipelines.rebuild, "choose_regions", lambda *_: last)
+    take_regions(monkeypatch, last)
 
 
 def files_of(store):

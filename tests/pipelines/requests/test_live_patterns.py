@@ -25,6 +25,7 @@ from dtoss.serve.telling.accesses import Accesses
 from pipelines.requests.home import ROOMS, Home, State
 from pipelines.requests.live import leased, running_day
 from pipelines.rows.accesses import Asks
+from tests.clocks import clocked
 from tests.dtoss.snapshots.small_stores import STEPS, faults_at
 from tests.pipelines.requests.logs import (
     NOW,
@@ -194,9 +195,7 @@ def test_weights_that_a_server_sampled(world, tmp_path, monkeypatch):
     """What the servers' own code keeps of many requests adds up to exactly as many."""
     rng = np.random.default_rng(8)
     clock = [1_774_500_000.0]
-    monkeypatch.setattr(sampling, "time", type("Clock", (), {
-        "time": staticmethod(lambda: clock[0]), "time_ns": staticmethod(lambda: int(clock[0] * 1e9)),
-    }))  # fmt: skip
+    clocked(monkeypatch, sampling, lambda: clock[0])
     lon, lat = (world.rows[name].to_numpy() for name in ("lon", "lat"))
     total = 0
     for server in ("a", "b"):
@@ -306,12 +305,13 @@ def test_who_comes_late_removes_nothing_of_others(world, tmp_path, monkeypatch):
     files = list(flushes(world.rows, np.random.default_rng(3)).items())
     write(world.log, dict(files[:9]))
     live = following(world, tmp_path / "live.parquet").live
-    remove = Home.remove_old
+    remove, slept = Home.remove_old, []
 
     def sleepily(home, before, after):
-        monkeypatch.setattr(Home, "remove_old", remove)
-        write(world.log, dict(files[9:]))
-        following(world, tmp_path / "live.parquet").live.look(leaseless(home))
+        if not slept:
+            slept.append(True)
+            write(world.log, dict(files[9:]))
+            following(world, tmp_path / "live.parquet").live.look(leaseless(home))
         remove(home, before, after)
 
     monkeypatch.setattr(Home, "remove_old", sleepily)

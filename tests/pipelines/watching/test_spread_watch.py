@@ -19,12 +19,6 @@ from tests.pipelines.watching.arrivals import all_told, arrive, once
 from tests.pipelines.watching.drawn_layouts import Drawn
 
 
-@pytest.fixture
-def unfolded(monkeypatch):
-    """Where an hour of the wall clock ends meanwhile, its events are folded, and that is a commit too."""
-    monkeypatch.setattr(pipelines.watching.batches, "fold_watch", lambda home, now_us, warn: None)
-
-
 def streams(spark, tmp_path, spreads, files=4, seed=3):
     """Watch one stream plainly, without Spark, and as each spread says, a run for each; return both stores."""
     rng = np.random.default_rng(seed)

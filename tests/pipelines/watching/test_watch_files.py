@@ -43,9 +43,8 @@ def of_files(home, kind, names):
 
 
 @pytest.mark.parametrize("ids", ["int64", "string"])
-def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, monkeypatch, ids):
+def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, unfolded, ids):
     """Two batches with late rows, ties and rows twice, subscriptions that come and go: events and state as bytes."""
-    monkeypatch.setattr(pipelines.watching.batches, "fold_watch", lambda home, now_us, warn: None)
     rng = np.random.default_rng(6)
     there, here, incoming = Home(str(tmp_path / "there")), Home(str(tmp_path / "here")), tmp_path / "in"
     rows = random_rows(rng, 80, objects=9, seconds=90)
@@ -65,10 +64,8 @@ def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, mo
 
 
 @pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=MORE) for kind in ("jsonl", "parquet"))])
-def test_files_are_held_against_what_stands(spark, tmp_path, monkeypatch, kind):
+def test_files_are_held_against_what_stands(spark, tmp_path, unfolded, kind):
     """Three files, a batch each, with late rows, ties and an expiry: batch by batch what the loop tells."""
-    # Where an hour of the wall clock ends meanwhile, its events are folded, and that is a commit too.
-    monkeypatch.setattr(pipelines.watching.batches, "fold_watch", lambda home, now_us, warn: None)
     rng = np.random.default_rng(len(kind))
     store, incoming = tmp_path / "store", tmp_path / "in"
     home = Home(str(store))

@@ -35,6 +35,7 @@ from dtoss.history.orders.settle import drop_orders, make_order, settle
 from dtoss.history.versions import Home
 from tests.dtoss.history.worlds import PLANE, put_batch, schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at
+from tests.ends import end_now
 
 SCHEMA = schema_of(PLANE, t_type="int64", kind=pa.large_string())
 BATCHES, ROWS, MANY = 9, 60, 60_000
@@ -217,7 +218,7 @@ def _in_a_child(work: Callable[[], Any]) -> int:
         except OSError as error:
             code = 1 if error.errno == errno.ENOSPC else 2
         finally:
-            os._exit(code)
+            end_now(code)
     status = os.waitpid(child, 0)[1]
     assert status in (0, 256, signal.SIGKILL), status
     return status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.history.care.clear import clear
 from dtoss.history.care.delta import export_delta
 from dtoss.history.care.dropping import forget
+from tests.disks import without_links
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, table_of
 
 deltalake = pytest.importorskip("deltalake")
@@ -130,11 +130,7 @@ def test_what_cannot_be_exported_is_a_line(home, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="Delta table of other columns"):
         export_delta(home, str(tmp_path / "other"))
     assert not list((tmp_path / "other").glob("rows-*"))
-
-    def no_link(*_):
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", no_link)
+    without_links(monkeypatch, 18, "Invalid cross-device link")
     with pytest.raises(InputError, match="on the same disk"):
         export_delta(home, str(tmp_path / "delta"))
     assert not list(Path(tmp_path / "delta").glob("*.parquet"))

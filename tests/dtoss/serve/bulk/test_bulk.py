@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from dtoss.hits import Hits
-from dtoss.serve.bulk import sending
 from dtoss.serve.limits import Limits
+from dtoss.serve.paces import Sizes
 from tests.dtoss.serve.bulk.streams import ARROW, places_of, stream_of, table_in
 from tests.dtoss.serve.served import NAME, WAIT, Asker, running, target, town, turn, until
 
@@ -409,13 +409,11 @@ def test_a_client_that_goes_away_frees_its_place_and_stops_the_work(index):
 
 
 @pytest.mark.parametrize("wanted", [JSON, ARROW])
-def test_a_long_answer_goes_out_in_pieces_and_a_slow_client_holds_no_thread(index, wanted, monkeypatch):
+def test_a_long_answer_goes_out_in_pieces_and_a_slow_client_holds_no_thread(index, wanted):
     """One thread: while a client does not read, others are answered; then it gets the whole answer."""
-    monkeypatch.setattr(sending, "HELD", 1 << 16)
-    monkeypatch.setattr(sending, "SENT", 1 << 14)
-    positions = places(index, 300)
+    positions, sizes = places(index, 300), Sizes(held=1 << 16, sent=1 << 14)
     hits = index.range(positions, 40_000.0)
-    with running(index, threads=1) as server, connected(server) as client, Asker(server) as other:
+    with running(index, threads=1, sizes=sizes) as server, connected(server) as client, Asker(server) as other:
         body = body_of(index, positions, False)
         head = b"POST /range?radius=40000 HTTP/1.1\r\nhost: x\r\nconnection: close\r\naccept: %b\r\n"
         client.sendall(head % wanted.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
@@ -465,11 +463,10 @@ def test_what_is_sent_at_once_is_answered_in_its_order(index):
     assert [len(told.get("hits", ())) for _, told in answers] == [3, 1_500, 3, 0, 0, 2_700, 3]
 
 
-def test_a_client_that_never_reads_is_left(index, monkeypatch):
+def test_a_client_that_never_reads_is_left(index):
     """Its answer is not held longer than a connection may be idle; the answer has no end then."""
-    monkeypatch.setattr(sending, "HELD", 1 << 16)
-    positions = places(index, 300)
-    with running(index, limits=Limits(idle_seconds=0.5)) as server, connected(server) as client:
+    positions, sizes = places(index, 300), Sizes(held=1 << 16)
+    with running(index, limits=Limits(idle_seconds=0.5), sizes=sizes) as server, connected(server) as client:
         body = body_of(index, positions, False)
         client.sendall(b"POST /range?radius=90000 HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         until(lambda: ("/range", 200) in server.heard.answers)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dtoss.serve.bulk import areas
 from dtoss.serve.limits import Limits
+from dtoss.serve.paces import Sizes
 from tests.dtoss.serve.bulk.streams import ARROW, stream_of, table_in
 from tests.dtoss.serve.bulk.test_bulk import COLUMNS, JSON, KINDS, hits_in, json_rows, post, rows, same
 from tests.dtoss.serve.served import NAME, Asker, running, target, town
@@ -126,11 +126,10 @@ def test_polygons_hold_what_they_hold_in_process(scene):
     assert json.loads(post(asker, "/within", b"[]")[1])["hits"] == []
 
 
-def test_a_polygon_that_is_looked_at_in_pieces_is_the_same(index, monkeypatch):
+def test_a_polygon_that_is_looked_at_in_pieces_is_the_same(index):
     """A thread asks between them whether anybody waits."""
-    monkeypatch.setattr(areas, "TESTED", 2_000)
     shape = {"type": "Polygon", "coordinates": [ring_of(index, 200)]}
-    with running(index) as server, Asker(server) as asker:
+    with running(index, sizes=Sizes(tested=2_000)) as server, Asker(server) as asker:
         asked_all_ways(index, asker, "/within", json.dumps(shape).encode(), index.within(shape), 1)
 
 

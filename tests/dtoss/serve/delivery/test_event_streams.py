@@ -15,7 +15,7 @@ import pytest
 from dtoss.serve.delivery import reading, tail
 from dtoss.serve.delivery.parts import pieces_of
 from dtoss.serve.limits import Limits
-from dtoss.serve.paces import PACES, Paces
+from dtoss.serve.paces import PACES, Paces, Sizes
 from dtoss.watch.home import EVENTS
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import events as told_tables
@@ -141,17 +141,14 @@ def test_pages(index, tmp_path):
             assert asker.raw(f"/events?limit={limit}")[0] == 400
 
 
-def test_a_page_of_rare_events_ends_in_time(index, tmp_path, monkeypatch):
+def test_a_page_of_rare_events_ends_in_time(index, tmp_path):
     """With those that were found until then, or none, and where to go on: else nobody would ever have it."""
-    from dtoss.serve.routes import events as routes
-
     watch = Watch(tmp_path).begin([circle("a", 0.0, 0.0, 3000.0), circle("rare", 0.007, 0.0, 50.0)])
     for rows in (6, 6, 9, 9):
         watch.batch(rows=rows)
     wanted = [json.loads(line) for line in watch.told(subscription="rare")]
     assert wanted
-    monkeypatch.setattr(routes, "PAGE_SHARE", 0.0)
-    with running(index, store=str(tmp_path)) as server, Asker(server) as asker:
+    with running(index, store=str(tmp_path), paces=Paces(page=0.0)) as server, Asker(server) as asker:
         found, after, pages = [], "beginning", []
         while not pages or pages[-1]["more"]:
             pages.append(asker.get("/events", after=after, limit=1_000, subscription="rare"))
@@ -181,15 +178,13 @@ def test_a_piece_has_no_more_of_a_dictionary_than_it_needs(index, tmp_path):
     assert lines == line_column(rows, settings).to_pylist()
 
 
-def test_pages_and_parts_are_bounded_by_bytes(index, tmp_path, monkeypatch):
-    from dtoss.serve.delivery import pages
-
-    monkeypatch.setattr(pages, "EVENTS_PAGE_BYTES", 30_000)
+def test_pages_and_parts_are_bounded_by_bytes(index, tmp_path):
     watch = Watch(tmp_path).begin([circle("a", 0.0, 0.0, 3000.0, meta=json.dumps("x" * 9_000))])
     for _ in range(6):
         watch.batch(rows=20)
     lines = watch.told()
-    with running(index, store=str(tmp_path)) as server, Asker(server) as asker:
+    sizes = Sizes(events_page=30_000)
+    with running(index, store=str(tmp_path), sizes=sizes) as server, Asker(server) as asker:
         page = asker.get("/events", after="beginning", limit=10_000)
         assert 3 <= len(page["events"]) <= 40
         with stream(server, "/events?after=beginning") as found:
@@ -371,6 +366,13 @@ def test_a_quiet_stream_says_that_it_is_there_and_where_it_stands(index, tmp_pat
         until(lambda: len(server.state.tail) == 0 and server.state.tail.head is None)
 
 
+def left_files(monkeypatch):
+    """Return a list that grows whenever a reader lets go of its files."""
+    left, let_go = [], reading.Reading.let_go
+    monkeypatch.setattr(reading.Reading, "let_go", lambda self: left.append(let_go(self)))
+    return left
+
+
 def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch):
     """What it has not read is not made yet: of thousands of events a part or two."""
     made = []
@@ -381,9 +383,8 @@ def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch)
         made.append(found[1])
         return found
 
-    let_go = []
+    let_go = left_files(monkeypatch)
     monkeypatch.setattr(reading.Reading, "more", counted)
-    monkeypatch.setattr(reading.Reading, "let_go", lambda self: let_go.append(self))
     watch = Watch(tmp_path).begin([circle("a", 0.0, 0.0, 3000.0, meta=json.dumps("x" * 8_000))])
     for _ in range(12):
         watch.batch(rows=100)
@@ -406,14 +407,12 @@ def test_a_slow_client_takes_no_memory_and_is_left(index, tmp_path, monkeypatch)
 @pytest.mark.parametrize("most", [0, 32])
 def test_many_who_read_files_hold_nothing_of_them(index, tmp_path, monkeypatch, most):
     """A group of rows is some megabytes: of more readers than may hold one each reads it again, and none misses any."""
-    monkeypatch.setattr(reading, "EVENT_PART_BYTES", 2_000)
-    let_go, lets = [], reading.Reading.let_go
-    monkeypatch.setattr(reading.Reading, "let_go", lambda self: let_go.append(lets(self)))
+    let_go = left_files(monkeypatch)
     watch = Watch(tmp_path).begin()
     for _ in range(3):
         watch.batch(rows=20)
     wanted = with_ids(watch.told())
-    with running(index, store=str(tmp_path)) as server:
+    with running(index, store=str(tmp_path), sizes=Sizes(event_part=2_000)) as server:
         server.state.tail.most_readers = most
         for _ in range(2):
             with stream(server, "/events?after=beginning") as found:

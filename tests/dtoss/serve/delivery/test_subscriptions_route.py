@@ -11,6 +11,7 @@ import pytest
 from dtoss.serve.delivery import subscribing
 from dtoss.serve.entry.doors import Doors as TokenDoors
 from dtoss.serve.limits import Limits
+from dtoss.serve.paces import Sizes
 from dtoss.serve.pool import Stopped
 from dtoss.serve.routes import subscriptions
 from dtoss.watch.asked import changing
@@ -195,11 +196,11 @@ def test_listed_page_by_page_and_one_by_one(server):
         assert asker.get("/subscriptions", after="zzzz é")["subscriptions"] == found[13:]
 
 
-def test_pages_of_large_polygons_are_short(server, monkeypatch):
-    monkeypatch.setattr(subscribing, "SUBSCRIPTIONS_PAGE_BYTES", 10_000)
+def test_pages_of_large_polygons_are_short(index, tmp_path):
     ring = [[x / 100, 0.0] for x in range(200)] + [[1.0, 1.0], [0.0, 0.0]]
     rows = [{"id": i, "polygon": {"type": "Polygon", "coordinates": [ring]}} for i in range(12)]
-    with Asker(server) as asker:
+    sizes = Sizes(subscriptions_page=10_000)
+    with running(index, store=str(tmp_path), allow_subscribe=True, sizes=sizes) as server, Asker(server) as asker:
         assert post(asker, lines(rows))[0] == 200
         found, after, pages = [], None, 0
         while pages == 0 or after:

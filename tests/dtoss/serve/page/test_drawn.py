@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from shapely.geometry import Point, Polygon
 
 import dtoss
 from dtoss.geometry.distance import distance
-from tests.dtoss.serve.served import Asker, Heard, running, target, town
+from dtoss.serve.page.drawn import object_drawn
+from tests.dtoss.serve.served import Asker, Heard, running, served_of, target, town
 
 KINDS = ["sphere", "plane", "strings", "projected", "compared on the sphere"]
 
@@ -162,6 +164,21 @@ def test_an_object_is_told_with_its_cell_and_neighbours(server):
     assert set(told["attributes"]) == set(index.column_names)
     assert told["partition"] == index.place_of(object_id).partition.number
     assert Polygon(told["cell"][0]).buffer(1e-6).contains(Point(told["at"]))
+
+
+def test_attributes_have_all_their_digits_in_a_browser():
+    """JavaScript has whole numbers up to 2^53: greater ones are sent as text, and so is what it would not write out."""
+    held = {
+        "big": pa.array([2**60 + 1], pa.int64()), "least": pa.array([-(2**63)], pa.int64()),
+        "most": pa.array([2**64 - 1], pa.uint64()), "exact": [2**53], "real": [1e300], "none": pa.nulls(1, pa.int64()),
+        "yes": [True], "several": [[2**60 + 1, None]], "struct": [{"a": 2**60 + 1}], "name": ["1"],
+    }  # fmt: skip
+    told, _ = object_drawn(served_of(dtoss.build([2**60 + 1], [[8.0, 50.0]], columns=held)), str(2**60 + 1))
+    assert told["id"] == str(2**60 + 1)
+    assert told["attributes"] == {
+        "big": str(2**60 + 1), "least": str(-(2**63)), "most": str(2**64 - 1), "exact": 2**53, "real": 1e300,
+        "none": None, "yes": True, "several": f"[{2**60 + 1},null]", "struct": f'{{"a":{2**60 + 1}}}', "name": "1",
+    }  # fmt: skip
 
 
 def test_conditions_hold_for_all_three_and_wrong_ones_are_told(servers):

@@ -156,18 +156,15 @@ def test_what_is_too_small_to_be_seen_is_a_point(tmp_path):
     assert told["drawn"]["at"] == pytest.approx([10.1, 50.0], abs=1e-6)
 
 
-def test_polygons_with_too_much_text_are_left_out(tmp_path, monkeypatch):
-    from dtoss.serve.page import fences as module
-
+def test_polygons_with_too_much_text_are_left_out(tmp_path):
     turn = np.linspace(0, 2 * np.pi, 50)
     ring = np.stack([np.cos(turn), np.sin(turn)], axis=1).tolist()
     shape = json.dumps({"type": "Polygon", "coordinates": [ring]})
     home = Home(str(tmp_path))
     change(home, [asked(f"p{i}", POLYGON, polygon=shape) for i in range(10)])
     fences, _ = FenceSource(home).now()
-    monkeypatch.setattr(module, "MOST_TEXT", 4 * len(shape) + 100)
-    told, ids = seen(fences, (-5, -5, 5, 5))
-    assert (told["found"], told["shown"], len(ids)) == (10, 4, 4)
+    told = fences.in_view(FRAME, (-5, -5, 5, 5), 10.0, None, text=4 * len(shape) + 100)
+    assert (told["found"], told["shown"], len(told["shapes"])) == (10, 4, 4)
 
 
 def test_what_has_expired_is_shown_no_more(tmp_path):

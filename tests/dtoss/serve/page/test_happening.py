@@ -33,9 +33,9 @@ class Clock:
         return self.now
 
 
-def looking(home, clock):
+def looking(home, clock, **more):
     """What reads a watch for a map in degrees."""
-    return Happening(home, lambda space: Frame(space, None), clock)
+    return Happening(home, lambda space: Frame(space, None), clock, **more)
 
 
 def commit(home, clock, events, **more):
@@ -111,13 +111,12 @@ def test_the_last_events_are_marks_with_their_true_count(tmp_path):
     assert late.told["marks"] == [[2, 13.0, 53.0]]
 
 
-def test_many_events_are_a_bounded_sample(tmp_path, monkeypatch):
+def test_many_events_are_a_bounded_sample(tmp_path):
     """Marks of each kind, the rare ones all; true counts; no more is read than is allowed."""
-    monkeypatch.setattr(module, "MOST_READ", 300)
     home, clock = Home(str(tmp_path)), Clock()
     many = [event(f"s{i % 7}", "inside", i) for i in range(2_000)]
     commit(home, clock, [*many, *(event("rare", "enter", i) for i in range(3))])
-    page = looking(home, clock)
+    page = looking(home, clock, most=300)
     page.look()
     assert page.told["sampled"]
     assert page.told["events"] == {"enter": 3, "leave": 0, "inside": 2_000}

@@ -245,6 +245,20 @@ def test_an_object_is_followed_through_swaps(driver):
             page.get_by_role("heading", name="5 is not there now").wait_for()
 
 
+def test_whole_numbers_are_shown_with_all_their_digits(driver):
+    """Those of ids and of attributes, beyond what JavaScript's numbers hold."""
+    big = 7738359689928967515
+    index = dtoss.build([big + 2], [HERE], columns={"big": [big], "refs": [[big, -big]]})
+    with running(index) as server, opened(driver, "http://{}:{}".format(*server.at), near(), checked=False) as seen:
+        idle(seen.page)
+        seen.page.locator("#query").fill(str(big + 2))
+        seen.page.keyboard.press("Enter")
+        seen.page.get_by_role("heading", name=f"Following {big + 2}").wait_for()
+        said = seen.page.locator("#answer").inner_text()
+        assert str(big) in said
+        assert f"[{big},{-big}]" in said
+
+
 def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
     with running(streets(), doors=Doors("s3cret")) as server:
         url = "http://{}:{}".format(*server.at)

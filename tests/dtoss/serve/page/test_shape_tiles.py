@@ -59,9 +59,7 @@ def test_regions_are_drawn_early_unless_they_are_many(monkeypatch):
     made = []
     monkeypatch.setattr(shape_tiles, "_regions_drawn", made.append)
     shapes = Tiles(town(partitions=4)).shapes
-    monkeypatch.setattr(shape_tiles, "DRAWN_EARLY", 3)
-    shapes.make_early()
+    shapes.make_early(3)
     assert made == []
-    monkeypatch.setattr(shape_tiles, "DRAWN_EARLY", 4)
-    shapes.make_early()
+    shapes.make_early(4)
     assert len(made) == 1

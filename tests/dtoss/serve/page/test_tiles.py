@@ -142,15 +142,15 @@ def test_a_snapshot_that_is_gone_is_said_to_be():
 # -- the sample -------------------------------------------------------------------------------------------------------
 
 
-def test_those_who_want_the_sample_at_the_same_time_wait_for_one(monkeypatch):
+def samples_made(monkeypatch, step=lambda: None):
+    """Return a list that grows by what each sample breathes with, before which a function is called."""
     made, make = [], tiling.sample_of
+    monkeypatch.setattr(tiling, "sample_of", lambda *given: (step(), made.append(given[-1]), make(*given))[2])
+    return made
 
-    def slowly(*given):
-        time.sleep(0.1)
-        made.append(1)
-        return make(*given)
 
-    monkeypatch.setattr(tiling, "sample_of", slowly)
+def test_those_who_want_the_sample_at_the_same_time_wait_for_one(monkeypatch):
+    made = samples_made(monkeypatch, lambda: time.sleep(0.1))
     tiles = Tiles(town())
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda x: tiles.objects(2, x, 1), range(4)))
@@ -160,13 +160,7 @@ def test_those_who_want_the_sample_at_the_same_time_wait_for_one(monkeypatch):
 
 def test_workers_begin_with_the_sample_that_the_parent_made(tmp_path, monkeypatch):
     """It breathes after each partition, as a parent that follows a store looks after its workers meanwhile."""
-    given, breaths, make = [], [], tiling.sample_of
-
-    def made(*arguments):
-        given.append(arguments[-1])
-        return make(*arguments)
-
-    monkeypatch.setattr(tiling, "sample_of", made)
+    given, breaths = samples_made(monkeypatch), []
 
     def breathe():
         breaths.append(1)
@@ -176,10 +170,11 @@ def test_workers_begin_with_the_sample_that_the_parent_made(tmp_path, monkeypatc
     after = len(breaths)
     Tiles(served.index).sampled(breathe)
     assert len(breaths) == after + 3
-    monkeypatch.setattr(tiling, "sample_of", None)
+    given.clear()
     worker = adopted(served, 2, lambda work: work())
     assert worker.tiles is served.tiles
     assert len(worker.tiles.sample.keys) == 400
+    assert given == []
 
 
 def test_a_rollback_finds_the_sample_that_was_made(tmp_path):
@@ -208,15 +203,15 @@ def test_a_sample_takes_little_and_so_does_what_is_kept_for_it():
     assert sum(classes.nbytes for _, classes in tiles._kept.values()) == tiling.KEPT_CHOICES * 2_000
 
 
-def test_a_condition_that_is_no_longer_kept_is_not_held_by_tiles(monkeypatch):
+def test_a_condition_that_is_no_longer_kept_is_not_held_by_tiles():
     """Its masks have a byte for each object of the index."""
-    monkeypatch.setattr(filters, "KEPT_CONDITIONS", 1)
     index = town()
     tiles = Tiles(index, whole=Whole(below=0))
     found = index.filters.get("speed < 10")
     held, body = weakref.ref(found), tiles.objects(*ALL, None, found)
     del found
-    index.filters.get("speed < 20")
+    for other in range(filters.KEPT_CONDITIONS):
+        index.filters.get(f"speed < {20 + other}")
     gc.collect()
     assert held() is None
     assert tiles.objects(*ALL, None, index.filters.get("speed < 10")) == body

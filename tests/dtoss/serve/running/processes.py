@@ -21,6 +21,7 @@ from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.running.listening import listen
 from dtoss.serve.running.processes import keep_running
 from dtoss.serve.running.sockets import hold
+from tests.ends import end_now
 
 
 def say(*words):
@@ -34,7 +35,7 @@ def app_of(post):
         body = f"{post.number} {os.getpid()} {int(post.again)}".encode()
         await asyncio.sleep({"/nap": 0.2, "/slow": 1, "/long": 1_000}.get(path, 0))
         if path == "/die":
-            os._exit(3)
+            end_now(3)
         if path == "/early":
             body = b"early"
         if path == "/big":

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.commits.chain import Conflict
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
@@ -24,6 +23,9 @@ from dtoss.watch.asked.known import asked_space
 from dtoss.watch.asked.live import change_number, changes_between, named_files, standing_of, table_at
 from dtoss.watch.home import CHANGES, DEFAULT_NAME, Home, Limits
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
+from tests.disks import files_read
+from tests.dtoss.commits.faster import others_are_always_faster, others_are_faster
+from tests.ends import end_now
 from tests.examples import examples
 
 IDS = [str(number) for number in range(6)]
@@ -161,13 +163,12 @@ def test_any_sequence_of_changes_is_as_a_dictionary(changes, every, pending):
 def test_many_small_changes_are_read_from_a_base(tmp_path, monkeypatch):
     """A table is a base and less than so many files; bases that nobody needs go, and can be done without."""
     limits = Limits(base_every=8, spared_seconds=-1.0)
-    home, read = Home(str(tmp_path), DEFAULT_NAME, limits), []
-    inner = LocalFolder.read
+    home = Home(str(tmp_path), DEFAULT_NAME, limits)
     subscribe(home, rows(**{f"i{number}": number for number in range(100)}))
     for number in range(30):
         subscribe(home, rows(**{f"i{number % 7}": 5000 + number}))
     head = change_number(home)
-    monkeypatch.setattr(LocalFolder, "read", lambda self, *parts: read.append(parts) or inner(self, *parts))
+    read = files_read(monkeypatch)
     table = table_at(home, head)
     assert len(read) <= 3 * limits.base_every + 3
     assert len(table) == 100
@@ -207,22 +208,10 @@ def test_writers_at_once_lose_nothing(home):
 def test_a_conflict_is_tried_again_with_what_stands_then(home, monkeypatch):
     """The counts are those of the change that was made; after so many in vain it says so, and nothing has changed."""
     subscribe(home, rows(i1=1))
-    inner = type(home.changes).append
-    faster = [lambda: subscribe(home, rows(i2=2)), lambda: unsubscribe(home, ["1"])]
-
-    def append(self, document, after):
-        if faster:
-            faster.pop()()
-        return inner(self, document, after)
-
-    monkeypatch.setattr(type(home.changes), "append", append)
+    others_are_faster(monkeypatch, lambda: unsubscribe(home, ["1"]), lambda: subscribe(home, rows(i2=2)))
     assert subscribe(home, rows(i1=1, i2=5)) == Changed(4, 1, 1, 0, 0)
     assert radii(table_at(home, 4)) == {"1": (1, 4), "2": (5, 4)}
-
-    def never(self, document, after):
-        raise Conflict("too late")
-
-    monkeypatch.setattr(type(home.changes), "append", never)
+    others_are_always_faster(monkeypatch)
     with pytest.raises(StoreError, match="changed by others 20 times"):
         subscribe(home, rows(i3=1))
     assert change_number(home) == 4
@@ -251,9 +240,9 @@ def killed_at(home, step):
             for name in ("replace", "create", "make"):
                 setattr(LocalFolder, name, counted(getattr(LocalFolder, name)))
             subscribe(home, rows(i2=9, i3=3))
-            os._exit(0)
+            end_now(0)
         finally:
-            os._exit(1)
+            end_now(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

@@ -11,6 +11,7 @@ from dtoss.watch.asked.checking import checked
 from dtoss.watch.asked.live import change_number, table_at
 from dtoss.watch.asked.reading import read_files
 from dtoss.watch.home import DEFAULT_NAME, Home, Limits
+from tests.dtoss.commits.faster import others_are_faster
 from tests.object_store import object_store
 
 
@@ -28,15 +29,7 @@ def test_changes_are_made_and_read_there(bucket, monkeypatch):
     for number in range(5):
         table, _ = checked([{"id": number, "circle": [1, 2, number]}, {"id": "all", "circle": [1, 2, number]}])
         assert subscribe(home, table).number == number + 1
-    inner = type(home.changes).append
-    faster = [lambda: unsubscribe(home, ["0"])]
-
-    def append(self, document, after):
-        if faster:
-            faster.pop()()
-        return inner(self, document, after)
-
-    monkeypatch.setattr(type(home.changes), "append", append)
+    others_are_faster(monkeypatch, lambda: unsubscribe(home, ["0"]))
     assert unsubscribe(home, ["1", "0"]) == Changed(7, 0, 0, 1, 0)
     assert table_at(home, 7)["id"].to_pylist() == ["2", "3", "4", "all"]
     assert table_at(home, 7)["version"].to_pylist() == [3, 4, 5, 5]

@@ -17,6 +17,7 @@ from dtoss.watch.asked.changing import subscribe, unsubscribe
 from dtoss.watch.asked.live import CHANGE_SCHEMA, change_number, table_at
 from dtoss.watch.asked.paging import Pages
 from dtoss.watch.home import CHANGES, DEFAULT_NAME, Home, Limits
+from tests.disks import hashed_up_to
 from tests.dtoss.watch.streams import circle, table_of
 
 MORE = pytest.mark.deep("more seeds of the same kind")
@@ -155,10 +156,8 @@ def test_damage_is_named(few):
 
 def test_a_large_file_is_not_read_whole_and_its_damage_is_found(few, monkeypatch):
     """Above a size no hash of all its bytes is compared; each page of it has its own."""
-    from dtoss.commits import listed
-
     home = few
-    monkeypatch.setattr(listed, "HASHED_BYTES", 0)
+    hashed_up_to(monkeypatch, 0)
     subscribe(home, some(np.random.default_rng(0), 12))
     check(Pages(home), np.random.default_rng(1))
     name = home.changes.read(1).document["file"]

@@ -41,6 +41,7 @@ from tests.dtoss.watch.streams import (
     settings_of,
     table_of,
 )
+from tests.ends import end_now
 from tests.oracles import Watched
 
 EVERY = 1200 * SECOND
@@ -228,7 +229,7 @@ def play_in_a_child(home, script, done, step, fault, tasks, places=None):
             traceback.print_exc()
         finally:
             sys.stderr.flush()
-            os._exit(code)
+            end_now(code)
     os.close(there)
     with os.fdopen(here) as pipe:
         labels = [tuple(json.loads(line)) for line in pipe]

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from dtoss.geometry.space import Space
 from dtoss.watch.home import EVENTS, QUARANTINED, STATE, Home
 from dtoss.watch.settings import Settings
+from dtoss.watch.told import event_files
 from dtoss.watch.told.document import head_of
 
 HOUR = 3_600_000_000
@@ -18,6 +19,13 @@ START = 1_700_000_000_000_000 // HOUR * HOUR
 SETTINGS = Settings(Space("EPSG:4326", "sphere", False), "int64", "timestamp", None, False, {"speed": pa.float64()})
 ORDER = {"leave": 0, "enter": 1, "inside": 2}
 WORDS = pa.dictionary(pa.int32(), pa.string())
+
+
+def files_opened(monkeypatch):
+    """Return a list that grows by the name of each file of events that is opened from now on."""
+    opened, real = [], event_files.opened
+    monkeypatch.setattr(event_files, "opened", lambda *file: opened.append(file[-1].name) or real(*file))
+    return opened
 
 
 def event(subscription, kind, thing, t=0, **more):

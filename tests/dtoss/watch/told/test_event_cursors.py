@@ -10,16 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.commits import listed
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import DEFAULT_NAME, EVENTS, Home, Limits
-from dtoss.watch.told import event_files
 from dtoss.watch.told.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.told.document import head_of
 from dtoss.watch.told.events import events, told_events
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.listing import event_paths
-from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, rows_told, some_events
+from tests.disks import hashed_up_to
+from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, files_opened, rows_told, some_events
 from tests.examples import examples
 
 BATCH = st.lists(st.integers(0, 4), min_size=1, max_size=3)
@@ -114,18 +113,14 @@ def test_only_files_behind_the_cursor_are_opened(tmp_path, monkeypatch):
     for k in range(9):
         batch_of(home, [[], some_events(random, 3)], START + k * HOUR // 3)
     fold_watch(home, START + 2 * HOUR)
-    opened = []
-    source = event_files.opened
-    monkeypatch.setattr(
-        event_files, "opened", lambda *file: opened.append(home.folder.path(EVENTS, file[-1].name)) or source(*file)
-    )
+    opened = files_opened(monkeypatch)
     everything = rows_told(events(home))
     assert len(opened) == 2 + 3
     last = place(everything[-4])
     opened.clear()
     assert rows_told(events(home, Cursor(last.batch, END_OF_BATCH))) == everything[-3:]
     assert len(opened) == 1
-    assert opened[0] in event_paths(home)
+    assert home.folder.path(EVENTS, opened[0]) in event_paths(home)
     assert len(event_paths(home)) == 5
     assert event_paths(home, Cursor(8, END_OF_BATCH)) == event_paths(home)[-2:]
     assert rows_told(events(home, until=Cursor(3, END_OF_BATCH))) == [row for row in everything if row["batch"] <= 3]
@@ -133,7 +128,7 @@ def test_only_files_behind_the_cursor_are_opened(tmp_path, monkeypatch):
 
 def test_large_files_are_read_in_part_and_checked(tmp_path, monkeypatch):
     """Of a file that is not hashed as a whole the size and the pages that are read are checked."""
-    monkeypatch.setattr(listed, "HASHED_BYTES", 100)
+    hashed_up_to(monkeypatch, 100)
     home = Home(str(tmp_path), DEFAULT_NAME, Limits(folded_group_rows=1000))
     random = np.random.default_rng(3)
     for _ in range(4):

@@ -21,7 +21,19 @@ from dtoss.watch.told.events import events
 from dtoss.watch.told.folding import fold_events, fold_watch
 from dtoss.watch.told.retain import retain
 from dtoss.watch.told.verify import verify_watch
-from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, parquet, put, rows_told, some_events, table_of
+from tests.dtoss.commits.faster import others_are_always_faster
+from tests.dtoss.watch.told.made import (
+    HOUR,
+    START,
+    batch_of,
+    event,
+    files_opened,
+    parquet,
+    put,
+    rows_told,
+    some_events,
+    table_of,
+)
 
 
 class Died(BaseException):
@@ -170,11 +182,7 @@ def test_two_that_fold_at_once(tmp_path, monkeypatch):
 
 def test_others_commit_again_and_again(tmp_path, monkeypatch):
     home = filled(tmp_path)
-
-    def always(self, document, after):
-        raise Conflict("again")
-
-    monkeypatch.setattr(type(home.batches), "append", always)
+    others_are_always_faster(monkeypatch)
     with pytest.raises(Conflict):
         fold_events(home, START + 3 * HOUR)
 
@@ -218,11 +226,7 @@ def test_counts_are_not_counted_anew(tmp_path, monkeypatch):
         mine[row["kind"]] = mine.get(row["kind"], 0) + 1
     assert event_counts(home) == expected
     fold_watch(home, START + 2 * HOUR)
-    home, opened = unknown(home), []
-    from dtoss.watch.told import event_files
-
-    source = event_files.opened
-    monkeypatch.setattr(event_files, "opened", lambda *file: opened.append(file[-1].name) or source(*file))
+    home, opened = unknown(home), files_opened(monkeypatch)
     assert event_counts(home) == expected
     assert len(opened) == 3 * 2 + 1  # of the batches that are not folded
     opened.clear()

@@ -47,7 +47,6 @@ def test_patches_tell_what_whole_states_tell_and_the_oracle(tmp_path, monkeypatc
     patched = play(tmp_path / "patched", wanted, batches)
     files = head_of(patched).files
     assert all(any(part.patch for part in files[room]) for room in ("objects", "panes"))
-    monkeypatch.setattr(objects, "PATCHED", 1 << 40)
     monkeypatch.setattr(layers, "PATCHED", 1 << 40)
     whole = play(tmp_path / "whole", wanted, batches)
     assert not any(part.patch for part in head_of(whole).files["objects"])

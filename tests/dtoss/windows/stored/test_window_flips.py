@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.commits.chain import Chain, log_of
-from dtoss.commits.folder import LocalFolder
 from dtoss.commits.folding import fold
 from dtoss.errors import StoreError
 from dtoss.windows.kept.hours import Steps
@@ -20,6 +19,7 @@ from dtoss.windows.stored.document import head_of
 from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.spec_file import known
 from dtoss.windows.stored.verify import verify_windows
+from tests.disks import files_read
 from tests.dtoss.windows.stored.kept import SECOND, begin, commit, made, spec
 
 FLIPS, BATCHES, BLOCK = 2, 5, 5
@@ -85,7 +85,6 @@ def test_a_log_of_commits_is_read_once(home, monkeypatch):
     """And not for each of its commits."""
     monkeypatch.setattr(Home, "batches", property(lambda self: Chain(self.folder, block=BLOCK, kept=True)))
     assert fold(home.batches, 0, -1.0) == BLOCK
-    log, read, old = log_of(1, BLOCK), [], LocalFolder.read
-    monkeypatch.setattr(LocalFolder, "read", lambda self, *parts: (read.append(parts[-1]), old(self, *parts))[1])
+    log, read = log_of(1, BLOCK), files_read(monkeypatch)
     assert verify_windows(home).damaged == []
     assert 0 < read.count(log) < BLOCK

@@ -23,6 +23,7 @@ from tests.dtoss.snapshots.small_stores import STEPS
 from tests.dtoss.watch.stream.scripted import no_sync
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.stored.kept import SECOND, begin, check, commit, made, spec
+from tests.ends import end_now
 
 MORE = pytest.mark.deep("seven times as many kills of the same kind")
 HOURS = Steps(hour_us=4 * SECOND)
@@ -72,7 +73,7 @@ def play_in_a_child(home, fixed, batches, step, fault):
             traceback.print_exc()
         finally:
             sys.stderr.flush()
-            os._exit(code)
+            end_now(code)
     return os.waitpid(child, 0)[1]
 
 

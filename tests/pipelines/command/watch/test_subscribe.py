@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -95,13 +94,13 @@ def test_what_changes_and_what_is_replaced_is_counted(command, put, store):
     )  # fmt: skip
 
 
-def test_ids_to_remove_come_from_a_file_or_standard_input(command, put, store, monkeypatch, tmp_path):
+def test_ids_to_remove_come_from_a_file_or_standard_input(command, put, store, tmp_path):
     """One on each line."""
     command("subscribe", put(ROWS), "--store", store)
     (tmp_path / "ids").write_text("1\n\n  p \nnone\n")
     assert command("unsubscribe", "--file", tmp_path / "ids", "--store", store)[1] == "change 2: 2 removed\n"
-    monkeypatch.setattr(sys, "stdin", io.StringIO("s\n"))
-    assert command("unsubscribe", "--file", "-", "--store", store, "--json")[1].startswith('{"number": 3')
+    ran = command("unsubscribe", "--file", "-", "--store", store, "--json", stdin="s\n")
+    assert ran.out.startswith('{"number": 3')
     command.fails("unsubscribe", "--store", store)
     assert "nothing cannot be read" in command.fails("unsubscribe", "--store", store, "--file", tmp_path / "nothing")
 

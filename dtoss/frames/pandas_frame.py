@@ -1,0 +1,58 @@
+"""Columns of Arrow as a frame of pandas, in which whole numbers keep their digits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def pandas_frame(table: pa.Table, nullable: Collection[str] = ()) -> pandas.DataFrame:
+    """Return a table as a DataFrame: whole numbers, booleans and text with nulls are of a nullable type.
+
+    Parameters
+    ----------
+    table
+        Columns of n rows.
+    nullable
+        Columns that are of a nullable type also where none of these rows is null.
+
+    Notes
+    -----
+    All other columns are those of ``table.to_pandas()``. Whole numbers in lists are objects where there are nulls among
+    them.
+
+    Examples
+    --------
+    >>> frame = pandas_frame(pa.table({"ref": [2**60 + 1, None], "size": [1, 2]}))
+    >>> frame.dtypes.astype(str).tolist(), int(frame.ref[0])
+    (['Int64', 'int64'], 1152921504606846977)
+    """
+    kinds = _nullable_types()
+    held = {
+        at: said.name
+        for at, said in enumerate(table.schema)
+        if said.type in kinds and (said.name in nullable or table.column(at).null_count)
+    }
+    plain = table.drop_columns(list(held.values())) if held else table
+    frame = plain.to_pandas(integer_object_nulls=True)
+    for at, name in held.items():
+        frame.insert(at, name, table.column(at).to_pandas(types_mapper=kinds.get))
+    return frame
+
+
+@cache
+def _nullable_types() -> dict[pa.DataType, Any]:
+    import pandas
+
+    kinds: dict[pa.DataType, Any] = {pa.bool_(): pandas.BooleanDtype()}
+    kinds |= dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pandas.StringDtype())
+    for size in (8, 16, 32, 64):
+        for sign in ("Int", "UInt"):
+            kinds[pa.type_for_alias(f"{sign}{size}".lower())] = pandas.api.types.pandas_dtype(f"{sign}{size}")
+    return kinds

@@ -1,0 +1,11 @@
+"""Watches whose events are not folded."""
+
+import pytest
+
+import pipelines.watching.batches
+
+
+@pytest.fixture
+def unfolded(monkeypatch):
+    """Where an hour of the wall clock ends meanwhile, its events are folded, and that is a commit too."""
+    monkeypatch.setattr(pipelines.watching.batches, "fold_watch", lambda home, now_us, warn: None)
