@@ -198,7 +198,15 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "watch/matching": {"watch", "watch/words", "watch/built", *STANDING},
         "watch/stream": {"watch", "watch/asked", "watch/words", "watch/built", "watch/matching", *STANDING},
         "watch/told": {"watch", "watch/asked", "watch/built", "watch/layout", "watch/stream", *STANDING},
-        "windows": {"windows/tracks", "windows/sliding", "watch", "watch/built", "watch/matching", *STANDING},
+        "windows": {
+            "windows/tracks",
+            "windows/sliding",
+            "watch",
+            "watch/asked",
+            "watch/built",
+            "watch/matching",
+            *STANDING,
+        },
         "windows/tracks": {"windows", "windows/sliding", *STANDING},
         "windows/sliding": {"windows", "compiled", *GROUND},
         "windows/stored": {

@@ -22,12 +22,12 @@ from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, space_of
 
 MERIDIAN, EQUATOR = 1, 2
 """Kinds of edges of which longitude and latitude tell on which side of them a place is."""
-KIND, CORNER_KIND = 0, 5
+EDGE_KIND, CORNER_KIND = 0, 5
 """Columns of the kind of an edge, behind which its ends follow, and of that of the corner where it begins."""
 MIXED = 1.0
 """The kind of a corner of two edges of which one is told by numbers: places that are as good as there belong to it, or
 neighbours could lose one between them. One of two such edges needs nothing more, of no such edge it is the vector."""
-CORNER = 2.0**-51
+NEAR_CORNER = 2.0**-51
 """Of each coordinate of a unit vector: three nanometres, twice what rounding moves both."""
 NEAR_MERIDIAN = 90.0
 """Degrees from a meridian up to which it is told by longitudes on which side of it a place is."""
@@ -76,7 +76,7 @@ def _equal(a, b):
 
 @kernel
 def _near(a, b):
-    return abs(a.x - b.x) <= CORNER and abs(a.y - b.y) <= CORNER and abs(a.z - b.z) <= CORNER
+    return abs(a.x - b.x) <= NEAR_CORNER and abs(a.y - b.y) <= NEAR_CORNER and abs(a.z - b.z) <= NEAR_CORNER
 
 
 @kernel
@@ -139,10 +139,10 @@ def _scan(points, begins, ends, beyond, written, edge_of, odd, doubts, begin):
                 on_edge = _near(a, p)
             if on_edge:
                 break
-            if edge_of.shape[0] and edge_of[e, KIND] != 0.0:
+            if edge_of.shape[0] and edge_of[e, EDGE_KIND] != 0.0:
                 told = _told(
-                    int(edge_of[e, KIND]), written[r, 0], written[r, 1], edge_of[e, 1], edge_of[e, 2], edge_of[e, 3],
-                    edge_of[e, 4],
+                    int(edge_of[e, EDGE_KIND]), written[r, 0], written[r, 1],
+                    edge_of[e, 1], edge_of[e, 2], edge_of[e, 3], edge_of[e, 4],
                 )  # fmt: skip
                 if told == 2:
                     on_edge = True
