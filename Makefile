@@ -48,6 +48,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz
 	@$(BIN)/python -m bench.worlds
 	@$(BIN)/python -m bench.ulps
+	@$(BIN)/python -m bench.borders
 	@$(BIN)/python -m bench.stores
 	@$(BIN)/python -m bench.crowds
 	@$(BIN)/python -m bench.join_worlds
