@@ -18,6 +18,7 @@ from dtoss.cells.edge_length import edge_length
 from dtoss.compiled.kernel import operand
 from dtoss.errors import StoreError
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.rounding import PRUNE
 from dtoss.geometry.space import Space
 from dtoss.locks import once
 from dtoss.partition import Ids, Partition, numbers
@@ -33,6 +34,8 @@ MOST_ASKED = 48
 """Sites of one end's list that are asked where the ends of an edge list many."""
 CROWD = 128
 """Sites among which neighbours in and beside such crowds are decided by exact arithmetic, 0.2 s a cell at the most."""
+_CORNER = 3
+"""Sites that are as near to a corner of a cell, unless more borders than three meet in it."""
 KEPT_CELLS = 4096
 """Cells that are kept for those asked for next."""
 
@@ -108,7 +111,9 @@ def _among(ascending: NDArray[np.int32], value: int) -> bool:
 class Cut:
     """The cell of a site, its candidates and their ids; which of them have an edge for sure, and which are in doubt.
 
-    ``crowded`` says that candidates are those of whole crowds, and that all edges are for exact arithmetic to decide.
+    ``crowded`` says that candidates are those of whole crowds or rows of sites, and that all edges are for exact
+    arithmetic to decide. ``listed`` are those that the diagram lists; ``owner`` are those with an edge, in the order of
+    these.
     """
 
     shape: CellPolygons
@@ -117,6 +122,8 @@ class Cut:
     counts: NDArray[np.bool_]
     doubt: NDArray[np.bool_]
     crowded: bool
+    listed: NDArray[np.bool_]
+    owner: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -140,22 +147,38 @@ def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
     known = seen.cuts.get((partition.number, site))
     if known is not None:
         return known
-    others, ids = candidates(view, partition, site)
-    crowds = _with_crowds(view, partition, site) if _crowded(partition.sites[site], others) else None
-    if crowds is not None:
-        others, ids = crowds
-    centre, first = partition.sites[site][None], np.array([0, len(others)])
-    shape = shapes(centre, first, others, view.bounds)
-    real = shape.owner >= 0
-    length = np.bincount(shape.owner[real], shape.length[real], minlength=len(others)).astype(np.float64)
-    counts, doubt = length > view.shortest, np.ones(len(others), np.bool_)
-    if crowds is None:
+    centre, listed = partition.sites[site][None], candidates(view, partition, site)[0]
+    others, ids, shape, crowded = _outline(view, partition, site)
+    owner, first = shape.owner, np.array([0, len(others)])
+    rows = None if crowded else _with_rows(view, partition, site, others, shape.vertices)
+    if rows is not None:
+        # drawn as it is everywhere: what a row adds is too short to be seen
+        others, ids = rows
+        owner = shapes(centre, np.array([0, len(others)]), others).owner
+    counts, doubt = np.zeros(len(others), np.bool_), np.ones(len(others), np.bool_)
+    if not crowded and rows is None:
+        real = owner >= 0
+        length = np.bincount(owner[real], shape.length[real], minlength=len(others)).astype(np.float64)
+        counts = length > view.shortest
         doubt = ~counts | edges_in_doubt(shape, centre, first, others, length, view.shortest)
     if len(seen.cuts) >= KEPT_CELLS:
         seen.cuts.clear()
         seen.edges.clear()
-    made = seen.cuts[partition.number, site] = Cut(shape, others, ids, counts & ~doubt, doubt, crowds is not None)
+    names = {row.tobytes() for row in listed}
+    among = np.array([row.tobytes() in names for row in others], np.bool_)
+    made = Cut(shape, others, ids, counts & ~doubt, doubt, crowded or rows is not None, among, owner)
+    seen.cuts[partition.number, site] = made
     return made
+
+
+def _outline(view: CellView, partition: Partition, site: int) -> tuple[NDArray[np.float64], Ids, CellPolygons, bool]:
+    """Return an owned site's candidates, their ids, its cell, and whether candidates are those of whole crowds."""
+    others, ids = candidates(view, partition, site)
+    crowds = _with_crowds(view, partition, site) if _crowded(partition.sites[site], others) else None
+    if crowds is not None:
+        others, ids = crowds
+    shape = shapes(partition.sites[site][None], np.array([0, len(others)]), others, view.bounds)
+    return others, ids, shape, crowds is not None
 
 
 def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
@@ -175,10 +198,10 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
     which = np.flatnonzero(own.doubt)
     if own.crowded:
         # more sites leave less of an edge: most have none among these already
-        which = which[[edge_length(site, others[i], others, None) > view.shortest for i in which.tolist()]]
+        which = which[[bool(own.listed[i]) or _exactly(view, site, others[i], others) for i in which.tolist()]]
     for i, (partition, at) in zip(which.tolist(), _places(view, others[which]), strict=True):
         counts[i] = _is_edge(view, site, own, partition, at, seen)
-    around = _around_cell(shape.owner, len(others))
+    around = _around_cell(own.owner, len(others))
     around = around[counts[around]]
     return Cell(shape.vertices, _taken(ids, around), _area(view, float(shape.area[0])))
 
@@ -218,16 +241,19 @@ def _settled(view: CellView, partition: Partition, site: int, cell: Drawn) -> ND
         found = _draw(view, part, at)
         if found is None:
             return None
-        around = _around(here, cell.others, there, found[0].others)
-        known = edge_counts(here, there, around, view.opened.box, view.shortest)
-        if known is None:
-            known = edge_length(here, there, around, view.bounds) > view.shortest
+        known = _exactly(view, here, there, _around(here, cell.others, there, found[0].others))
         if not known:
             listed = np.flatnonzero((found[0].others == here).all(axis=1)).tolist()
             if any(found[0].length_of(j) > view.shortest for j in listed) or cell.length_of(i) > view.shortest:
                 return None
         settled[i] = known
     return settled
+
+
+def _exactly(view: CellView, one: NDArray[np.float64], two: NDArray[np.float64], around: NDArray[np.float64]) -> bool:
+    """Return whether the edge of two sites is longer than what counts, with others in its way."""
+    known = edge_counts(one, two, around, view.opened.box, view.shortest)
+    return edge_length(one, two, around, view.bounds) > view.shortest if known is None else known
 
 
 def outline_at(view: CellView, place: Place) -> tuple[NDArray[np.float64], float]:
@@ -238,7 +264,7 @@ def outline_at(view: CellView, place: Place) -> tuple[NDArray[np.float64], float
     drawn = _draw(view, place.partition, place.site)
     if drawn is not None:
         return drawn[0].vertices, _area(view, drawn[0].area)
-    shape = _cut(view, place.partition, place.site, Seen()).shape
+    shape = _outline(view, place.partition, place.site)[2]
     return shape.vertices, _area(view, float(shape.area[0]))
 
 
@@ -288,11 +314,61 @@ def _with_crowds(view: CellView, partition: Partition, site: int) -> tuple[NDArr
     if len(rows) > CROWD:
         return None
     rows.pop(partition.sites[site].tobytes(), None)
-    sites = np.array([part.sites[at] for part, at in rows.values()]).reshape(-1, 3)
-    ids = [part.ids[int(part.first_object[at])] for part, at in rows.values()]
+    return _with_ids(partition, list(rows.values()))
+
+
+def _with_ids(partition: Partition, rows: list[tuple[Partition, int]]) -> tuple[NDArray[np.float64], Ids]:
+    """Return sites (c, 3) of partitions and the lowest id on each, typed as those of one of them."""
+    sites = np.array([part.sites[at] for part, at in rows]).reshape(-1, 3)
+    ids = [part.ids[int(part.first_object[at])] for part, at in rows]
     if isinstance(partition.ids, pa.Array):
         return sites, pa.array([id_.as_py() for id_ in ids], partition.ids.type)
     return sites, np.array(ids, np.int64)
+
+
+def _with_rows(
+    view: CellView,
+    partition: Partition,
+    site: int,
+    listed: NDArray[np.float64],
+    corners: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], Ids] | None:
+    """Return sites (c, 3) that hold all neighbours of one whose cell is cut in 3-D, and the lowest id on each.
+
+    None where no corner has more than three sites, or these are more than CROWD. A row of sites along a meridian, say,
+    is as near within rounding, all of it, to the two poles in which the borders of its cells meet: rounding chose which
+    of them cut there. They are connected in the diagram, as the sites of any disc are.
+    """
+    here = partition.sites[site]
+    if view.bounds is not None or not 0 < len(listed) <= CROWD:
+        return None
+    if drawn_cell(here, listed, view.opened.box, view.shortest) is not None:
+        return None
+    reach2 = ((corners - here) ** 2).sum(axis=1) * (1.0 + PRUNE)
+    # where all objects are on one line, those beside the site on the curve are more than enough
+    beside = partition.sites[max(site - CROWD, 0) : site + CROWD]
+    if (_gaps2(beside, corners) <= reach2).any(axis=1).sum() > CROWD:
+        return None
+    rows: dict[bytes, tuple[Partition, int]] = {here.tobytes(): (partition, site)}
+    sites, fresh = here[None], listed
+    while len(fresh):
+        found = _located(view, fresh)
+        rows |= {row.tobytes(): spot for row, spot in zip(fresh, found, strict=True) if spot is not None}
+        sites = np.concatenate([sites, fresh])
+        if len(rows) > CROWD or len(rows) < len(sites):
+            return None
+        near = np.concatenate([candidates(view, *rows[row.tobytes()])[0] for row in fresh])
+        near = np.unique(near[(_gaps2(near, corners) <= reach2).any(axis=1)], axis=0)
+        fresh = near[np.array([row.tobytes() not in rows for row in near], np.bool_)]
+    if (_gaps2(sites, corners) <= reach2).sum(axis=0).max(initial=0) <= _CORNER:
+        return None
+    del rows[here.tobytes()]
+    return _with_ids(partition, [rows[key] for key in sorted(rows)])
+
+
+def _gaps2(sites: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.float64]:
+    gaps2: NDArray[np.float64] = ((sites[:, None] - places[None]) ** 2).sum(axis=2)
+    return gaps2
 
 
 def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition, int]]:
@@ -310,12 +386,21 @@ def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition
 
 def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
     """Return the partition and the number in it of each of some sites (m, dimension) that others list."""
+    for place, spot in zip(sites, _located(view, sites), strict=True):
+        if spot is None:
+            raise StoreError(
+                f"the border table lists {place.tolist()}, where no object is: it is damaged; roll back or rebuild"
+            )
+        yield spot
+
+
+def _located(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int] | None]:
+    """Return the partition and the number in it of each of some sites (m, dimension), None where there is no object."""
     found = answer(view.opened, operand(sites), np.zeros(len(sites)), 1) if len(sites) else None
     for i in range(len(sites)):
         if found is None or found.count[i] == 0:
-            raise StoreError(
-                f"the border table lists {sites[i].tolist()}, where no object is: it is damaged; roll back or rebuild"
-            )
+            yield None
+            continue
         row = int(found.count[:i].sum())
         partition = view.opened.parts[int(found.part[row])]
         yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
@@ -325,19 +410,19 @@ def _is_edge(view: CellView, site: NDArray[np.float64], own: Cut, partition: Par
     """Return whether the edge between a site, with its cell, and another counts: the same from either end.
 
     Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of
-    one end leaves no doubt it counts, and else exact numbers say. In and beside crowds these always do, where both list
-    each other.
+    one end leaves no doubt it counts, and else exact numbers say. Where both are in or beside crowds, or in rows, these
+    always do. Both have to list each other.
     """
     cut, other = _cut(view, partition, at, seen), partition.sites[at]
-    crowded, listed = own.crowded or cut.crowded, (cut.others == site).all(axis=1)
+    crowded, listed = own.crowded and cut.crowded, (cut.others == site).all(axis=1)
     if cut.counts[listed].any() and not crowded:
         return True
-    if crowded and not listed.any():
+    if not listed.any():
         return False
     ends = tuple(sorted((site.tobytes(), other.tobytes())))
     if ends not in seen.edges:
         around = np.concatenate([own.others, cut.others]) if crowded else _around(site, own.others, other, cut.others)
-        seen.edges[ends] = edge_length(site, other, around, view.bounds) > view.shortest
+        seen.edges[ends] = _exactly(view, site, other, around)
     return seen.edges[ends]
 
 

@@ -2,7 +2,8 @@
 
 A site that is not the nearest has a neighbour nearer to the query, so a walk to the best neighbour ends in the
 nearest site. In the plane the graph is clipped to the bounds and this holds inside them only; from outside, the
-nearest site is a rim site. Where distances are equal within rounding a walk may end before that (:func:`unsure`).
+nearest site is a rim site (:func:`nearest_of_rim`). Where distances are equal within rounding a walk may end before
+that (:func:`unsure`).
 """
 
 from __future__ import annotations
@@ -130,6 +131,11 @@ def nearest_of_rim(row, place, start):
 
     The graph ends at the bounds, and the way to the nearest site leads through its cell there. Runs of rim sites that
     lie further away than the nearest so far, which is ``start`` at first, if there is one, are passed over.
+
+    The next nearest is so among the rim sites and the neighbours of the nearest, which is enough to tell whether any
+    site is as near: the straight way from a site of a disc to its centre leads through cells of sites that are ever
+    nearer, and leaves the bounds in that of a rim site. So whatever is as near as the nearest is another rim site
+    that is, or connected to one, or to the nearest itself, through sites that are.
     """
     sites, rim, balls = float64_at(row[SITES]), int32_at(row[RIM]), float64_at(row[RIM_BALLS])
     count = row[RIM_COUNT]
@@ -158,8 +164,12 @@ def nearest_of_rim(row, place, start):
             if gap < least:
                 best, least, second = site, gap, least
                 reach = np.sqrt(least)
-            elif site != best and gap < second:
-                second = gap
+            else:
+                second = min(second, gap if site != best else np.inf)
+    if best >= 0:
+        first, neighbours = int32_at(row[FIRST]), int32_at(row[NEIGHBOURS])
+        for t in range(first[best], first[best + 1]):
+            second = min(second, gap2(sites, int(neighbours[t]), place))
     return Nearest(best, least, second)
 
 
