@@ -69,11 +69,12 @@ class Costs:
 
     def __init__(self, config):
         self.config = config
-        self.spent, self.totals = {}, {}
+        self.spent, self.begun = {}, {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
         began, before, own = time.perf_counter(), tree_seconds(), time.process_time()
+        self.begun.setdefault("own", before)
         result = yield
         alone, tree = time.process_time() - own, tree_seconds() - before
         spark = "spark" in getattr(item, "fixturenames", ())
@@ -83,13 +84,13 @@ class Costs:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session):
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput |= {"costs": self.spent, "total": tree_seconds()}
+            self.config.workeroutput |= {"costs": self.spent, "begun": self.begun.get("own", 0.0)}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node, error):
         output = getattr(node, "workeroutput", {})
         self.spent.update({test: tuple(cost) for test, cost in output.get("costs", {}).items()})
-        self.totals[node.gateway.id] = output.get("total", 0.0)
+        self.begun[node.gateway.id] = output.get("begun", 0.0)
 
     def pytest_terminal_summary(self, terminalreporter):
         if hasattr(self.config, "workerinput") or not self.spent:
@@ -102,9 +103,11 @@ class Costs:
         shares = defaultdict(float)
         for own, tree, _, spark in self.spent.values():
             shares["with Spark" if spark else "in processes of their own" if tree - own > 0.2 else "in process"] += tree
-        # a JVM that outlives its worker is nobody's child by now: each process has told the time of its own tree
-        total = sum(self.totals.values()) + time.process_time() if self.totals else tree_seconds()
-        shares["collecting and starting"] = total - sum(shares.values())
+        # all that workers did before their first test; this process collects as well, and does little else
+        shares["collecting and starting"] = sum(self.begun.values()) + (
+            0.0 if "own" in self.begun else time.process_time()
+        )
+        total = sum(shares.values())
         said = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in sorted(shares.items()))
         terminalreporter.write_line(f"{total / 60:.1f} core-minutes: {said}")
 

@@ -22,15 +22,16 @@ from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, space_of
 
 MERIDIAN, EQUATOR = 1, 2
 """Kinds of edges of which longitude and latitude tell on which side of them a place is."""
-EDGE_KIND, CORNER_KIND = 0, 5
-"""Columns of the kind of an edge, behind which its ends follow, and of that of the corner where it begins."""
+EDGE_KIND, LON_BEGIN, LAT_BEGIN, LON_END, LAT_END, CORNER_KIND = range(6)
+"""Columns of an edge: its kind, its ends as they were written, and the kind of the corner where it begins."""
 MIXED = 1.0
 """The kind of a corner of two edges of which one is told by numbers: places that are as good as there belong to it, or
 neighbours could lose one between them. One of two such edges needs nothing more, of no such edge it is the vector."""
 NEAR_CORNER = 2.0**-51
 """Of each coordinate of a unit vector: three nanometres, twice what rounding moves both."""
-NEAR_MERIDIAN = 90.0
+NEAR_MERIDIAN = QUARTER_TURN
 """Degrees from a meridian up to which it is told by longitudes on which side of it a place is."""
+FULL_TURN = 2.0 * HALF_TURN
 
 
 @kernel
@@ -83,10 +84,10 @@ def _near(a, b):
 def _eastward(lon, of):
     """Return by how many degrees a meridian is east of another one, in (-180, 180]; 0.0 for the same alone."""
     east = lon - of
-    if east > 180.0:
-        east -= 360.0
-    elif east <= -180.0:
-        east += 360.0
+    if east > HALF_TURN:
+        east -= FULL_TURN
+    elif east <= -HALF_TURN:
+        east += FULL_TURN
     return east
 
 
@@ -101,7 +102,7 @@ def _told(kind, lon, lat, lon_a, lat_a, lon_b, lat_b):
             return 1 if (lat > 0.0) == (_eastward(lon_b, lon_a) > 0.0) else -1
         along, whole = _eastward(lon, lon_a), _eastward(lon_b, lon_a)
         return 2 if min(0.0, whole) <= along <= max(0.0, whole) else 0
-    east = _eastward(lon, lon_b if abs(lat_a) == 90.0 else lon_a)
+    east = _eastward(lon, lon_b if abs(lat_a) == QUARTER_TURN else lon_a)
     if east == 0.0:
         return 2 if min(lat_a, lat_b) <= lat <= max(lat_a, lat_b) else 0
     if abs(east) > NEAR_MERIDIAN:
@@ -141,8 +142,8 @@ def _scan(points, begins, ends, beyond, written, edge_of, odd, doubts, begin):
                 break
             if edge_of.shape[0] and edge_of[e, EDGE_KIND] != 0.0:
                 told = _told(
-                    int(edge_of[e, EDGE_KIND]), written[r, 0], written[r, 1],
-                    edge_of[e, 1], edge_of[e, 2], edge_of[e, 3], edge_of[e, 4],
+                    int(edge_of[e, EDGE_KIND]), written[r, 0], written[r, 1], edge_of[e, LON_BEGIN],
+                    edge_of[e, LAT_BEGIN], edge_of[e, LON_END], edge_of[e, LAT_END],
                 )  # fmt: skip
                 if told == 2:
                     on_edge = True
