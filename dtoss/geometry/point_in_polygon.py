@@ -229,7 +229,8 @@ def _inside_straight(positions: NDArray[np.float64], polygon: Polygon) -> NDArra
     if len(seam):
         held[seam] |= _inside(positions[seam] * [-1.0, 1.0], polygon, nothing)
     pole = np.flatnonzero(np.abs(positions[:, 1]) == QUARTER_TURN)
-    held[pole] |= np.isin(positions[pole, 1], polygon.corners[:, 1])
+    if len(pole):
+        held[pole] |= np.isin(positions[pole, 1], polygon.corners[:, 1])
     return held
 
 

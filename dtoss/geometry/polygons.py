@@ -334,13 +334,12 @@ def _polygons(
     kept, start = _distinct(places, first, LEAST_CORNERS)
     places = places[kept]
     near, around, left = chains(places, start)
-    made = _fitted(space.vectors(near), around, polygon, space, 1, near)
-    bands = np.maximum.reduceat(left, start[polygon[:-1]]).tolist()
-    flat = []
-    for a, b in pairwise(polygon.tolist()):
-        mine = places[start[a] : start[b]]
-        flat.append(Polygon(mine, start[a : b + 1] - start[a], mine.mean(axis=0)))
-    return [replace(one, straight=two, band=band) for one, two, band in zip(made, flat, bands, strict=True)]
+    at = start[polygon]
+    middles = np.add.reduceat(places, at[:-1], axis=0) / np.diff(at)[:, None]
+    ends = zip(polygon[:-1].tolist(), polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
+    flat = [Polygon(places[c:d], start[a : b + 1] - c, middles[i]) for i, (a, b, c, d) in enumerate(ends)]
+    bands = np.maximum.reduceat(left, at[:-1]).tolist()
+    return _fitted(space.vectors(near), around, polygon, space, 1, near, flat, bands)
 
 
 def _fitted(
@@ -350,6 +349,8 @@ def _fitted(
     space: Space,
     least: int = LEAST_CORNERS,
     degrees: NDArray[np.float64] | None = None,
+    straight: list[Polygon] | None = None,
+    bands: list[float] | None = None,
 ) -> list[Polygon]:
     """Return the polygons of rings of vectors, each round a middle from which all of its corners are seen."""
     kept, ring = _distinct(vectors, first, least)
@@ -369,7 +370,8 @@ def _fitted(
     for number, (a, b, c, d) in enumerate(ends):
         middle = middles[number] if good[number] else _middle(vectors[c:d])
         written = None if degrees is None else degrees[c:d]
-        made.append(Polygon(vectors[c:d], ring[a : b + 1] - c, middle, written))
+        flat, band = (None, 0.0) if straight is None or bands is None else (straight[number], bands[number])
+        made.append(Polygon(vectors[c:d], ring[a : b + 1] - c, middle, written, flat, band))
     return made
 
 

@@ -138,35 +138,40 @@ def _decided(
     """
     partition = opened.parts[number]
     first = np.searchsorted(owner, np.arange(int(owner[-1]) + 2))
+    doubts = doubts[np.argsort(doubts[:, 0], kind="stable")]
     doubtful = {(polygon, site) for polygon, site in doubts.tolist()}
+    item, row = _objects_on(opened, number, doubts[:, 1])
+    polygon, site = doubts[row].T
+    vectors, positions = np.array(partition.sites[site]), np.array(partition.positions[item])
     held: set[tuple[int, int]] = set()
-    for polygon in np.unique(doubts[:, 0]).tolist():
-        item, site = _objects_on(opened, number, doubts[doubts[:, 0] == polygon, 1])
-        vectors, positions = np.array(partition.sites[site]), np.array(partition.positions[item])
-        found = inside(vectors, polygons[polygon], positions)
-        sure = [other for other in range(*first[owner[polygon] : owner[polygon] + 2].tolist()) if other != polygon]
-        for other in sure:  # whoever holds it without a doubt has counted it
-            known = np.array([(other, one) not in doubtful for one in site.tolist()], np.bool_) & found
+    begins = np.flatnonzero(np.diff(polygon, prepend=-1)).tolist()
+    for a, b in pairwise([*begins, len(polygon)]):
+        mine, shape = int(polygon[a]), int(owner[polygon[a]])
+        found = inside(vectors[a:b], polygons[mine], positions[a:b])
+        for other in range(int(first[shape]), int(first[shape + 1])):  # who holds it without a doubt has counted it
+            if other == mine:
+                continue
+            known = np.array([(other, one) not in doubtful for one in site[a:b].tolist()], np.bool_) & found
             if known.any():
-                found[known] &= ~inside(vectors[known], polygons[other].arcs())
-        held.update((int(owner[polygon]), one) for one in item[found].tolist())
-    shape, item = np.array(sorted(held), np.int64).reshape(-1, 2).T
-    return shape, item
+                found[known] &= ~inside(vectors[a:b][known], polygons[other].arcs())
+        held.update((shape, one) for one in item[a:b][found].tolist())
+    shapes, items = np.array(sorted(held), np.int64).reshape(-1, 2).T
+    return shapes, items
 
 
 def _objects_on(
     opened: OpenSnapshot, number: int, sites: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each object on sites, of those that count, and its site."""
-    objects = opened.parts[number].first_object.astype(np.int64)
-    sizes = objects[sites + 1] - objects[sites]
-    before = np.cumsum(sizes) - sizes
-    item = np.arange(int(sizes.sum())) - np.repeat(before - objects[sites], sizes)
-    site = np.repeat(sites, sizes)
+    """Return the number of each object on sites, of those that count, and the row of its site."""
+    objects = opened.parts[number].first_object
+    begin, end = objects[sites].astype(np.int64), objects[sites + 1].astype(np.int64)
+    sizes = end - begin
+    row = np.repeat(np.arange(len(sites)), sizes)
+    item = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes - begin, sizes)
     if opened.masks is None:
-        return item, site
+        return item, row
     kept = opened.masks[number][item] != 0
-    return item[kept], site[kept]
+    return item[kept], row[kept]
 
 
 def _ordered(

@@ -203,7 +203,7 @@ def _polygons_of(
         return rows, np.zeros((0, 4))
     if built is not None and len(built.arrays["parts"]):
         return np.repeat(np.arange(len(table)), np.diff(built.arrays["parts"])), built.arrays["polygon/rects"]
-    shapes = [polygons_kept(text, space) for text in table.column("polygon").take(pa.array(rows)).to_pylist()]
+    shapes = polygons_kept(table.column("polygon").take(pa.array(rows)).to_pylist(), space)
     rects = polygon_rects([polygon for shape in shapes for polygon in shape], space)
     return np.repeat(rows, [len(shape) for shape in shapes]), rects
 
@@ -265,7 +265,7 @@ def _boxes(space: Space, frame: Frame, said: pa.Table, zoom: float) -> list[Draw
 
 
 def _polygons(space: Space, frame: Frame, said: pa.Table, zoom: float) -> list[Drawing]:
-    return drawn_polygons(frame, [polygons_kept(text, space) for text in said.column("polygon").to_pylist()], zoom)
+    return drawn_polygons(frame, polygons_kept(said.column("polygon").to_pylist(), space), zoom)
 
 
 def _told(drawing: Drawing) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.geometry.polygons import Polygon, as_polygons
+from dtoss.geometry.polygons import Polygon, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import BY_VECTORS, SPHERICAL
 from dtoss.watch.asked.json_text import json_text, read_json
@@ -42,7 +42,14 @@ def with_arcs(texts: pa.Array) -> pa.Array:
     return pc.if_else(of_before, said, texts)
 
 
-def polygons_kept(text: str, space: Space) -> list[Polygon]:
-    """Return the polygons of a kept text."""
-    shape = read_json(text)
-    return as_polygons(shape, space, edges_kept(shape))
+def polygons_kept(texts: Sequence[str], space: Space) -> list[list[Polygon]]:
+    """Return the polygons of each of some kept texts; those of a kind are made at once."""
+    shapes = [read_json(text) for text in texts]
+    kinds = [edges_kept(shape) for shape in shapes]
+    found: list[list[Polygon]] = [[] for _ in shapes]
+    for edges in dict.fromkeys(kinds):
+        rows = [row for row, kind in enumerate(kinds) if kind == edges]
+        made = polygons_in(rings_together([rings_of(shapes[row]) for row in rows], edges), space)
+        for row, polygons in zip(rows, made, strict=True):
+            found[row] = polygons
+    return found

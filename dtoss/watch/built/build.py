@@ -143,14 +143,11 @@ def _without(table: pa.Table, text: bool, time: bool) -> list[Unanswered]:
 
 def _polygons(table: pa.Table, kind: NDArray[Any], space: Space) -> tuple[list[Polygon], NDArray[np.int64]]:
     """Return all polygons, and where those of each subscription begin; nothing where there are none."""
-    begin = np.zeros(len(table) + 1, np.int64)
-    found: list[Polygon] = []
     rows = np.flatnonzero(kind == POLYGON)
-    for row, said in zip(rows.tolist(), table.column("polygon").take(pa.array(rows)).to_pylist(), strict=True):
-        mine = polygons_kept(said, space)
-        begin[row + 1] = len(mine)
-        found += mine
-    return found, np.cumsum(begin if found else begin[:0])
+    shapes = polygons_kept(table.column("polygon").take(pa.array(rows)).to_pylist(), space)
+    begin = np.zeros(len(table) + 1 if len(rows) else 0, np.int64)
+    begin[rows + 1] = [len(shape) for shape in shapes]
+    return [polygon for shape in shapes for polygon in shape], np.cumsum(begin)
 
 
 def polygon_arrays(table: pa.Table, kind: NDArray[Any], space: Space) -> dict[str, NDArray[Any]]:

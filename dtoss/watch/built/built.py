@@ -85,7 +85,7 @@ class Built:
         parts = self.arrays["parts"]
         row = int(np.searchsorted(parts, number, side="right")) - 1
         if row not in self._read:
-            self._read[row] = polygons_kept(self.table.column("polygon")[row].as_py(), self.space)
+            self._read[row] = polygons_kept([self.table.column("polygon")[row].as_py()], self.space)[0]
         return self._read[row][number - int(parts[row])]
 
     @cached_property

@@ -49,7 +49,7 @@ def holds(said, places):
     if said["kind"] == BOX:
         ((shape,),) = boxes_of([said[name] for name in ("west", "south", "east", "north")], SPHERE)
         return shape.holds(places, vectors)
-    parts = polygons_kept(said["polygon"], SPHERE)
+    parts = polygons_kept([said["polygon"]], SPHERE)[0]
     return np.any([inside(vectors, polygon, places) for polygon in parts], axis=0)
 
 
