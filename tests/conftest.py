@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.command import Command
 from tests.costs import Costs, kept_seconds
@@ -25,6 +25,8 @@ os.environ["SPARK_CONF_DIR"] = str(HERE / "spark")
 # made examples are the same in each run, and no time decides: how long one takes depends on what else the machine does
 settings.register_profile("sure", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sure")
+# a failure is enough where nobody reads the example: tests.mutants
+settings.register_profile("seen", settings.get_profile("sure"), phases=[Phase.explicit, Phase.generate])
 
 
 def pytest_addoption(parser):

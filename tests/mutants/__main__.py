@@ -24,6 +24,8 @@ from tests.mutants.entered import entered_by_test
 from tests.mutants.faults import LISTS, ROOT, faults_of
 from tests.mutants.reach import Reach
 
+SEEN = ["--hypothesis-profile=seen"]
+"""Examples that fail are not made smaller."""
 FIRST = 25
 """So many tests are run at first, the cheapest of as many modules; then all others, while time is left."""
 
@@ -51,7 +53,19 @@ class Copy:
     def run(self, tests, seconds, options):
         """Run tests until one fails; return the one that failed, "" where none did, or "out of time"."""
         env = os.environ | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", *options]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:benchmark",
+            *SEEN,
+            *options,
+        ]
         with subprocess.Popen(
             [*command, *tests], cwd=self.root, env=env, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
