@@ -17,7 +17,7 @@ from tests.examples import ALL
 HERE = Path(__file__).parent
 MANY_CASES = 4
 """Cases of one test from which on a fast run takes every fourth."""
-FAST_SECONDS = 0.4
+FAST_SECONDS = 0.15
 """A fast run leaves out what has last taken longer, by the clock or of a processor, for each case."""
 
 os.environ["DTOSS_QUIET"] = "compiling"  # tests compare stderr, and may be the first to compile
