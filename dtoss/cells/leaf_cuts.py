@@ -13,7 +13,7 @@ from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.compiled.pointers import bits_float, shifted, trailing_zeros
 from dtoss.geometry.place import SPHERE, Place
-from dtoss.geometry.rounding import CUT
+from dtoss.geometry.rounding import CUT, DISC_SLACK
 from dtoss.geometry.tangent import in_plane, in_space, seen_from
 
 COMPACT = 32.0 * 32.0
@@ -42,8 +42,17 @@ def is_long(outline, m):
 
 
 @kernel
+def _size(a):
+    return larger(a, splat(0.0) - a)
+
+
+@kernel
 def _draw_discs(cell, m, discs):
-    """Fill the discs round the vertices through the site: the influence region."""
+    """Fill the discs round the vertices through the site: the influence region.
+
+    A disc that reaches far is known to its size times rounding only, and a site near by may cut less of it: it is drawn
+    so much larger.
+    """
     u, v, basis = cell.outline.u, cell.outline.v, cell.basis
     x, y, z = cell.site.x, cell.site.y, cell.site.z
     if cell.site.dimension == 2:
@@ -51,7 +60,8 @@ def _draw_discs(cell, m, discs):
             a, b = lanes_at(u, i), lanes_at(v, i)
             put_lanes(discs.x, i, a + x)
             put_lanes(discs.y, i, b + y)
-            put_lanes(discs.reach, i, a * a + b * b)
+            wide = _size(a) + _size(b)
+            put_lanes(discs.reach, i, a * a + b * b + wide * (wide + (abs(x) + abs(y))) * DISC_SLACK)
         return
     for i in range(0, m, WIDTH):
         a, b = lanes_at(u, i), lanes_at(v, i)
@@ -63,7 +73,8 @@ def _draw_discs(cell, m, discs):
         put_lanes(discs.y, i, q)
         put_lanes(discs.z, i, r)
         p, q, r = p - x, q - y, r - z
-        put_lanes(discs.reach, i, p * p + q * q + r * r)
+        wide = _size(p) + _size(q) + _size(r)
+        put_lanes(discs.reach, i, p * p + q * q + r * r + wide * (wide + 1.0) * DISC_SLACK)
 
 
 @kernel

@@ -12,7 +12,19 @@ from dtoss.cells.clipping import lanes_in
 from dtoss.cells.leaf_cuts import GUIDED, PLAIN
 from dtoss.cells.near_leaves import SIDES, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, least_upright, nearest_beyond, push_children
-from dtoss.cells.rim_polygon import CORNER, EVEN, KAPPA, OWNER, SEEN, SLOPE, V, cut_rim_by, without_middles
+from dtoss.cells.rim_polygon import (
+    CORNER,
+    EVEN,
+    KAPPA,
+    OWNER,
+    SEEN,
+    SLOPE,
+    V,
+    cut_rim_by,
+    guarded,
+    without_guards,
+    without_middles,
+)
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shifted, trailing_zeros
@@ -224,10 +236,10 @@ def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
         x, y, z = offset_of(cell.site, cell.positions, by)
         size = cut_rim_by(cell, m, by, x, y, z)
         if size > 0:
-            m = size
+            m = guarded(cell, size) if size + 2 < cell.capacity else -1
         if size < 0 or by == c:
             left ^= 1 << lane
-        if m + 2 >= cell.capacity:
+        if m < 0 or m + 2 >= cell.capacity:
             return FULL, cuts
     return m, cuts
 
@@ -242,6 +254,9 @@ def cut_from_rim_tree(cell, m, tree, edge, waiting, nearest):
     starts, site = tree.starts, cell.site
     waiting.node[0], waiting.level[0] = starts[tree.levels] - 1, tree.levels - 1
     count, visits, cuts = 1, 0, 0
+    m = guarded(cell, m)
+    if m < 0 or m + 2 >= cell.capacity:
+        return FULL, visits
     while count > 0:
         count -= 1
         node, level = waiting.node[count], waiting.level[count]
@@ -254,5 +269,5 @@ def cut_from_rim_tree(cell, m, tree, edge, waiting, nearest):
             continue
         m, cuts = _cut_by_leaf(cell, m, tree, node, cuts, edge, nearest)
         if m < 0:
-            break
-    return m, visits
+            return m, visits
+    return without_guards(cell.rows, m), visits

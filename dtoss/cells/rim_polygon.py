@@ -2,6 +2,9 @@
 
 A row is a corner, with the edge that begins there: what other sites must cut to count, and how boxes see it
 (``dtoss/cells/oriented_boxes.py``), stand in it as well. Corners go counter-clockwise, seen from inside.
+
+A guard is a row amid an edge at which no tie counts. A site that is nearly as near to a far corner may cut all of an
+edge beside the cell's own site, so a tie may take only what is as far as the corner: guards stand before all else.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ X, KAPPA, V, EVEN = 0, 3, 4, 7
 SLOPE, N, OWNER, GAP = 8, 9, 12, 13
 """``EVEN`` by the distance of the owner of an edge; the normal, owner and squared distance of the edge that begins."""
 SEEN, DEPTH = 14, 15
-"""Whether no chosen site cuts it off, and room for how far it lies beyond a plane."""
+"""Whether no chosen site cuts it off, or GUARD, and room for how far it lies beyond a plane."""
+GUARD = 2.0
+"""What ``SEEN`` is in a guard."""
 _STEEP = 0.1
 """Sine of the least angle between a border and its site that has a nearest point told well."""
 _ON_RIM = 3
@@ -31,6 +36,8 @@ _UPRIGHT = 0.5 * np.sqrt(3.0)
 """Sine of a third of a turn."""
 _SHORT = -0.8
 """Cosine of the longest edge that needs no corner amid it."""
+_NEAR2 = 0.5
+"""Share of a corner's squared chord that is the way along an edge, up to which nothing there is much nearer: 0.29."""
 
 
 @kernel
@@ -269,3 +276,89 @@ def without_middles(rows, m):
         else:
             i += 1
     return m
+
+
+@kernel
+def _to_site2(row, site):
+    """Return the squared chord from a corner to the site."""
+    a, b, c = row[X] - site.x, row[X + 1] - site.y, row[X + 2] - site.z
+    return a * a + b * b + c * c
+
+
+@kernel
+def _ahead(row, n, site):
+    """Return how far ahead of a corner, along an edge counter-clockwise, the place is that is nearest to the site."""
+    a, b, c = site.x - row[X], site.y - row[X + 1], site.z - row[X + 2]
+    return (
+        a * (n[2] * row[X + 1] - n[1] * row[X + 2])
+        + b * (n[0] * row[X + 2] - n[2] * row[X])
+        + c * (n[1] * row[X] - n[0] * row[X + 1])
+    )
+
+
+@kernel
+def _is_free(row, x, y, z, site):
+    """Return whether a tie in a corner may take what lies on an edge as far as (x, y, z), the nearest place there."""
+    a, b, c = row[X] - x, row[X + 1] - y, row[X + 2] - z
+    return row[SEEN] == GUARD or a * a + b * b + c * c <= _NEAR2 * _to_site2(row, site)
+
+
+@kernel
+def _guard(row, edge, corner, x, y, z, site, basis):
+    """Fill the row of a guard, half way from a corner to (x, y, z) on an edge."""
+    _copy(row, edge)
+    _place(row, corner[X] + x, corner[X + 1] + y, corner[X + 2] + z, site, basis, edge[GAP])
+    row[EVEN], row[SLOPE], row[SEEN] = 0.0, 0.0, GUARD
+
+
+@kernel
+def guarded(cell, m):
+    """Put guards on edges from a corner to a place that is much nearer to the site; returns how many rows there are.
+
+    -1 where there is no room.
+    """
+    rows, spare, site, basis, size = cell.rows, cell.spare, cell.site, cell.basis, 0
+    for i in range(m):
+        if size + 2 >= cell.capacity:
+            return -1
+        row, next_ = shifted(rows, i * CORNER), shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
+        _copy(shifted(spare, size * CORNER), row)
+        size += 1
+        if _is_free(row, next_[X], next_[X + 1], next_[X + 2], site) and _is_free(
+            next_, row[X], row[X + 1], row[X + 2], site
+        ):
+            continue
+        n = shifted(row, N)
+        along = site.x * n[0] + site.y * n[1] + site.z * n[2]
+        x, y, z = site.x - along * n[0], site.y - along * n[1], site.z - along * n[2]
+        length = np.sqrt(x * x + y * y + z * z)
+        if length <= _STEEP:
+            continue  # as far all along, and no place is the nearest for sure
+        if _ahead(row, n, site) <= 0.0:
+            x, y, z = row[X], row[X + 1], row[X + 2]
+        elif _ahead(next_, n, site) >= 0.0:
+            x, y, z = next_[X], next_[X + 1], next_[X + 2]
+        else:
+            x, y, z = x / length, y / length, z / length
+        if not _is_free(row, x, y, z, site):
+            _guard(shifted(spare, size * CORNER), row, row, x, y, z, site, basis)
+            size += 1
+        if not _is_free(next_, x, y, z, site):
+            _guard(shifted(spare, size * CORNER), row, next_, x, y, z, site, basis)
+            size += 1
+    if size > m:
+        for i in range(size):
+            _copy(shifted(rows, i * CORNER), shifted(spare, i * CORNER))
+    return size
+
+
+@kernel
+def without_guards(rows, m):
+    """Drop all guards; returns how many corners stay."""
+    size = 0
+    for i in range(m):
+        if rows[i * CORNER + SEEN] != GUARD:
+            if size < i:
+                _copy(shifted(rows, size * CORNER), shifted(rows, i * CORNER))
+            size += 1
+    return size

@@ -28,6 +28,13 @@ PARALLEL = 1e-6
 Their own equations have lost six digits and more, and a second step no longer mends it; the chord is shorter than that.
 """
 
+DISC_SLACK = 16 * 2.0**-53
+"""How much rounding makes of squared distances to a corner, as a share of its distance times how far it is from 0.
+
+Its centre is off by 4 u, which counts twice, and a square by 8 u: 16 u. What it keeps is tried once more: time alone.
+Test: ``test_a_long_cell_is_cut_by_all_that_stand_beside_its_site``.
+"""
+
 # cells of the sphere cut in 3-D
 
 RIM_CUT = 4e-16
