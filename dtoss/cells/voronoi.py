@@ -96,7 +96,7 @@ def voronoi(
     with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
         over = map if pool is None else pool.map
         lists = list(over(cut_piece, begins))
-        first, neighbours = _offsets(made.degree), _joined(lists, shared, room * piece)
+        first, neighbours = _offsets(made.degree), _join(lists, shared, room * piece)
         if dimension == 3 and made.rim.any():
             first, neighbours = _with_rim_cells(sites, search, first, neighbours, made)
         if wanted is None:
@@ -185,7 +185,7 @@ def _close_up(room, starts, counts):
             place += 1
 
 
-def _joined(lists: list[NDArray[np.int32]], room: NDArray[np.int32], apart: int) -> NDArray[np.int32]:
+def _join(lists: list[NDArray[np.int32]], room: NDArray[np.int32], apart: int) -> NDArray[np.int32]:
     """Return the lists of all pieces one after another: in the room they share, so far apart, if they do."""
     if any(some.base is not room for some in lists):
         return np.concatenate(lists)

@@ -304,7 +304,7 @@ def _alone(rings: list[Any], space: Space, edges: str) -> list[Polygon]:
     found = []
     for part in cells_of([whole.corners[a:b] for a, b in pairwise(start.tolist())]):
         near, around, left = chains(np.concatenate(part), _offsets([len(ring) for ring in part]))
-        (one,) = _fitted(space.vectors(near), around, np.array([0, len(part)]), space, 1, near)
+        (one,) = _fit(space.vectors(near), around, np.array([0, len(part)]), space, 1, near)
         found.append(replace(one, straight=whole, band=max(float(left.max()), CUT_BAND)))
     return found
 
@@ -327,10 +327,10 @@ def _polygons(
         raise _few(0)
     places = as_positions(corners, space, name="corners of a polygon")
     if edges == BY_VECTORS or not space.geographic:
-        return _fitted(space.vectors(places), first, polygon, space)
+        return _fit(space.vectors(places), first, polygon, space)
     if edges == SPHERICAL:
         places, first = _over_poles(places, first)
-        return _fitted(space.vectors(places), first, polygon, space, degrees=places)
+        return _fit(space.vectors(places), first, polygon, space, degrees=places)
     kept, start = _distinct(places, first, LEAST_CORNERS)
     places = places[kept]
     near, around, left = chains(places, start)
@@ -339,10 +339,10 @@ def _polygons(
     ends = zip(polygon[:-1].tolist(), polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
     flat = [Polygon(places[c:d], start[a : b + 1] - c, middles[i]) for i, (a, b, c, d) in enumerate(ends)]
     bands = np.maximum.reduceat(left, at[:-1]).tolist()
-    return _fitted(space.vectors(near), around, polygon, space, 1, near, flat, bands)
+    return _fit(space.vectors(near), around, polygon, space, 1, near, flat, bands)
 
 
-def _fitted(
+def _fit(
     vectors: NDArray[np.float64],
     first: NDArray[np.int64],
     polygon: NDArray[np.int64],

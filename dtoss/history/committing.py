@@ -83,10 +83,10 @@ def commit(home: Home, change: Change, after: Version | None) -> Version:
         If something cannot be written.
     """
     with undone(home, after):
-        return _committed(home, change, after)
+        return _commit_change(home, change, after)
 
 
-def _committed(home: Home, change: Change, after: Version | None) -> Version:
+def _commit_change(home: Home, change: Change, after: Version | None) -> Version:
     version = after
     folder = home.folder
     folder.make(SEGMENTS)

@@ -352,7 +352,7 @@ def _with_rows(
     rows: dict[bytes, tuple[Partition, int]] = {here.tobytes(): (partition, site)}
     sites, fresh = here[None], listed
     while len(fresh):
-        found = _located(view, fresh)
+        found = _locate(view, fresh)
         rows |= {row.tobytes(): spot for row, spot in zip(fresh, found, strict=True) if spot is not None}
         sites = np.concatenate([sites, fresh])
         if len(rows) > CROWD or len(rows) < len(sites):
@@ -386,7 +386,7 @@ def _crowds(view: CellView, places: NDArray[np.float64]) -> list[tuple[Partition
 
 def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int]]:
     """Return the partition and the number in it of each of some sites (m, dimension) that others list."""
-    for place, spot in zip(sites, _located(view, sites), strict=True):
+    for place, spot in zip(sites, _locate(view, sites), strict=True):
         if spot is None:
             raise StoreError(
                 f"the border table lists {place.tolist()}, where no object is: it is damaged; roll back or rebuild"
@@ -394,7 +394,7 @@ def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partit
         yield spot
 
 
-def _located(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int] | None]:
+def _locate(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int] | None]:
     """Return the partition and the number in it of each of some sites (m, dimension), None where there is no object."""
     found = answer(view.opened, operand(sites), np.zeros(len(sites)), 1) if len(sites) else None
     for i in range(len(sites)):

@@ -91,11 +91,11 @@ def _tell(found: Any, rows: list[tuple[str, str]], as_json: bool) -> None:
         for line in [*found.damaged, *found.unread]:
             print(line, file=sys.stderr)
         nothing = "nothing of what could be read" if found.unread else "nothing"
-        rows = [*rows, ("damaged", _counted(found.damaged) or nothing)]
-        print_table([*rows, ("could not be read", _counted(found.unread))] if found.unread else rows)
+        rows = [*rows, ("damaged", _count_text(found.damaged) or nothing)]
+        print_table([*rows, ("could not be read", _count_text(found.unread))] if found.unread else rows)
     if found.damaged or found.unread:
         raise typer.Exit(2 if found.damaged else 1)
 
 
-def _counted(lines: list[str]) -> str:
+def _count_text(lines: list[str]) -> str:
     return f"{len(lines):,} things, named on stderr" if lines else ""

@@ -77,7 +77,7 @@ def read_places(
     filesystem = filesystem_of(path)[0]
     if inputs.kind == "parquet":
         return _parquet(inputs, filesystem, columns)
-    read = _json if inputs.kind == "json" else _delimited
+    read = _json if inputs.kind == "json" else _read_delimited
     return read(inputs, filesystem, columns, kept_bytes)
 
 
@@ -97,7 +97,7 @@ def _batch(ids: pa.Array, x: pa.Array, y: pa.Array) -> pa.RecordBatch:
     return pa.record_batch([ids, x, y], names=list(QUERY))
 
 
-def _kept(batches: Iterator[pa.RecordBatch], most: int) -> tuple[list[pa.RecordBatch], bool]:
+def _keep_first(batches: Iterator[pa.RecordBatch], most: int) -> tuple[list[pa.RecordBatch], bool]:
     """Return the first batches of a stream, up to so many bytes, and whether these are all."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -109,7 +109,7 @@ def _kept(batches: Iterator[pa.RecordBatch], most: int) -> tuple[list[pa.RecordB
     return held, True
 
 
-def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int) -> Places:
+def _read_delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int) -> Places:
     from pipelines.files.delimited_text import UnevenRows, text_of
     from pipelines.files.text_values import ids_of, numbers, type_of_ids
 
@@ -118,7 +118,7 @@ def _delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most
     wanted = list(dict.fromkeys((id_name, x, y)))
     while True:
         try:
-            kept, whole = _kept(text.batches(wanted), most)
+            kept, whole = _keep_first(text.batches(wanted), most)
             kind = type_of_ids(batch.column(id_name) for batch in (kept if whole else text.batches([id_name])))
             break
         except UnevenRows:

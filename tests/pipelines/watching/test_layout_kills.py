@@ -11,7 +11,7 @@ from dtoss.watch.layout.batch import run_on_workers
 from dtoss.watch.layout.committing import RoundLoad, commit_on_workers, write_load
 from dtoss.watch.stream.commit import worth_a_beat
 from tests.dtoss.watch.stream import scripted
-from tests.dtoss.watch.stream.scripted import faulty, warm
+from tests.dtoss.watch.stream.scripted import fault_at_each, faulty, warm
 from tests.pipelines.watching.drawn_layouts import drawn_grid, drawn_routing, routed_by
 
 KILLS, LONGEST = 50, 70
@@ -45,12 +45,7 @@ def spread(tmp_path, monkeypatch):
 
 def test_a_kill_or_a_full_disk_at_each_kind_of_file_loses_and_doubles_no_event(tmp_path, spread):
     """At files of layouts, of workers' indexes and of loads too; what no commit names is cleared away."""
-    counts, at, seed = {}, set(), 0
-    while not at >= WANTED and seed < FEW_STREAMS:
-        _, told = faulty(tmp_path / str(seed), seed, len(WANTED), at, 3, WANTED)
-        counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
-        seed += 1
-    assert at >= WANTED, WANTED - at
+    counts = fault_at_each(tmp_path, WANTED, FEW_STREAMS)
     assert min(counts.values()) > 0, counts
 
 

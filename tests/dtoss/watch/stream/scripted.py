@@ -367,3 +367,14 @@ def check_nothing_left(home):
     said = [layout.get(part) for part in ("layout", "base", "delta", "memory", "words")]
     assert set(home.asked.files("layouts")) == {one["name"] for one in said if one is not None}
     assert all(name.endswith((".parquet", ".json")) for name in home.folder.files("events"))
+
+
+def fault_at_each(folder, wanted, streams):
+    """Play streams with faults until one was at each wanted kind of file, and return how many events were told."""
+    counts, at, seed = {}, set(), 0
+    while not at >= wanted and seed < streams:
+        _, told = faulty(folder / str(seed), seed, len(wanted), at, 3, wanted)
+        counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
+        seed += 1
+    assert at >= wanted, wanted - at
+    return counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dtoss.watch.stream.scripted import faulty, warm
+from tests.dtoss.watch.stream.scripted import fault_at_each, faulty, warm
 
 STREAMS, KILLS = 12, 300
 FEW_STREAMS = 8
@@ -33,12 +33,7 @@ def warmed(tmp_path_factory):
 
 def test_a_kill_or_a_full_disk_at_each_kind_of_file_loses_and_doubles_no_event(tmp_path):
     """At one of the first changes of it; what comes next is at a kind that nothing was at yet."""
-    counts, at, seed = {}, set(), 0
-    while not at >= WANTED and seed < FEW_STREAMS:
-        _, told = faulty(tmp_path / str(seed), seed, len(WANTED), at, 3, WANTED)
-        counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
-        seed += 1
-    assert at >= WANTED, WANTED - at
+    counts = fault_at_each(tmp_path, WANTED, FEW_STREAMS)
     assert min(counts.values()) > 5, counts
 
 
