@@ -21,22 +21,14 @@ END_SECONDS = 1.5
 """That Spark may take to end once a cycle is abandoned: with the cycle's own grace, SIGTERM takes less than 5 s."""
 
 
+@row_options.takes_rows(of_store=True)
 def run(
     updates: options.Updates,
     store: options.Store,
     every: Annotated[str, typer.Option(help="Time from beat to beat: 60s, 5min.", metavar="TIME")] = "60s",
     cycles: Annotated[int | None, typer.Option(help="Beats after which to end; 1 for cron.", min=1)] = None,
     done: options.Done = None,
-    id_: row_options.Id = None,
-    x: row_options.X = None,
-    y: row_options.Y = None,
-    time: row_options.Time = None,
-    time_format: row_options.TimeFormat = None,
-    delimiter: row_options.Delimiter = None,
-    encoding: row_options.Encoding = None,
-    multiline: row_options.Multiline = False,
-    decimal: row_options.Decimal = None,
-    no_header: row_options.NoHeader = False,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     schema: row_options.Schema = "union",
     columns: row_options.Attributes = None,
     deleted: options.Deleted = None,
@@ -123,9 +115,7 @@ def run(
     check_arguments(
         partitions, objects_per_partition, max_bad=max_bad, keep=keep, min_objects=min_objects, max_shrink=shrink
     )
-    asked = row_options.columns_said(
-        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns, deleted
-    )
+    asked = row_options.with_others(rows, attributes=columns, deleted=deleted)
     numbers = Metrics(metrics, metrics_file)
     started: list[Any] = []
 

@@ -31,6 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
 
 
+@row_options.takes_rows(without=("id",))
 def patterns(
     store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
     out: Annotated[str, typer.Option(help="The patterns file to write, Parquet.", metavar="FILE", show_default=False)],
@@ -55,13 +56,7 @@ def patterns(
     recount: Annotated[
         bool, typer.Option("--recount", help="With --live, count all anew, by the current snapshot and these options.")
     ] = False,
-    x: Annotated[str | None, typer.Option("--x", help="Column with lon or x; lon, or x where there is no lon.")] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, or y where there is no lon.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column with the time; t if there is one.")] = None,
-    time_format: Annotated[
-        str | None, typer.Option(help="epoch_s, epoch_ms, or of text a pattern such as M/d/yyyy H:mm:ss.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files; a comma if not given.")] = None,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     weight: Annotated[
         str | None, typer.Option(help="Column with the requests that a row stands for; 1 if none.")
     ] = None,
@@ -96,8 +91,8 @@ def patterns(
     from pipelines.rows.accesses import Asks
 
     raw = {
-        "--x": x, "--y": y, "--time": time, "--time-format": time_format, "--delimiter": delimiter, "--weight": weight,
-        "-k": k, "--radius": radius, "--snapshot": snapshot, "--master": master, "--driver-memory": driver_memory,
+        **row_options.option_names(rows), "--weight": weight, "-k": k, "--radius": radius, "--snapshot": snapshot,
+        "--master": master, "--driver-memory": driver_memory,
     }  # fmt: skip
     if watch is not None:
         others = {"ACCESSES": accesses, "--live": live or None, "--costs": costs, "--since": since, "--until": until}
@@ -128,20 +123,20 @@ def patterns(
     from dtoss.snapshots.store import Store
     from pipelines.patterns import patterns as run
     from pipelines.rows.accesses import access_columns
+    from pipelines.rows.delimited import check_text
     from pipelines.rows.inputs import look
     from pipelines.rows.read_files import read_positions
     from pipelines.spark.progress import Stages
 
     Store(store).manifest(snapshot)
-    inputs = look(accesses or [])
+    named = access_columns(asks, **rows)
+    check_text(named)
+    inputs = look(accesses or [], encoding=named.encoding)
     session = start_spark(master, driver_memory)
     stages = Stages(session, shown=not quiet())
-    named = access_columns(
-        asks, x=x, y=y, time=time, time_format=time_format, delimiter="," if delimiter is None else delimiter
-    )
     with stages.stage("read"):
         read = read_positions(session, inputs, named)
-    counted = run(read, store, asks, time_format=time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
+    counted = run(read, store, asks, time_format=named.time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
     write_patterns(out, counted.patterns)
     _say_counted(counted, out, as_json)
 

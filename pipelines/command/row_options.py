@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 import typer
 
 from dtoss.errors import InputError
 from pipelines.rows.amounts import share_of
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id: id, or as the store's rows had it.")]
 X = Annotated[
     str | None, typer.Option("--x", help="Column with lon or x: lon, x without a lon, or as the store's rows had it.")
@@ -34,16 +39,18 @@ OwnTime = Annotated[
     str | None, typer.Option("--time", help="Column with the time of a row; t if there is one.", metavar="COLUMN")
 ]
 TimeFormat = Annotated[
-    str | None, typer.Option(help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms.")
+    str | None,
+    typer.Option("--time-format", help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option(help="Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given.")
+    str | None,
+    typer.Option("--delimiter", help="Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given."),
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
+    str | None, typer.Option("--encoding", help="Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")
 ]
 Multiline = Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")]
-Decimal = Annotated[str | None, typer.Option(help="Mark of numbers in text: a comma, or . if not given.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Mark of numbers in text: a comma, or . if not given.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")]
 Schema = Annotated[
     Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
@@ -54,30 +61,82 @@ Attributes = Annotated[
 ]
 
 
-def columns_said(
-    id_: str | None,
-    x: str | None,
-    y: str | None,
-    time: str | None,
-    time_format: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    multiline: bool,
-    decimal: str | None,
-    no_header: bool,
-    attributes: str | None = None,
-    deleted: str | None = None,
-) -> dict[str, Any]:
-    """Return what options say of columns and of how text is written, without what is not given.
+_OWN = {"id": OwnId, "x": OwnX, "y": OwnY, "time": OwnTime}
+_OF_STORE = {"id": Id, "x": X, "y": Y, "time": Time}
+_WRITTEN = {
+    "time_format": TimeFormat, "delimiter": Delimiter, "encoding": Encoding, "multiline": Multiline,
+    "decimal": Decimal, "header": NoHeader,
+}  # fmt: skip
+"""How rows are written, by the fields of :class:`pipelines.rows.positions.Columns` that the options fill."""
+Rows = Mapping[str, Any]
+"""What options say of rows: fields of :class:`pipelines.rows.positions.Columns`, without what is not given."""
+NOTHING_SAID: Rows = MappingProxyType({})
 
-    They are fields of :class:`pipelines.rows.positions.Columns`.
+
+def takes_rows(*, of_store: bool = False, without: Sequence[str] = ()) -> Callable[[_Command], _Command]:
+    """Return what gives a command the options of rows, in the place of its one parameter ``rows``.
+
+    Parameters
+    ----------
+    of_store
+        Whether columns that are not named are those of the store's rows.
+    without
+        Fields of which there is no such option.
     """
-    said = {
-        "id": id_, "x": x, "y": y, "time": time, "attributes": attributes, "time_format": time_format,
-        "delimiter": delimiter, "encoding": encoding, "multiline": multiline or None, "decimal": decimal,
-        "header": False if no_header else None, "deleted": deleted,
-    }  # fmt: skip
-    return {name: value for name, value in said.items() if value is not None}
+    kinds = {**(_OF_STORE if of_store else _OWN), **_WRITTEN}
+    options = {field: kind for field, kind in kinds.items() if field not in without}
+
+    def with_options(command: _Command) -> _Command:
+        signature = inspect.signature(command, eval_str=True)
+        parameters: list[inspect.Parameter] = []
+        for one in signature.parameters.values():
+            parameters += _parameters(options) if one.name == "rows" else [one]
+
+        @wraps(command)
+        def run(*args: Any, **given: Any) -> Any:
+            if "rows" not in given:
+                given = dict(signature.replace(parameters=parameters).bind(*args, **given).arguments)
+                args, given["rows"] = (), _said(options, given)
+            return command(*args, **given)
+
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": signature.return_annotation}
+        return cast("_Command", run)
+
+    return with_options
+
+
+def with_others(rows: Rows, **others: Any) -> dict[str, Any]:
+    """Return what is said of rows and of other fields, without those that are None."""
+    return {**rows, **{field: value for field, value in others.items() if value is not None}}
+
+
+def option_names(rows: Rows) -> dict[str, Any]:
+    """Return what is said of rows by the names of its options, for those who refuse it."""
+    return {"--no-header" if field == "header" else f"--{field.replace('_', '-')}": True for field in rows}
+
+
+def _parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            f"rows_{field}",
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=False if get_args(kind)[0] is bool else None,
+            annotation=kind,
+        )
+        for field, kind in options.items()
+    ]
+
+
+def _said(options: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return what options say, taken out of all that is given."""
+    said = {field: given.pop(f"rows_{field}", None) for field in options}
+    # a flag says something where it is set; that of a header says that there is none
+    return {
+        field: value if field != "header" else False
+        for field, value in said.items()
+        if value is not None and value is not False
+    }
 
 
 def max_bad(text: str | float) -> float:

@@ -25,6 +25,7 @@ SKIPPED_SHOWN = 10
 """Files that are named on stderr where they are skipped."""
 
 
+@row_options.takes_rows(of_store=True)
 def rebuild(
     store: Store,
     positions: Annotated[
@@ -48,16 +49,7 @@ def rebuild(
         tuple[float, float, float, float] | None,
         typer.Option(help="Plane: rectangle that cells are clipped to.", metavar="XMIN YMIN XMAX YMAX"),
     ] = None,
-    id_: row_options.Id = None,
-    x: row_options.X = None,
-    y: row_options.Y = None,
-    time: row_options.Time = None,
-    time_format: row_options.TimeFormat = None,
-    delimiter: row_options.Delimiter = None,
-    encoding: row_options.Encoding = None,
-    multiline: row_options.Multiline = False,
-    decimal: row_options.Decimal = None,
-    no_header: row_options.NoHeader = False,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     schema: row_options.Schema = "union",
     columns: row_options.Attributes = None,
     partitions: Annotated[int | None, typer.Option(help="How many partitions.")] = None,
@@ -102,10 +94,9 @@ def rebuild(
     if as_of is not None or version is not None or max_age is not None:
         _only_past(
             {
-                "POSITIONS": positions, "--updates": updates, "--crs": crs, "--metric": metric, "--id": id_, "--x": x,
-                "--y": y, "--time": time, "--time-format": time_format, "--delimiter": delimiter, "--wrap": wrap,
-                "--encoding": encoding, "--multiline": multiline, "--decimal": decimal, "--no-header": no_header,
-                "--deleted": deleted, "--expire": expire, "--now": now, "--done": done,
+                "POSITIONS": positions, "--updates": updates, "--crs": crs, "--metric": metric, "--wrap": wrap,
+                **row_options.option_names(rows), "--deleted": deleted, "--expire": expire, "--now": now,
+                "--done": done,
             }
         )  # fmt: skip
         return rebuild_past(
@@ -124,14 +115,12 @@ def rebuild(
         if pivots == "spread":
             raise InputError("--pivots spread is for all POSITIONS; updates take keep, balanced or auto")
         return cycles.run(
-            updates, store, cycles=1, done=done, id_=id_, x=x, y=y, time=time, time_format=time_format,
-            delimiter=delimiter, encoding=encoding, multiline=multiline, decimal=decimal, no_header=no_header,
-            schema=schema, columns=columns, deleted=deleted, deleted_for=deleted_for, expire=expire, now=now,
-            clock=clock, max_ahead=max_ahead, missing=missing, pivots=pivots, in_place_until=in_place_until,
-            max_bad=max_bad, wrap=wrap, min_objects=min_objects, max_shrink=max_shrink, allow_empty=allow_empty,
-            keep=keep, keep_for=keep_for, lease=lease, crs=crs, metric=metric, bounds=bounds, partitions=partitions,
-            objects_per_partition=objects_per_partition, seed=seed, master=master, driver_memory=driver_memory,
-            history=history, as_json=as_json,
+            updates, store, cycles=1, done=done, rows=rows, schema=schema, columns=columns, deleted=deleted,
+            deleted_for=deleted_for, expire=expire, now=now, clock=clock, max_ahead=max_ahead, missing=missing,
+            pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap, min_objects=min_objects,
+            max_shrink=max_shrink, allow_empty=allow_empty, keep=keep, keep_for=keep_for, lease=lease, crs=crs,
+            metric=metric, bounds=bounds, partitions=partitions, objects_per_partition=objects_per_partition,
+            seed=seed, master=master, driver_memory=driver_memory, history=history, as_json=as_json,
         )  # fmt: skip
     if pivots == "auto":
         raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
@@ -169,12 +158,9 @@ def rebuild(
     space = space_of(crs, metric)
     if crs is not None or metric is not None:
         check_wrap(wrap, space)
-    asked = row_options.columns_said(
-        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns or None, deleted
-    )
-    named = Columns(**asked)
+    named = Columns(**row_options.with_others(rows, attributes=columns or None, deleted=deleted))
     check_text(named)
-    inputs = look(positions, schema=schema, encoding=encoding)
+    inputs = look(positions, schema=schema, encoding=named.encoding)
     _say_skipped(inputs)
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
         keys = [] if history is None or dry_run else keyed(inputs)

@@ -99,19 +99,9 @@ class Asks:
         return list(dict.fromkeys(named))
 
 
-def access_columns(
-    asks: Asks,
-    *,
-    x: str | None = None,
-    y: str | None = None,
-    time: str | None = None,
-    time_format: str | None = None,
-    delimiter: str = ",",
-) -> Columns:
-    """Return how accesses are to be read: no ids, a time, and the columns that are asked for."""
-    return Columns(
-        id=None, x=x, y=y, time=time, attributes=asks.columns or "none", delimiter=delimiter, time_format=time_format
-    )
+def access_columns(asks: Asks, **how: Any) -> Columns:
+    """Return how accesses are to be read: no ids, the columns that are asked for, and what else ``how`` says."""
+    return Columns(id=None, attributes=asks.columns or "none", **how)
 
 
 def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[DataFrame, list[str]]:

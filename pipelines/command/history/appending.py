@@ -16,21 +16,13 @@ if TYPE_CHECKING:
     from dtoss.history.batches import Appended
 
 
+@row_options.takes_rows(of_store=True)
 def append(
     positions: Annotated[
         list[str], typer.Argument(help="Files, directories or globs: Parquet, GeoParquet, CSV, JSON lines.")
     ],
     history: PastHistory,
-    id_: row_options.Id = None,
-    x: row_options.X = None,
-    y: row_options.Y = None,
-    time: Annotated[str | None, typer.Option("--time", help="Column with the time; t if there is one.")] = None,
-    time_format: row_options.TimeFormat = None,
-    delimiter: row_options.Delimiter = None,
-    encoding: row_options.Encoding = None,
-    multiline: row_options.Multiline = False,
-    decimal: row_options.Decimal = None,
-    no_header: row_options.NoHeader = False,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     schema: row_options.Schema = "union",
     columns: row_options.Attributes = None,
     deleted: options.Deleted = None,
@@ -53,13 +45,10 @@ def append(
     from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
 
-    asked = row_options.columns_said(
-        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns or None, deleted
-    )
-    named = Columns(**asked)
+    named = Columns(**row_options.with_others(rows, attributes=columns or None, deleted=deleted))
     check_text(named)
     ahead = seconds_or_none(max_ahead)
-    inputs = look(positions, schema=schema, encoding=encoding)
+    inputs = look(positions, schema=schema, encoding=named.encoding)
     for file, why in inputs.skipped:
         print(f"skipped: {file}: {why}", file=sys.stderr)
     done = append_files(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pipelines.loop.ran import Ran
 
 
+@row_options.takes_rows()
 def watch(
     positions: Annotated[
         str, typer.Argument(help="Folder in which files of positions arrive; a file or a glob.", show_default=False)
@@ -32,10 +34,7 @@ def watch(
     beat: Annotated[
         str, typer.Option(help="Without rows, adopt subscriptions and let objects expire so often.", metavar="TIME")
     ] = "10s",
-    id_: row_options.OwnId = None,
-    x: row_options.OwnX = None,
-    y: row_options.OwnY = None,
-    time: row_options.OwnTime = None,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     text: Annotated[
         str | None, typer.Option("--text", help="Column of text, which words are looked for in.", metavar="COLUMN")
     ] = None,
@@ -63,12 +62,6 @@ def watch(
     workers: Workers = None,
     rebalance: Rebalance = "round",
     memory: Memory = None,
-    time_format: row_options.TimeFormat = None,
-    delimiter: row_options.Delimiter = None,
-    encoding: row_options.Encoding = None,
-    multiline: row_options.Multiline = False,
-    decimal: row_options.Decimal = None,
-    no_header: row_options.NoHeader = False,
     schema: row_options.Schema = "union",
     wrap: row_options.Wrap = False,
     crs: Annotated[
@@ -88,13 +81,11 @@ def watch(
     from pipelines.watch import watch_files
     from pipelines.watching.batches import Rowwise
 
-    has_ids = id_ is not None or not messages
-    given = row_options.columns_said(
-        id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header, columns
-    )
+    has_ids = "id" in rows or not messages
+    named = Columns(**row_options.with_others(rows, attributes=columns))
     if not has_ids:
-        given["id"] = None
-    unit = "ms" if time_format == "epoch_ms" else None
+        named = replace(named, id=None)
+    unit = "ms" if named.time_format == "epoch_ms" else None
     space = None if crs is None and metric is None else space_of(crs, metric)
     spread = spread_said(strategy, workers, rebalance, memory)
     _warn_of_nothing(store, watch)
@@ -108,7 +99,7 @@ def watch(
             every=seconds_said(every, "--every"),
             beat=seconds_said(beat, "--beat"),
             once=once,
-            columns=Columns(**given),
+            columns=named,
             rows=Rowwise(text, messages, has_ids, wrap, unit, space),
             schema=schema,
             expire=seconds_or_off(expire, "--expire"),

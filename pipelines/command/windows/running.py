@@ -20,6 +20,7 @@ Name = Annotated[str, typer.Option("--name", help="Name of the windows in the st
 Duration = "TIME"
 
 
+@row_options.takes_rows()
 def run(
     positions: Annotated[
         list[str],
@@ -122,16 +123,7 @@ def run(
         ),
     ] = None,
     max_bad: row_options.MaxBad = 0.10,
-    id_: row_options.OwnId = None,
-    x: row_options.OwnX = None,
-    y: row_options.OwnY = None,
-    time: row_options.OwnTime = None,
-    time_format: row_options.TimeFormat = None,
-    delimiter: row_options.Delimiter = None,
-    encoding: row_options.Encoding = None,
-    multiline: row_options.Multiline = False,
-    decimal: row_options.Decimal = None,
-    no_header: row_options.NoHeader = False,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     schema: row_options.Schema = "union",
     wrap: row_options.Wrap = False,
     crs: Annotated[str | None, typer.Option(help="Of the positions; that of the store, or degrees.")] = None,
@@ -152,7 +144,7 @@ def run(
     from pipelines.windowing.moving import MOVE_BUDGET, REBALANCE, moving_of
     from pipelines.windows import run_windows
 
-    asked = row_options.columns_said(id_, x, y, time, time_format, delimiter, encoding, multiline, decimal, no_header)
+    named = Columns(**rows)
     of_spec = {
         "lengths": lengths, "slide": slide, "by": by, "measures": measures, "late": late, "delay": delay,
         "max-gap": max_gap, "expire": expire, "witnesses": witnesses, "max-ahead": max_ahead, "max-speed": max_speed,
@@ -161,8 +153,8 @@ def run(
     wanted = wanted_of({key: value for key, value in of_spec.items() if value is not None})
     how: dict[str, Any] = {
         "space": None if crs is None and metric is None else space_of(crs, metric),
-        "columns": Columns(**asked),
-        "wrap": wrap, "unit": "ms" if time_format == "epoch_ms" else None, "schema": schema, "max_bad": max_bad,
+        "columns": named,
+        "wrap": wrap, "unit": "ms" if named.time_format == "epoch_ms" else None, "schema": schema, "max_bad": max_bad,
         "warn": on_stderr,
     }  # fmt: skip
     moving = moving_of(workers, rebalance, move_budget)
