@@ -56,6 +56,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.watch.fuzz
 	@$(BIN)/python -m tests.dtoss.watch.real.whole
 	@$(BIN)/python -m tests.dtoss.watch.stream.crowd
+	@$(BIN)/python -m tests.pipelines.command.watch.reader_kills 200
 	@$(BIN)/python -m tests.pipelines.watching.taxis_at_speed
 	@$(BIN)/python -m tests.dtoss.serve.delivery.restarts 50 10
 	@$(BIN)/python -m tests.dtoss.windows.fuzz 10000

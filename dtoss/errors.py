@@ -19,6 +19,10 @@ class Unreadable(StoreError):
     """Something could not be read, and the system says why, such as too many open files: nothing says it is damaged."""
 
 
+class Undelivered(DtossError):
+    """Events were not taken by whom they were handed to: they are told again."""
+
+
 class InputError(DtossError):
     """The positions cannot be made into a snapshot."""
 

@@ -40,6 +40,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "errors": set(),
         "names": set(),
         "locks": set(),
+        "backoff": set(),
         "extras": {"errors"},
         "html_table": set(),
         "partition": set(),
@@ -67,7 +68,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "in_process": {"frames", "index", *ASKING},
         "answer_rows": {"frames", "index", "mapped_index", "opening", "snapshots", *ASKING},
         "export": {"frames", "index", "snapshots", *ASKING},
-        "client": {"frames", *ASKING},
+        "client": {"backoff", "frames", *ASKING},
         "tiles": {"index", "export", *ASKING},
         "sharing": {"index", *ASKING},
         "serve": {

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
+from dtoss.backoff import backoff
 from dtoss.client.connections import Connections
 from dtoss.errors import DtossError
 
@@ -65,17 +66,18 @@ class Followed:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield events until it is closed; iterated again it goes on where it was."""
-        heard, pause = time.monotonic(), SHORTEST_PAUSE
+        heard, pauses = time.monotonic(), backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
         while not self._closed.is_set():
             why: Exception
+            least = 0.0
             try:
                 for event in self._heard():
                     if event is not None:
                         yield event
-                    heard, pause = time.monotonic(), SHORTEST_PAUSE
+                    heard, pauses = time.monotonic(), backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
                 why = DtossError(f"the server at {self._connections.address} has ended the stream: is it ending?")
             except _Later as later:
-                why, pause = later.why, max(pause, later.seconds)
+                why, least = later.why, later.seconds
             except (OSError, http.client.HTTPException) as error:
                 why = DtossError(self._connections.broken(error))
             finally:
@@ -85,8 +87,7 @@ class Followed:
                 return
             if left <= 0:
                 raise why
-            self._closed.wait(min(pause, left))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            self._closed.wait(min(max(next(pauses), least), left))
 
     def close(self) -> None:
         """End it, also where another thread waits for its next event."""

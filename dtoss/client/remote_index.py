@@ -490,7 +490,7 @@ class RemoteIndex:
 
     def events(
         self,
-        after: str | None = None,
+        after: str | int | None = None,
         subscription: str | Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         patience: float = 60.0,
@@ -500,8 +500,8 @@ class RemoteIndex:
         Parameters
         ----------
         after
-            The id of the last event that is known, ``beginning`` for all that are left; None for what is committed from
-            now on. Keep the ``id`` of the last event, and you can go on with it at any time.
+            The id of the last event that is known, or the number of a batch; ``beginning`` for all that are left; None
+            for what is committed from now on. Keep the ``id`` of the last event, and you can go on with it at any time.
         subscription
             The id of the only one, or some ids; all when None.
         kinds
@@ -525,7 +525,7 @@ class RemoteIndex:
         """
         names = [subscription] if isinstance(subscription, str) else list(subscription or ())
         wanted = {"subscription": names, "kind": list(kinds or ())}
-        return Followed(self._server.connections, wanted, after, patience)
+        return Followed(self._server.connections, wanted, None if after is None else str(after), patience)
 
     # -- how ----------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,17 @@ OLD_SECONDS = 120.0
 _TRIES = 20
 
 
+class InUse(StoreError):
+    """Another process has the lease: ``holder``, None where its file cannot be read."""
+
+    def __init__(self, name: str, holder: Holder | None) -> None:
+        who = "another process" if holder is None else str(holder)
+        super().__init__(
+            f"{name} is being written by {who}: one writer at a time; wait until it has ended (dtoss info says)"
+        )
+        self.holder = holder
+
+
 @dataclass(frozen=True)
 class Holder:
     """A process that writes: where it runs, and what tells it from a later one of the same number."""
@@ -211,8 +222,10 @@ def take(folder: Folder, name: str, warn: Callable[[str], None], make_room: Call
 
     Raises
     ------
-    StoreError
+    InUse
         If another process has it; the message names it.
+    StoreError
+        If it changes hands again and again.
     OSError
         If the folder cannot be written.
     """
@@ -234,7 +247,7 @@ def take(folder: Folder, name: str, warn: Callable[[str], None], make_room: Call
             continue
         other = Holder.read(data)
         if not _nobodys(folder, LEASE, other):
-            raise StoreError(_refusal(name, other))
+            raise InUse(name, other)
         if take_over(folder, name, other, me):
             return _held(folder, name, me)
     raise StoreError(f"the lease {LEASE} of {name} changes hands without end: try again")
@@ -272,7 +285,7 @@ def _honour_old(folder: Folder, name: str) -> None:
         return
     other = Holder.read(data)
     if not _nobodys(folder, OLD_LOCK, other):
-        raise StoreError(_refusal(name, other))
+        raise InUse(name, other)
     folder.remove(OLD_LOCK)
 
 
@@ -285,7 +298,7 @@ def _take_swapped(store: RemoteFolder, name: str, me: Holder) -> Writer:
             continue
         other = Holder.read(found[0])
         if not _nobodys(store, LEASE, other):
-            raise StoreError(_refusal(name, other))
+            raise InUse(name, other)
         if store.swap(me.data, found[1], LEASE):
             return _held(store, name, me)
     raise StoreError(f"the lease {LEASE} of {name} changes hands without end: try again")
@@ -329,7 +342,7 @@ def take_over(folder: Folder, name: str, old: Holder | None, me: Holder) -> bool
             return False
         rival = Holder.read(data)
         if not _nobodys(folder, claim, rival):
-            raise StoreError(_refusal(name, rival))
+            raise InUse(name, rival)
         if rival is None:
             folder.remove(claim)
             return False
@@ -355,11 +368,6 @@ def _nobodys(folder: Folder, file: str, holder: Holder | None) -> bool:
     if holder is not None and holder.here:
         return not holder.runs
     return folder.idle(file) >= (OLD_SECONDS if file.startswith(OLD_LOCK) else LEASE_SECONDS)
-
-
-def _refusal(name: str, holder: Holder | None) -> str:
-    who = "another process" if holder is None else str(holder)
-    return f"{name} is being written by {who}: one writer at a time; wait until it has ended (dtoss info says)"
 
 
 def _read(folder: Folder, file: str) -> Holder | None:

@@ -8,7 +8,8 @@
       events/<name>.parquet             events of a task, or of many batches folded
       state/<name>.arrow                the rows before
       quarantine/<name>.parquet         rows that were set aside
-      readers/<name>.json               cursors of named readers
+      readers/<name>.json               cursors of named readers, <name>+<i>.json: of their shares
+      readers/leases/<name>/LEASE       who reads under a name
       load/<name>.parquet               what rows of each routing cell have cost
       subscriptions/
         CURRENT, commits/               the chain of changes of subscriptions

@@ -8,7 +8,7 @@ import traceback
 import warnings
 from typing import Any, NoReturn
 
-from dtoss.errors import DtossError, Unreadable
+from dtoss.errors import DtossError, Undelivered, Unreadable
 from pipelines.command.quick import UsageError, answer_quickly
 from pipelines.command.signals import interrupted, interruptible
 
@@ -49,7 +49,7 @@ def _ending(arguments: list[str]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except (DtossError, ValueError) as error:
-        _fail(str(error), 1 if isinstance(error, Unreadable) else 2)
+        _fail(str(error), 1 if isinstance(error, (Undelivered, Unreadable)) else 2)
     except Exception as error:
         if os.environ.get("DTOSS_DEBUG"):
             traceback.print_exc()

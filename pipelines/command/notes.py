@@ -21,3 +21,8 @@ def note(line: str) -> None:
     """Print a line on stderr at once, unless notes are unwanted."""
     if not quiet():
         print(line, file=sys.stderr, flush=True)
+
+
+def warn(line: str) -> None:
+    """Print a warning on stderr at once, quiet or not."""
+    print(f"warning: {line}", file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from dtoss.export.targets import check_file, check_folder
 from pipelines.command import row_options
 from pipelines.command.asking.lengths import in_store, length_of
 from pipelines.command.asking.one_place import token_of
-from pipelines.command.notes import note
+from pipelines.command.notes import note, warn
 from pipelines.command.options import TokenFile
 from pipelines.command.output import print_table, start_spark
 
@@ -397,7 +397,7 @@ def report(
     check_folder("--out", out)
     page = run(
         plans, out, patterns=patterns, current=current, store=store, seed=seed, time_limit=time_limit, methods=methods,
-        warn=lambda message: print(f"warning: {message}", file=sys.stderr),
+        warn=warn,
     )  # fmt: skip
     text = page.with_suffix(".json").read_text(encoding="utf-8")
     if as_json:

@@ -39,6 +39,7 @@ COMMANDS = ("dtoss", "curl")
 
 DEMO = "serves what `make demo` makes, a million objects; tests/dtoss/serve serves small ones"
 FOLDER = "Spark was started in another folder, where it looks for such files; tests/pipelines/sql runs the like"
+CONSUMER = "a program of its own; tests/pipelines/command/watch/test_reader_examples.py runs it"
 NOT_RUN = {
     ("docs/ceps.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/ceps.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
@@ -47,6 +48,8 @@ NOT_RUN = {
     ("docs/sql.md", "$ cat near.sql"): FOLDER,
     ("docs/serve.md", 'index = dtoss.connect("http://127.0.0.1:8080", token="...")'): DEMO,
     ("docs/serve.md", 'for event in dtoss.connect("http://127.0.0.1:8080").events(after=last_id):'): "it does not end",
+    ("docs/watch.md", "# consume.py"): CONSUMER,
+    ("docs/watch.md", "# acknowledge.py"): CONSUMER,
     ("docs/windows.md", "dtoss run --updates arriving"): "it goes on; tests/pipelines/jobs/test_run_windows.py ends",
 }
 """What cannot run here, by the page and how it begins, and why."""

@@ -225,8 +225,8 @@ def test_an_interval_is_two_times(history, between):
 
 def test_events_behind_a_batch_are_asked_by_its_number(tmp_path):
     """As the command takes it; what is no cursor says so before a store is looked for."""
-    assert Cursor.of(5) == Cursor.of("5")
-    for after in (5.0, True, b"5", [5], -1):
+    assert Cursor.of(5) == Cursor.of(np.int64(5)) == Cursor.of("5")
+    for after in (5.0, True, np.True_, b"5", [5], -1):
         with pytest.raises(InputError, match="is no cursor"):
             next(dtoss.events(str(tmp_path / "none"), after=after))
     with pytest.raises(StoreError, match="none"):

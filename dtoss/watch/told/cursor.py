@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from numbers import Integral
 from typing import NamedTuple
 
 from dtoss.errors import InputError
@@ -45,7 +46,7 @@ class Cursor(NamedTuple):
         >>> Cursor.of("12-34")
         Cursor(batch=12, number=34)
         """
-        said = str(text) if isinstance(text, int) and not isinstance(text, bool) else text
+        said = str(int(text)) if isinstance(text, Integral) and not isinstance(text, bool) else text
         found = _TEXT.match(said.strip()) if isinstance(said, str) else None
         if found is None or (found[2] not in (None, "end") and int(found[2]) > END_OF_BATCH):
             raise InputError(

@@ -16,7 +16,7 @@ from dtoss.commits.process import is_passing
 from dtoss.commits.unneeded import SPARED_DEBRIS_SECONDS, clear_unneeded
 from dtoss.errors import StoreError
 from dtoss.watch.asked.live import base_of, named_files
-from dtoss.watch.home import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, STATE, Home
+from dtoss.watch.home import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, READERS, STATE, Home
 from dtoss.watch.told.contents import Contents, contents_of
 from dtoss.watch.told.document import Document, documents, head_of
 
@@ -28,7 +28,7 @@ class Debris:
     Parameters
     ----------
     files
-        Files of events and lists, of rows that were set aside, and of loads.
+        Files of events and lists, of rows that were set aside, of loads, and what readers were writing when they ended.
     state
         Files of the state.
     subscriptions
@@ -109,6 +109,8 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
     files = clear_unneeded(home.folder, EVENTS, events, spare_seconds)
     files += clear_unneeded(home.folder, QUARANTINED, quarantine, spare_seconds)
     files += clear_unneeded(home.folder, LOAD, load, spare_seconds)
+    cursors = {name for name in home.folder.files(READERS) if not is_passing(name)}
+    files += clear_unneeded(home.folder, READERS, cursors, spare_seconds)
     return files, clear_unneeded(home.folder, STATE, state, spare_seconds)
 
 

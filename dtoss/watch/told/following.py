@@ -45,14 +45,43 @@ def follow(
     -----
     A look without a new commit costs one small read.
     """
+    for look in looks(home, after, subscription, kinds, goes_on=goes_on, every=every):
+        yield from look
+
+
+def looks(
+    home: Home,
+    after: Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+    *,
+    goes_on: Callable[[], bool],
+    every: float = FOLLOW_SECONDS,
+) -> Iterator[Iterator[Told]]:
+    """Yield what each look for a new commit finds, as :func:`follow`; each is to be read before the next is asked for.
+
+    Parameters
+    ----------
+    home, after, subscription, kinds, goes_on, every
+        As of :func:`follow`.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`dtoss.watch.told.events.events`.
+    """
     at, seen = after, 0
+
+    def look(end: Cursor) -> Iterator[Told]:
+        nonlocal at
+        for told in told_events(home, at, subscription, kinds, end):
+            at = told.upto
+            yield told
+
     while goes_on():
         head = head_of(home)
         if head is not None and head.number > seen:
-            end = Cursor(head.number, END_OF_BATCH)
-            for told in told_events(home, at, subscription, kinds, end):
-                at = told.upto
-                yield told
+            yield look(Cursor(head.number, END_OF_BATCH))
             seen = head.number
         else:
             time.sleep(every)

@@ -1,11 +1,8 @@
-"""The command that prints the events of a watch."""
+"""The command that prints the events of a watch, or hands them on."""
 
 from __future__ import annotations
 
-import select
-import sys
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,14 +12,10 @@ from pipelines.command.options import Store
 
 if TYPE_CHECKING:
     from dtoss.watch.home import Home
-    from dtoss.watch.settings import Settings
-    from dtoss.watch.told.cursor import Cursor
-    from dtoss.watch.told.events import Told
-    from pipelines.loop.stopping import Stopping
 
-_KEPT_SECONDS = 1.0
-"""How often the cursor of a named reader is written while events are printed."""
-_ROWS = 1 << 16
+_BATCH, _RETRIES = 1000, 5
+_UNNAMED = ("--follow", "--files", "--retain")
+"""What wants no reader."""
 _MICROSECONDS = 1_000_000
 
 Name = Annotated[str, typer.Option("--watch", help="Name of the watch.", metavar="NAME")]
@@ -43,6 +36,48 @@ def events(
             metavar="NAME",
         ),
     ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--exec",
+            help="Hand events to a command on stdin; the cursor of --as moves when it ends with exit code 0.",
+            metavar="CMD",
+        ),
+    ] = None,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="The cursor of --as moves to the ids that come back on stdin, a line each.")
+    ] = False,
+    ack_fd: Annotated[
+        int | None, typer.Option("--ack-fd", help="Ids come back on this descriptor instead.", metavar="N", min=0)
+    ] = None,
+    at_most_once: Annotated[
+        bool, typer.Option("--at-most-once", help="The cursor of --as moves before events are printed.")
+    ] = False,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            "--batch",
+            help="Events that --exec hands on at a time, or of --ack that are on their way; 1000 if not given.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
+    retries: Annotated[
+        int | None,
+        typer.Option("--retries", help="How often --exec tries the same again; 5 if not given.", metavar="N", min=0),
+    ] = None,
+    dead_letter: Annotated[
+        str | None,
+        typer.Option(
+            "--dead-letter", help="Where events go that --exec has failed for so often; else it ends.", metavar="FILE"
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            "--share", help="Of N processes of this reader the I-th: each has some subscriptions.", metavar="I/N"
+        ),
+    ] = None,
     subscription: Annotated[
         str | None, typer.Option("--subscription", help="Only those of this subscription.", metavar="ID")
     ] = None,
@@ -54,164 +89,89 @@ def events(
         str | None,
         typer.Option("--retain", help="Remove events that are older than this instead: 7d, 12h.", metavar="TIME"),
     ] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Begin the reader of --as anew, with the filter that is given now.")
+    ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget the reader of --as instead.")] = False,
 ) -> None:
-    """Print the events of a watch as JSON lines, in their order, each once."""
+    """Print the events of a watch as JSON lines, in their order, or hand them to a command, and keep a cursor."""
     from dtoss.watch.home import Home
     from dtoss.watch.told.cursor import Cursor
 
+    ways = _given(**{"--exec": command, "--ack": ack or None, "--ack-fd": ack_fd, "--at-most-once": at_most_once})
+    instead = _given(**{"--files": files, "--retain": retain, "--forget": forget})
+    beside = [*_given(**{"--follow": follow, "--reset": reset, "--share": share}), *ways]
+    if len(instead) > 1 or (instead and beside):
+        raise ValueError(f"{instead[0]} and {[*beside, *instead[1:]][0]} do not go together")
+    if len(ways) > 1 and ways != ["--ack", "--ack-fd"]:
+        raise ValueError(f"{ways[0]} and {ways[-1]} do not go together: the cursor moves in one way")
+    if reader is None and (named := [one for one in (*beside, *instead) if one not in _UNNAMED]):
+        raise ValueError(f"{named[0]} wants the name of a reader: --as NAME")
+    if command is None and (lost := _given(**{"--retries": retries, "--dead-letter": dead_letter})):
+        raise ValueError(f"{lost[0]} belongs to --exec CMD")
+    if batch is not None and not (command or ack or ack_fd is not None):
+        raise ValueError("--batch belongs to --exec CMD or --ack")
+
     home = Home(store, watch)
-    instead = [name for name, given in (("--files", files), ("--retain", retain), ("--forget", forget)) if given]
-    if len(instead) > 1 or (instead and follow):
-        raise ValueError(f"{instead[0]} and {(['--follow'] if follow else instead[1:])[0]} do not go together")
     if forget:
-        _forget(home, reader)
+        _forget(home, reader or "")
         return
     at = None if after is None else Cursor.of(after)
     if retain is not None:
         _retain(home, retain)
         return
     if files:
+        from dtoss.watch.told.document import begun
         from dtoss.watch.told.listing import event_paths
 
-        _settings(home)
+        begun(home)
         for path in event_paths(home, at):
             print(path)
         return
-    if follow:
-        _say_waiting(home)
-    else:
-        _settings(home)
-    _print(home, _Reader(home, reader, at), subscription, kind, follow)
+
+    from dtoss.watch.told.readers import Filter
+    from dtoss.watch.told.reading import Share
+    from pipelines.command.watch.handing import How, hand_on
+
+    hand_on(
+        home,
+        reader,
+        at,
+        Filter.of(subscription, kind),
+        Share() if share is None else Share.said(share),
+        How(
+            command,
+            0 if ack_fd is None and ack else ack_fd,
+            at_most_once,
+            _BATCH if batch is None else batch,
+            _RETRIES if retries is None else retries,
+            dead_letter,
+        ),
+        follow=follow,
+        reset=reset,
+    )
 
 
-class _Reader:
-    """Where the reader stands, written now and then where it has a name."""
-
-    def __init__(self, home: Home, name: str | None, at: Cursor | None) -> None:
-        from dtoss.watch.told.contents import contents_of
-        from dtoss.watch.told.cursor import BEGINNING
-        from dtoss.watch.told.document import head_of
-        from dtoss.watch.told.readers import cursor_of_reader
-
-        self.home, self.name, self.at = home, name, at
-        self.written = 0.0
-        if name is None:
-            return
-        found = None if at is not None else cursor_of_reader(home, name)
-        if found is not None:
-            self.at = found
-            return
-        head = head_of(home)
-        if head is None:
-            return  # there is nothing to keep yet, and the name of the watch may be another one's
-        if self.at is None:
-            self.at = contents_of(home, head.folded).gone or BEGINNING
-        self.keep(self.at, now=True)  # from here on nothing is removed that it has not read
-
-    def keep(self, cursor: Cursor, *, now: bool = False) -> None:
-        """Stand behind a cursor, once all up to it is printed."""
-        from dtoss.watch.told.readers import keep_cursor
-
-        self.at = cursor
-        if self.name is not None and (now or time.monotonic() - self.written >= _KEPT_SECONDS):
-            keep_cursor(self.home, self.name, cursor)
-            self.written = time.monotonic()
+def _given(**options: object) -> list[str]:
+    """Return the names of the options that are given."""
+    return [name for name, value in options.items() if value is not None and value is not False]
 
 
-def _print(home: Home, reader: _Reader, subscription: str | None, kinds: list[str] | None, follow: bool) -> None:
-    from dtoss.watch.told.events import told_events
-    from dtoss.watch.told.following import follow as followed
-    from pipelines.loop.stopping import Stopping
+def _forget(home: Home, reader: str) -> None:
+    from dtoss.watch.told.reading import forget
 
-    settings: Settings | None = None
-    stopping = Stopping()
-    if follow:
-        told = followed(home, reader.at, subscription, kinds, goes_on=lambda: not stopping.asked and _is_read())
-    else:
-        told = told_events(home, reader.at, subscription, kinds)
-    last = reader.at
-    # one who follows is ended by a signal, and that is no failure
-    with stopping.listening() if follow else nullcontext():
-        try:
-            for part in told:
-                if settings is None:
-                    settings = _settings(home)
-                _tell(part, settings, stopping)
-                reader.keep(part.upto)
-                if stopping.asked:
-                    break
-        finally:
-            if reader.at is not None and reader.at != last:
-                reader.keep(reader.at, now=True)
-
-
-def _tell(part: Told, settings: Settings, stopping: Stopping) -> None:
-    from dtoss.watch.told.lines import json_lines
-
-    if part.events is None:
-        return
-    for begin in range(0, part.events.num_rows, _ROWS):
-        data = json_lines(part.events.slice(begin, _ROWS), settings)
-        with stopping.cycle():  # who does not read must not keep it for ever
-            _write(memoryview(data))
-
-
-def _write(rest: memoryview) -> None:
-    sys.stdout.flush()
-    raw = getattr(sys.stdout, "buffer", None)
-    if raw is None:  # of a notebook, or of whoever has put something in its place
-        sys.stdout.write(str(rest, "utf-8"))
-        return
-    while len(rest):  # without a buffer it may write less than it is given
-        rest = rest[raw.write(rest) :]
-    raw.flush()
-
-
-def _say_waiting(home: Home) -> None:
-    """Say that one who follows has nothing to read yet, where that is so: the name may be another one's."""
-    from dtoss.watch.home import way_to
-    from dtoss.watch.told.document import head_of
-
-    if head_of(home) is None:
-        note(f"waiting for the first batch of watch {home.name}{way_to(home)}")
-
-
-def _is_read() -> bool:
-    """Return whether someone still reads what is printed; of anything but a pipe that is always so."""
-    try:
-        number = sys.stdout.fileno()
-        asked = select.poll()
-        asked.register(number, select.POLLERR)
-        found = asked.poll(0)
-    except (AttributeError, OSError, ValueError):
-        return True
-    return not any(event & (select.POLLERR | select.POLLNVAL) for _, event in found)
-
-
-def _settings(home: Home) -> Settings:
-    """Return the settings of a watch that has begun."""
-    from dtoss.watch.told.document import begun
-
-    return begun(home).settings
-
-
-def _forget(home: Home, reader: str | None) -> None:
-    from dtoss.watch.told.readers import forget_reader
-
-    if reader is None:
-        raise ValueError("--forget wants the name of a reader: --as NAME")
-    note(f"{reader} is forgotten" if forget_reader(home, reader) else f"{reader} is not known: nothing is forgotten")
+    note(f"{reader} is forgotten" if forget(home, reader, note) else f"{reader} is not known: nothing is forgotten")
 
 
 def _retain(home: Home, text: str) -> None:
     from dtoss.commits.lease import take
+    from dtoss.watch.told.document import begun
     from dtoss.watch.told.retain import retain
     from pipelines.command.output import print_table
     from pipelines.rows.amounts import seconds_of
 
     age = seconds_of(text)
-    _settings(home)
+    begun(home)
     # a batch that is under way would have to be done again
     with take(home.folder, home.path, note, lambda: None):
         done = retain(home, int(age * _MICROSECONDS), time.time_ns() // 1000)

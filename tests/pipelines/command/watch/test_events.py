@@ -151,7 +151,7 @@ def following(home, *arguments, **more):
 
 def test_one_who_follows_sees_what_comes_and_ends_at_a_signal(home):
     every = [row["id"] for row in dtoss.events(home.store)]
-    process = following(home, "--as", "tail")
+    process = following(home, "--as", "tail", "--at-most-once")
     try:
         found = [process.stdout.readline() for _ in every]
         assert ids(found) == every
