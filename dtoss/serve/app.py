@@ -16,12 +16,13 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.response.base import ASGIResponse
 
 import dtoss
+from dtoss.names import did_you_mean
 from dtoss.serve.answers import JSON_TYPE
 from dtoss.serve.bulk.bodies import Bodies
 from dtoss.serve.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.hot_protocol import Desk
 from dtoss.serve.pool import ClientGone
-from dtoss.serve.problems import PROBLEM_TYPE, Problem
+from dtoss.serve.problems import PROBLEM_TYPE, Problem, shortened
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes import (
     bulk,
@@ -42,7 +43,7 @@ from dtoss.serve.routes import (
 )
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.circle import SnapshotElsewhere
-from dtoss.serve.together.requests import OTHERS_HAVE, AnsweredTogether
+from dtoss.serve.together.requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
 
 ABOUT = """Who is near? Exact answers from an index of moving objects that is built anew every cycle.
 
@@ -107,13 +108,50 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             HTTPException: _no_route,
             Exception: _failed,
         },
+        before_request=check_names,
         logging_config=None,
         state=State({"coordinates": dict(zip("xy", _coordinates(state), strict=True))}),
         request_max_body_size=None,
     )
+    app.state["names"] = names_of_parameters(app)
     openapi_json = cache(lambda: orjson.dumps(openapi_text(app)))
     whole = app if state.circle is None else AnsweredTogether(state, app)  # type: ignore[arg-type]
     return Front(state, whole, ids), desk  # type: ignore[arg-type]
+
+
+def names_of_parameters(app: Litestar) -> dict[Any, frozenset[str]]:
+    """Return the names of the query parameters of each handler."""
+    return {
+        handler: frozenset(one.field_alias for one in model.expected_query_params)
+        for route in app.routes
+        for handler, model in getattr(route, "route_handler_map", {}).values()
+    }
+
+
+def check_names(request: Asker) -> None:
+    """Refuse parameters that a route does not know: a condition with a wrong name would hold nobody back.
+
+    Raises
+    ------
+    Problem
+        400 if there is one.
+    """
+    if not request.query_params:
+        return
+    handler: Any = request.route_handler
+    known = request.app.state["names"].get(handler, frozenset())
+    if not known:
+        return
+    for name, value in request.query_params.items():
+        if name == PARTIAL:
+            if value != "ok":
+                raise Problem(400, f"{PARTIAL} is {value!r}: ok is, or leave it out", limit=PARTIAL, bound="ok")
+        elif name not in known:
+            there = ", ".join(sorted(known))
+            raise Problem(
+                400, f"{request.scope['path'][:100]} has no parameter {name!r}{did_you_mean(name, known)}; it has "
+                f"{there}", limit=shortened(name, 100),
+            )  # fmt: skip
 
 
 def _coordinates(state: WorkerState) -> tuple[str, str]:

@@ -83,10 +83,15 @@ class Front:
         request_id = scope.get(REQUEST_ID) or self._ids.take(headers.get(b"x-request-id"))
         scope[REQUEST_ID] = request_id
         added = [(b"x-request-id", request_id.encode()), *self._state.doors.cors(headers.get(b"origin"))]
-        sent = _Sent(send, added)
+        sent = _Sent(send, added, scope["http_version"])
         detail = None
         self._state.metrics.in_hand(1)
+        if scope["method"] == "HEAD":
+            # all routes that can be got have a head, which is all that is sent
+            scope = {**scope, "method": "GET"}
+            sent.head_only = True
         try:
+            self._state.doors.hosts.check(scope["headers"], scope["http_version"])
             if b"origin" in headers and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 await sent.whole(204, self._state.doors.preflight(headers[b"origin"]), b"")
             else:
@@ -94,11 +99,12 @@ class Front:
                 scope["query_string"] = with_plain_numbers(scope["query_string"])
                 await self._app(scope, receive, sent)
         except Problem as problem:
-            detail = problem.detail
-            await sent.whole(
-                problem.status, [(b"content-type", PROBLEM_TYPE), *problem.headers()], problem.body(request_id)
-            )
-        except Exception:
+            detail = await self._refuse(problem, sent, request_id)
+        except Exception as error:
+            if isinstance(error.__cause__, Problem) and not sent.status:
+                # what an answer may not begin with is wrapped by the framework
+                detail = await self._refuse(error.__cause__, sent, request_id)
+                return
             detail = traceback.format_exc()
             if sent.status:
                 raise  # half an answer is no answer: uvicorn closes the connection
@@ -107,6 +113,13 @@ class Front:
         finally:
             self._state.metrics.in_hand(-1)
             self._tell(scope, sent, scope.get(LASTS, perf_counter()) - began, detail)
+
+    async def _refuse(self, problem: Problem, sent: _Sent, request_id: str) -> str:
+        """Send what is wrong with a request, and return it."""
+        await sent.whole(
+            problem.status, [(b"content-type", PROBLEM_TYPE), *problem.headers()], problem.body(request_id)
+        )
+        return problem.detail
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         limits = self._state.settings.limits
@@ -128,32 +141,50 @@ class Front:
     def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:
         route = str(scope.get("path_template") or "other")
         self._state.metrics.answered(route, sent.status or 499, seconds, sent.bytes)
-        if seconds >= self._state.settings.slow or not 0 < sent.status < 500:
+        if seconds >= self._state.settings.slow or not 0 < sent.status < 400:
+            # who guesses tokens is told of
+            client = scope.get("client") if sent.status == 401 else None
             self._state.log.request(
                 id=scope[REQUEST_ID], route=route, status=sent.status, seconds=seconds,
                 token=scope.get(ADMITTED, ""), detail=detail or scope.get(DETAIL),
+                client=None if client is None else client[0],
             )  # fmt: skip
 
 
 class _Sent:
     """What was sent of an answer, and headers that are added to it."""
 
-    def __init__(self, send: Send, added: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Send, added: list[tuple[bytes, bytes]], version: str) -> None:
         self._send = send
+        self._goes_on = version != "1.0"
         self._added = added
         self.status = 0
         self.bytes = 0
+        self.head_only = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            if not self._goes_on and not self.head_only and not _has_end(message):
+                raise Problem(
+                    505,
+                    "this answer has no end that is known before, which HTTP/1.0 cannot say: ask in HTTP/1.1 (nginx: "
+                    "proxy_http_version 1.1)",
+                )
             self.status = message["status"]
             message["headers"] = [*message["headers"], *self._added]
-        else:
+            await self._send(message)
+            if self.head_only:
+                await self._send({"type": "http.response.body", "body": b""})
+        elif not self.head_only:
             self.bytes += len(message.get("body", b""))
-        await self._send(message)
+            await self._send(message)
 
     async def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send an answer that stands in no stream."""
         length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
         await self({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
         await self({"type": "http.response.body", "body": body})
+
+
+def _has_end(start: Message) -> bool:
+    return start["status"] in (204, 304) or any(name == b"content-length" for name, _ in start["headers"])

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from dtoss.serve.answers import etag
+from dtoss.serve.entry.hosts import HEADER
 from dtoss.serve.front import ADMITTED, REQUEST_ID, RequestIds
 from dtoss.serve.gathering import OBJECT, WINDOWS_ROUTE, Gathering
 from dtoss.serve.hot_requests import Reading, Target, read_target, reading_of
@@ -32,7 +33,7 @@ ELSEWHERE = frozenset(
     (b"if-none-match", b"origin", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"range")
 )
 """Headers that make a request unusual."""
-NOTICED = ELSEWHERE | {b"authorization", b"accept", b"x-request-id"}
+NOTICED = ELSEWHERE | {b"authorization", b"accept", b"x-request-id", HEADER}
 """Headers that are looked at."""
 HEAD = b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
 """From the content's length to the end of the headers."""
@@ -200,7 +201,8 @@ class HotProtocol(GuardedProtocol):
             or (self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency)
         ):
             return False
-        token, request_id = None, None
+        token, request_id, hosts = None, None, 0
+        known = desk.state.doors.hosts.known
         for name, value in self.headers:
             if name in NOTICED:
                 if name in ELSEWHERE or (name == b"accept" and b"arrow" in value):
@@ -211,6 +213,10 @@ class HotProtocol(GuardedProtocol):
                     token = value
                 elif name == b"x-request-id":
                     request_id = value
+                elif name == HEADER:
+                    hosts += 1 if value in known else 2
+        if hosts != 1:
+            return False
         try:
             scope: Any = self.scope
             scope[ADMITTED] = desk.state.doors.admit(token)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from dtoss.locks import Lock
@@ -62,6 +62,25 @@ class Stop:
             raise Stopped
 
 
+_TURN = threading.local()
+
+
+@contextmanager
+def waits() -> Iterator[None]:
+    """Give the turn of this thread to another one of its pool, while it waits for somebody elsewhere."""
+    turns: threading.Semaphore | None = getattr(_TURN, "of", None)
+    if turns is None:
+        yield
+        return
+    _TURN.of = None
+    turns.release()
+    try:
+        yield
+    finally:
+        turns.acquire()
+        _TURN.of = turns
+
+
 class Waiting(Protocol):
     """What is told how many requests wait for a thread."""
 
@@ -75,7 +94,7 @@ class Pool:
     Parameters
     ----------
     threads
-        How many.
+        How many work at a time.
     queue
         Requests that may wait for one of them; further ones are sent away.
     seconds
@@ -84,6 +103,8 @@ class Pool:
         Is told how many wait.
     failed
         Is told of errors in work that was submitted; without it ``threading.excepthook`` is.
+    waiting
+        Whether work waits for other servers, by :func:`waits`: who waits is no thread that works.
     """
 
     def __init__(
@@ -93,6 +114,8 @@ class Pool:
         seconds: float,
         metrics: Waiting,
         failed: Callable[[BaseException], None] | None = None,
+        *,
+        waiting: bool = False,
     ) -> None:
         self._threads = threads
         self._most = threads + queue
@@ -102,7 +125,9 @@ class Pool:
         self._failed = failed
         self._lock = Lock()
         self.inside = 0
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool", initializer=yield_processor)
+        self._turns = threading.Semaphore(threads)
+        most = self._most if waiting else threads
+        self._executor = ThreadPoolExecutor(most, thread_name_prefix="pool", initializer=yield_processor)
 
     async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
         """Return what work makes, done by a thread.
@@ -188,8 +213,13 @@ class Pool:
 
     def _begin(self, work: Callable[[Stop], T], stop: Stop) -> Future[T]:
         def begun() -> T:
-            stop.check()
-            return work(stop)
+            with self._turns:
+                _TURN.of = self._turns
+                try:
+                    stop.check()
+                    return work(stop)
+                finally:
+                    _TURN.of = None
 
         with self._lock:
             self.inside += 1

@@ -12,6 +12,24 @@ PROBLEM_TYPE = b"application/problem+json"
 """Content type of a problem."""
 
 
+LONGEST_DETAIL, LONGEST_VALUE = 500, 200
+"""Characters of what is told to a client."""
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of so many characters at most, without its middle where it is longer.
+
+    Examples
+    --------
+    >>> shortened("from the beginning to the end", 17)
+    'from t ... he end'
+    """
+    if len(text) <= most:
+        return text
+    end = (most - 5) // 2
+    return f"{text[: most - 5 - end]} ... {text[-end:]}"
+
+
 class Problem(Exception):
     """A request that is not answered.
 
@@ -20,7 +38,7 @@ class Problem(Exception):
     status
         Of HTTP.
     detail
-        One sentence that names the value, the bound and the way out.
+        One sentence that names the value, the bound and the way out; its middle is left out where it is long.
     limit
         The parameter or limit that it is about.
     value
@@ -44,11 +62,14 @@ class Problem(Exception):
         retry_after: int | None = None,
         more: Mapping[str, Any] | None = None,
     ) -> None:
+        detail = shortened(detail, LONGEST_DETAIL)
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.limit = limit
-        self.value = value
+        if isinstance(value, int) and abs(value) >= 1 << 63:
+            value = str(value)  # JSON of this kind holds 64 bits
+        self.value = shortened(value, LONGEST_VALUE) if isinstance(value, str) else value
         self.bound = bound
         self.retry_after = retry_after
         self.more = more or {}

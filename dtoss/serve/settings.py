@@ -36,6 +36,8 @@ class Settings:
         Requests/s of each token; None: any.
     cors
         Origins whose pages may ask; ``*`` stands for all.
+    allow_host
+        Names of this host that are answered to without tokens.
     tls_cert, tls_key
         Files of the certificate and its key; None serves plain HTTP.
     access_log
@@ -77,6 +79,7 @@ class Settings:
     token_file: str | None = None
     rate: float | None = None
     cors: tuple[str, ...] = ()
+    allow_host: tuple[str, ...] = ()
     tls_cert: str | None = None
     tls_key: str | None = None
     access_log: str | None = None

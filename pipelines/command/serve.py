@@ -50,6 +50,10 @@ def serve(
     cors: Annotated[
         list[str] | None, typer.Option(help="Origin whose pages may ask; * for all; may be repeated.", metavar="ORIGIN")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of this host that is answered to without tokens; may be repeated.", metavar="NAME"),
+    ] = None,
     rate: Annotated[
         str | None, typer.Option(help="Requests of each token: 1000/s, 600/min.", metavar="NUMBER/TIME")
     ] = None,
@@ -114,6 +118,7 @@ def serve(
         token_file=token_file,
         rate=None if rate is None else rate_of(rate),
         cors=tuple(cors or ()),
+        allow_host=tuple(allow_host or ()),
         tls_cert=tls_cert,
         tls_key=tls_key,
         access_log=None if access_log == "off" else access_log or accesses_of(store),

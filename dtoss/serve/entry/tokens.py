@@ -14,8 +14,9 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DIGEST = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _PLAIN = re.compile(r"[\x21-\x7e]+")
 _SCHEME = b"bearer "
-WRITE = "write"
-"""The word of a line whose token may change subscriptions."""
+WRITE, PEER = "write", "peer"
+"""Words of lines whose token may change subscriptions, too; or is said by servers of a plan to each other."""
+RIGHTS = (WRITE, PEER)
 _LATEST = 4
 
 
@@ -29,13 +30,13 @@ class Token:
         For the log and the limit of the rate; several tokens may have one, while they are being exchanged.
     digest
         SHA-256 of the token.
-    writes
-        Whether it may change subscriptions, too.
+    right
+        What it may do beside reading: one of :data:`RIGHTS`, "" for nothing.
     """
 
     name: str
     digest: bytes
-    writes: bool = False
+    right: str = ""
 
 
 def read_tokens(file: str) -> tuple[Token, ...]:
@@ -44,8 +45,8 @@ def read_tokens(file: str) -> tuple[Token, ...]:
     Parameters
     ----------
     file
-        Its path. A line is ``name token`` or ``name sha256:<hex>``, and ``write`` behind it lets the token change
-        subscriptions; one that begins with # says nothing.
+        Its path. A line is ``name token`` or ``name sha256:<hex>``, and a word of :data:`RIGHTS` behind it lets the
+        token do more; one that begins with # says nothing.
 
     Raises
     ------
@@ -66,17 +67,17 @@ def read_tokens(file: str) -> tuple[Token, ...]:
         if not 2 <= len(words) <= 3 or not _NAME.fullmatch(words[0]) or not _PLAIN.fullmatch(words[1]):
             # the line itself may hold a token
             raise InputError(f"line {number} of the token file {file} is not: name token, or name sha256:<64 digits>")
-        name, secret, *rights = words
-        if rights not in ([], [WRITE]):
+        name, secret, right = (*words, "")[:3]
+        if right and right not in RIGHTS:
             raise InputError(
-                f"line {number} of the token file {file} has a third word that is no right: {WRITE} is one, without it "
-                "a token may only read"
+                f"line {number} of the token file {file} has a third word that is no right: {' and '.join(RIGHTS)} are "
+                "some, without one a token may only read"
             )
         digest = _DIGEST.fullmatch(secret)
         if digest is None and secret.startswith("sha256:"):
             raise InputError(f"line {number} of the token file {file} has a sha256 that is not 64 hexadecimal digits")
         digested = bytes.fromhex(digest[1]) if digest else sha256(secret.encode()).digest()
-        found.append(Token(name, digested, bool(rights)))
+        found.append(Token(name, digested, right))
     if not found:
         raise InputError(f"the token file {file} holds no token: nobody could ask")
     return tuple(found)
@@ -93,31 +94,22 @@ class TokenBook:
 
     def __init__(self, tokens: tuple[Token, ...]) -> None:
         self._tokens = tokens
-        self._latest: list[tuple[bytes, str]] = []
+        self._latest: list[tuple[bytes, Token]] = []
 
-    def name_of(self, authorization: bytes) -> str | None:
-        """Return the name of the token in a header ``Bearer <token>``; None if it is nobody's."""
+    def find(self, authorization: bytes) -> Token | None:
+        """Return the token in a header ``Bearer <token>``; None if it is nobody's."""
         known = None
-        for header, name in self._latest:
+        for header, token in self._latest:
             if hmac.compare_digest(header, authorization):
-                known = name
-        if known is not None:
-            return known
-        token = self._of(authorization)
-        known = None if token is None else token.name
-        if known is not None:
+                known = token
+        if known is None and (known := self._of(authorization)) is not None:
             self._latest = [(authorization, known), *self._latest[: _LATEST - 1]]
         return known
 
     @property
     def lets_write(self) -> bool:
         """Whether a token of it may change subscriptions."""
-        return any(token.writes for token in self._tokens)
-
-    def writes(self, authorization: bytes) -> bool:
-        """Return whether the token in a header may change subscriptions."""
-        token = self._of(authorization)
-        return token is not None and token.writes
+        return any(token.right == WRITE for token in self._tokens)
 
     def _of(self, authorization: bytes) -> Token | None:
         if authorization[: len(_SCHEME)].lower() != _SCHEME:

@@ -19,6 +19,8 @@ from dtoss.serve.routes.schemas import responses, told
 from dtoss.serve.state import WorkerState
 
 FACTS = told(commit={"type": "integer"}, objects={"type": "integer"}, age_seconds={"type": "number"})
+NOT_TAKEN = "a newer snapshot is not served: GET /snapshot says why, and the log"
+"""Said to everybody: why it is not served may name paths."""
 ALIVE = {"type": "object", "properties": {"alive": {"const": True}}, "required": ["alive"]}
 METRICS_ANSWER = {200: {"description": "Metrics as Prometheus reads them.", "content": {"text/plain": {}}}}
 
@@ -35,7 +37,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return what is served: the snapshot, its commit, objects, CRS, columns and age; or another that is open."""
         served = serving.named(snapshot)
         old = max(time.time() - served.made, 0.0)
-        body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(old, 3)})
+        said = {"refused": serving.refused} if serving.refused and snapshot is None else {}
+        body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(old, 3), **said})
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/healthz", opt={"responses": responses(ALIVE, kept=False)})
@@ -49,7 +52,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return whether a verified snapshot is served that is young enough; 503 says why not."""
         served, old = serving.now, age()
         if settings.max_age is not None and old > settings.max_age:
-            why = f"; the newest is refused: {serving.refused}" if serving.refused else ""
+            why = f"; {NOT_TAKEN}" if serving.refused else ""
             raise Problem(
                 503,
                 f"snapshot {served.name} is {old:.0f} s old, at most {settings.max_age:g} s are allowed{why}",
@@ -61,7 +64,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             )
         told_of: dict[str, Any] = {"snapshot": served.name, "age_seconds": round(old, 3)}
         if serving.refused:
-            told_of["refused"] = serving.refused
+            told_of["refused"] = NOT_TAKEN
         if served.share is not None:
             told_of["held"] = list(served.share.held)
         body = orjson.dumps(told_of)

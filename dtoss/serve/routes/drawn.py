@@ -135,14 +135,17 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         state.accesses.many(x, y, None, radius)
         return json_answer(request, served, answer)
 
-    @get("/map/object/{object_id:path}", opt={"responses": responses(OBJECT_DRAWN)})
+    @get(["/map/object", "/map/object/{object_id:path}"], opt={"responses": responses(OBJECT_DRAWN)})
     async def one(
         request: Asker,
-        object_id: Annotated[str, PathParameter(description="Of the object, such as 42.")],
+        object_id: Annotated[str, PathParameter(description="Of the object, such as 42.")] = "",
+        id: Annotated[
+            str, QueryParameter(description="Of the object, where no path holds it: browsers drop `.` and `..`.")
+        ] = "",
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Return an object with its cell and neighbours as the map draws them."""
-        text = object_id.removeprefix("/")
+        text = object_id.removeprefix("/") or id
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same

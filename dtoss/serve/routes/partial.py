@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial as partial_of
 from typing import Any
 
 import orjson
@@ -14,12 +15,13 @@ from litestar.response.base import ASGIResponse
 from dtoss.errors import InputError, StoreError
 from dtoss.serve.answers import JSON_TYPE
 from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.entry.tokens import PEER
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
-from dtoss.serve.together.bundles import answer_bundle
+from dtoss.serve.together.bundles import answer_bundle, is_quick, read_bundle
 from dtoss.serve.together.checking import check_question
 from dtoss.serve.together.circle import NOT_HELD, OTHER_SNAPSHOT
 from dtoss.serve.together.opening import opened
@@ -50,6 +52,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def partial(request: Asker) -> ASGIResponse:
         """Answer another server with what this one holds."""
         began = time.monotonic()
+        check_peer(state, request)
         async with bodies.of(request) as body:
             try:
                 message, question = read_message(bytes(body))
@@ -82,12 +85,35 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     @post("/forward", status_code=200, opt={"responses": PARTIAL_ANSWERS, "body": PARTIAL_BODY})
     async def forward(request: Asker) -> ASGIResponse:
         """Answer frequent questions that came to another server in one turn of its loop, each by itself or not."""
+        check_peer(state, request)
         async with bodies.of(request) as body:
-            status, answer = answer_bundle(state, bytes(body))
+            bundle = read_bundle(state, bytes(body))
+            if is_quick(bundle):
+                status, answer = answer_bundle(state, bundle)
+            else:
+                status, answer = await state.for_others.run(request, partial_of(answer_bundle, state, bundle))
         await asyncio.sleep(0)
         return _packed(answer) if status == 200 else Ready(answer, _headers(answer, JSON_TYPE), status)
 
     return [partial, forward]
+
+
+def check_peer(state: WorkerState, request: Asker) -> None:
+    """Refuse who is no server of a plan.
+
+    Raises
+    ------
+    Problem
+        403 if its token is not that of one.
+    """
+    given = request.headers.get("authorization")
+    if not state.doors.is_peer(None if given is None else given.encode("latin-1")):
+        raise Problem(
+            403,
+            f"{request.scope['path']} is for the servers of a plan: the line of their token in --token-file ends in "
+            f"the word {PEER}",
+            limit="token",
+        )
 
 
 def _packed(body: bytes) -> Ready:

@@ -78,6 +78,8 @@ def file_of(folder: Path, name: str) -> bytes | None:
         return None
     path = folder / name
     with suppress(OSError):
-        if path.is_file() and path.stat().st_size <= LARGEST_FILE:
+        # a link may lead to a file of the folder, and to no other
+        inside = path.resolve().parent == folder.resolve()
+        if inside and path.is_file() and path.stat().st_size <= LARGEST_FILE:
             return path.read_bytes()
     return None

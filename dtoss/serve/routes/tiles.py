@@ -25,6 +25,8 @@ from dtoss.serve.state import WorkerState
 
 MVT_TYPE = b"application/vnd.mapbox-vector-tile"
 TURN_SECONDS = 0.05
+TILE_ROW = r"^[0-9]{1,6}\.mvt(?!\n)$"
+"""Of JSON Schema; in Python a line feed may stand after the place that ``$`` matches."""
 ZIP_LEVEL = 4
 """Of compression: a third of a millisecond a tile."""
 _PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
@@ -53,7 +55,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         layer: Annotated[str, PathParameter(max_length=100, description="Such as objects.")],
         z: Annotated[int, PathParameter(ge=0, le=DEEPEST_TILE, description="Zoom.")],
         x: Annotated[int, PathParameter(ge=0, lt=2**DEEPEST_TILE, description="From the west.")],
-        row: Annotated[str, PathParameter(pattern=r"^\d{1,6}\.mvt$", description="From the north, and .mvt.")],
+        row: Annotated[str, PathParameter(pattern=TILE_ROW, description="From the north, and .mvt.")],
         by: Annotated[str | None, QueryParameter(max_length=500, description="Attribute that gives classes.")] = None,
         where: Where = None,
     ) -> ASGIResponse:

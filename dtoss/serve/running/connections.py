@@ -81,7 +81,11 @@ class Guard:
                 connection.waits = None
                 continue
             before, since = connection.waits or (mark, now)
-            if before != mark if unread else before is not mark:
+            if unread:
+                # more that is unread is nothing that was read
+                if not isinstance(before, int) or unread < before:
+                    since = now
+            elif before is not mark:
                 since = now
             connection.waits = (mark, since)
             if unread:

@@ -95,9 +95,17 @@ def _check_plan(settings: Settings) -> None:
 
 
 def _check_doors(settings: Settings) -> None:
-    from dtoss.serve.entry.doors import Doors
+    from dtoss.client.peers import read_peers
+    from dtoss.serve.entry.doors import doors_of
 
-    doors = Doors(settings.token_file, settings.rate, settings.cors)
+    doors = doors_of(settings)
+    if settings.peers is not None and settings.token_file is not None:
+        token = read_peers(settings.peers).token
+        if token is None or not doors.is_peer(b"Bearer " + token.encode()):
+            raise InputError(
+                f"--peers {settings.peers} has no token that {settings.token_file} knows as one of servers: the plan's "
+                "servers say one to each other, and the line of it ends in the word peer"
+            )
     if settings.allow_subscribe and not doors.lets_write:
         where = f"{settings.token_file} has none" if settings.token_file else "there is none"
         raise InputError(

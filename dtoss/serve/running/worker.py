@@ -17,7 +17,7 @@ from uvicorn.config import Config
 from dtoss.client.peers import Peers, read_peers
 from dtoss.errors import InputError
 from dtoss.serve.app import application
-from dtoss.serve.entry.doors import Doors
+from dtoss.serve.entry.doors import doors_of
 from dtoss.serve.hot_protocol import Desk, HotProtocol
 from dtoss.serve.page.files import PageFiles
 from dtoss.serve.page.loads import settle
@@ -161,6 +161,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         limits.pool_seconds,
         metrics,
         lambda error: log.event("work in the pool failed", error=error),
+        waiting=settings.server is not None,
     )
     serving = Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated))
     state = WorkerState(
@@ -180,7 +181,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
             homes=homes,
         ),
         metrics=metrics,
-        doors=Doors(settings.token_file, settings.rate, settings.cors, workers=settings.workers, tell=log.event),
+        doors=doors_of(settings, log.event),
         log=log,
         showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
         circle=circle_of(common, first, metrics, log.event),

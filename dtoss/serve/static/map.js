@@ -337,7 +337,7 @@ async function again(move = false) {
       const query = new URLSearchParams({ lon: given.at[0], lat: given.at[1], k: see.k, ...where })
       showNearest(await ask(`/map/nearest?${query}`, signal))
     } else if (kind === 'object') {
-      showObject(await ask(`/map/object/${encodeURIComponent(given.id)}`, signal), move)
+      showObject(await ask(`/map/object?${new URLSearchParams({ id: given.id })}`, signal), move)
     } else if (kind === 'region') {
       await windows.showRegion(given.id, move, signal)
     } else if (kind === 'subscription') {

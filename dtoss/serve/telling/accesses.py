@@ -218,7 +218,8 @@ class Accesses:
 
     def _failed(self, error: Exception) -> None:
         lost = 0
-        while sum(one.kept.table.num_rows for one in self._waiting) > self._amounts.waiting:
+        most = 0 if self._ending else self._amounts.waiting  # nothing comes after the end
+        while sum(one.kept.table.num_rows for one in self._waiting) > most:
             lost += self._waiting.pop(0).kept.requests
         files = len(self._waiting)
         if self._metrics is not None:

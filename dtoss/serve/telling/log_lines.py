@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,8 +26,10 @@ WAITING = 10_000
 """Lines that wait to be written; further ones are dropped."""
 LONGEST_LINE = 3_000
 """Characters of a text in a line: whole lines of several processes stay whole in one pipe up to 4,096 bytes."""
-REQUESTS_A_SECOND = 100
-"""Lines of requests of one process in a second; further ones are dropped, so that a flood of errors fills no disk."""
+LINES_A_SECOND = 100
+"""Lines of one kind of one process in a second; further ones are dropped, so that a flood of errors fills no disk."""
+REFUSALS_A_SECOND = 20
+"""Of requests that were answered with 4xx, which anybody can make: they take no other line's place."""
 STDERR = 2
 SECONDS_TO_FLUSH = 1.0
 """How long :meth:`Log.close` waits for the last lines."""
@@ -66,7 +69,7 @@ class Log:
         self._dropped = dropped
         self._pid = 0
         self._queue: queue.Queue[bytes | None] = queue.Queue(WAITING)
-        self._second = self._lines = 0
+        self._second, self._lines = 0, Counter[str]()
         self._thread: threading.Thread | None = None
         self._lock = Lock()
         self._open: int | None = None
@@ -77,11 +80,20 @@ class Log:
                 raise InputError(f"the log {file} cannot be written: {error.strerror or error}") from None
 
     def request(
-        self, *, id: str, route: str, status: int, seconds: float, token: str = "", detail: str | None = None
+        self,
+        *,
+        id: str,
+        route: str,
+        status: int,
+        seconds: float,
+        token: str = "",
+        detail: str | None = None,
+        client: str | None = None,
     ) -> None:
         """Log a request that was slow or not answered well; others leave no line.
 
-        Of those of one second the first hundred are logged, and further ones counted as dropped.
+        Of those of one second the first hundred are logged, of refused ones twenty, and further ones are counted as
+        dropped.
 
         Parameters
         ----------
@@ -97,21 +109,36 @@ class Log:
             The name of its token.
         detail
             What was wrong, or why it took so long.
+        client
+            The address that it came from.
         """
         if 0 < status < 400 and seconds < self._slow and detail is None:
             return
-        if (second := int(time.monotonic())) != self._second:
-            self._second, self._lines = second, 0
-        self._lines += 1
-        if self._lines > REQUESTS_A_SECOND:
-            self._drop(1)
-            return
         facts = {"id": id, "route": route, "status": status, "seconds": round(seconds, 6)}
-        facts |= {"token": token} if token else {}
-        self.event("request", **facts, **({} if detail is None else {"detail": detail}))
+        facts |= {name: value for name, value in (("token", token), ("client", client)) if value}
+        refused = 400 <= status < 500
+        if self._has_room("refusal" if refused else "request", REFUSALS_A_SECOND if refused else LINES_A_SECOND):
+            self._put("request", **facts, **({} if detail is None else {"detail": detail}))
 
     def event(self, what: str, /, **facts: Any) -> None:
-        """Log what has happened, at once and without waiting; an exception among the facts is told with its trace."""
+        """Log what has happened, at once and without waiting; an exception among the facts is told with its trace.
+
+        Of one kind a hundred are logged in a second, and further ones counted as dropped.
+        """
+        if self._has_room(what, LINES_A_SECOND):
+            self._put(what, **facts)
+
+    def _has_room(self, kind: str, most: int) -> bool:
+        """Return whether this second has had fewer lines of a kind; count one that is dropped."""
+        if (second := int(time.monotonic())) != self._second:
+            self._second, self._lines = second, Counter()
+        self._lines[kind] += 1
+        if self._lines[kind] <= most:
+            return True
+        self._drop(1)
+        return False
+
+    def _put(self, what: str, /, **facts: Any) -> None:
         told = {name: _shown(value) for name, value in facts.items()}
         moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = orjson.dumps({"time": moment, "event": what, **self._worker, **told}, default=_text) + b"\n"

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any, TypeVar
 
+from dtoss.serve.pool import waits
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.circle import Away, Circle, NotHeld, Slow
 from dtoss.serve.together.link import Reply
@@ -118,7 +119,8 @@ def _ask_all(
         answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]
         for at, future in begun.items():
             try:
-                reply = future.result(max(ends - time.monotonic(), 0.0) + 1.0)
+                with waits():
+                    reply = future.result(max(ends - time.monotonic(), 0.0) + 1.0)
             except NotYet:
                 raise Away(asks[at][0]) from None
             answers[at] = _read(circle, *asks[at], reply)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers import Hit, encode
+from dtoss.serve.pool import Stop
+from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.checking import check_places
@@ -24,7 +26,9 @@ FORWARD_PATH = "/forward"
 PLACE_BYTES = 16
 """Of two coordinates."""
 MOST_SEARCHED = 64
-"""Hits that are searched for on the loop, at the most."""
+"""Hits that are searched for of a question, at the most."""
+QUICK_HITS, QUICK_GROUPS = 16_384, 16
+"""Of a message that is answered on the loop: some ten milliseconds of work."""
 
 
 class Group(msgspec.Struct, array_like=True):
@@ -105,26 +109,54 @@ def read_bodies(data: bytes) -> list[bytes | None]:
     return found
 
 
-def answer_bundle(state: WorkerState, data: bytes) -> tuple[int, bytes]:
-    """Return the status and the bytes of an answer to a message; on the loop.
+def read_bundle(state: WorkerState, data: bytes) -> Bundle:
+    """Return a message after a look at how much it asks.
 
-    Only a snapshot that is open answers: another one has to be opened first, which takes its time.
+    Raises
+    ------
+    Problem
+        400 if it is none, 413 if it asks more than a turn can have heard.
     """
     try:
         said = _BUNDLE(data)
-    except msgspec.MsgspecError as error:
-        return 400, orjson.dumps({"detail": f"the body is no question of a server: {error}"})
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Problem(400, f"the body is no question of a server: {error}", limit="body") from None
+    # as many as connections can wait in a turn
+    most = state.settings.limits.connections
+    count = sum(len(group.places) for group in said.groups) // PLACE_BYTES
+    if not all(len(group.places) >= PLACE_BYTES for group in said.groups):
+        raise Problem(400, f"a group of {len(said.groups):,} has no place: leave it out", limit="places")
+    if count > most:
+        raise Problem(
+            413, f"there are {count:,} questions in a message: at most {most:,} are answered", limit="places",
+            value=count, bound=most,
+        )  # fmt: skip
+    return said
+
+
+def is_quick(bundle: Bundle) -> bool:
+    """Return whether a message may be answered on the loop: no other request waits for it long."""
+    hits = sum(len(group.places) // PLACE_BYTES * group.size for group in bundle.groups)
+    return hits <= QUICK_HITS and len(bundle.groups) <= QUICK_GROUPS
+
+
+def answer_bundle(state: WorkerState, said: Bundle, stop: Stop | None = None) -> tuple[int, bytes]:
+    """Return the status and the bytes of an answer to a message.
+
+    Only a snapshot that is open answers: another one has to be opened first, which takes its time.
+
+    Raises
+    ------
+    Stopped
+        If nobody waits for it any more.
+    """
     served = state.serving.open_one(said.snapshot)
     if served is None:
         return OTHER_SNAPSHOT, orjson.dumps({"snapshots": state.serving.names()})
-    # as many as connections can wait in a turn
-    most = state.settings.limits.connections
-    if (count := sum(len(group.places) for group in said.groups) // PLACE_BYTES) > most:
-        return 413, orjson.dumps(
-            {"detail": f"there are {count:,} questions in a message: at most {most:,} are answered"}
-        )
     bodies: list[bytes | None] = []
     for group in said.groups:
+        if stop is not None:
+            stop.check()
         try:
             places = np.frombuffer(group.places, np.float64).reshape(-1, 2).copy()  # kernels want what may be written
             radius, k = np.frombuffer(group.radius, np.float64).copy(), np.frombuffer(group.k, np.int32).tolist()

@@ -34,6 +34,8 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
         413 if it asks for more than a client may.
     """
     if isinstance(question, ObjectQuestion):
+        if not isinstance(question.text, str):
+            raise ValueError(f"an object is called {question.text!r}: a text is wanted")
         return
     if isinstance(question, ShapesQuestion):
         if question.kind not in ("box", "boxes", "within"):
@@ -86,6 +88,8 @@ def check_conditions(where: str | None, having: str | None, limits: Limits) -> N
 
 
 def _check_at_most(limit: str, value: int, bound: int) -> None:
+    if not isinstance(value, int):
+        raise ValueError(f"{limit} is {value!r}: a whole number is wanted")
     if value > bound:
         raise Problem(
             413, f"{limit} is {value:,}: at most {bound:,} are answered", limit=limit, value=value, bound=bound

@@ -21,13 +21,15 @@ from dtoss.sharing.share import Share
 from dtoss.sharing.together import NOBODY
 
 T = TypeVar("T")
-PARTIAL_PATH, READY_PATH = "/partial", "/readyz"
+PARTIAL_PATH, READY_PATH, ALIVE_PATH = "/partial", "/readyz", "/healthz"
 NOT_HELD, OTHER_SNAPSHOT = 421, 409
 """What a server answers that does not hold a partition, or has another snapshot."""
 LOOK_AT_OTHERS_SECONDS = 1.0
 """Between two looks at what the others hold."""
 LAST_RESORT_SECONDS = 1.0
 """For which a server is waited for that has failed, where nobody else has what is asked."""
+HOP_SECONDS = 1.0
+"""After which a server that has not said a word is taken for frozen."""
 FAILED = 500
 """What a server answers that failed at one question, and may be asked others."""
 PASSED_ON = (400, 413, 422, 429)
@@ -91,6 +93,7 @@ class Circle:
 
     def __init__(self, me: int, peers: Peers, placement: Placement, teller: Teller, event: Callable[..., None]) -> None:
         self.me = me
+        self.hop_seconds = HOP_SECONDS
         self.teller, self.event = teller, event
         self._lock = Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -237,7 +240,10 @@ class Circle:
             left = min(left, LAST_RESORT_SECONDS)
         began = time.perf_counter()
         try:
-            reply = await link.ask(path, body, left if patient else min(left, health.hedge_after))
+            if patient:
+                reply = await self._patiently(link, path, body, left)
+            else:
+                reply = await link.ask(path, body, min(left, health.hedge_after))
         except TimeoutError:
             if patient:
                 self.failed(server, "it does not answer in time")
@@ -251,6 +257,28 @@ class Circle:
         if reply.status < 500:
             health.answered(time.perf_counter() - began)
         return reply
+
+    async def _patiently(self, link: Link, path: str, body: bytes, left: float) -> Reply:
+        """Return the reply of a server whose answer may take its time, while it shows that it is there.
+
+        One that says nothing at all for :data:`HOP_SECONDS`, or a third of the time that is left, is frozen.
+        """
+        hop = min(self.hop_seconds, left / 3)
+        asking = asyncio.ensure_future(link.ask(path, body, left))
+        try:
+            while True:
+                done, _ = await asyncio.wait((asking,), timeout=hop / 2)
+                if not done:
+                    alive = asyncio.ensure_future(link.ask(ALIVE_PATH, None, hop / 2))
+                    alive.add_done_callback(lambda one: one.cancelled() or one.exception())  # of which nobody may ask
+                    done, _ = await asyncio.wait((asking, alive), return_when=asyncio.FIRST_COMPLETED)
+                    if asking not in done:
+                        await alive
+                    alive.cancel()
+                if asking.done():
+                    return asking.result()
+        finally:
+            asking.cancel()
 
     def failed(self, server: int, why: str) -> None:
         """Take it that a server did not answer."""

@@ -9,6 +9,8 @@ from dtoss.serve.front import App, Message, Receive, Scope, Send
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.given import GIVEN, Given
 
+PARTIAL = "partial"
+"""The parameter that takes what the others have for an answer; routes of every server know it."""
 OTHERS_HAVE = "dtoss.others_have"
 """Of a scope: the snapshots that a server has which has not the one that was asked for."""
 MISSING_HEADER = b"x-dtoss-missing"
@@ -34,7 +36,7 @@ class AnsweredTogether:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        given = Given(partial=query.get("partial") == ["ok"])
+        given = Given(partial=query.get(PARTIAL) == ["ok"])
         read = _Read(receive)
         for left in reversed(range(SNAPSHOTS_TRIED)):
             scope.pop(OTHERS_HAVE, None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from dtoss.serve.entry.hosts import HEADER
 from dtoss.serve.problems import Problem
-from dtoss.serve.together.bundles import FORWARD_PATH, answer_bundle
+from dtoss.serve.together.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
 
 FORWARD = FORWARD_PATH.encode()
 FORWARD_BYTES = 4_000_000
@@ -47,13 +49,37 @@ class ForwardRequest:
 
     def answer(self) -> None:
         """Write the answer."""
-        if self.response_complete:
+        if self.response_complete or self.disconnected:
             return
-        self.response_complete = True
+        protocol, state = self.protocol, self.protocol.desk.state
+        try:
+            bundle = read_bundle(state, bytes(self.body))
+        except Problem as problem:
+            self._write(problem.status, problem.body(protocol.desk.ids.take(None)))
+            return
+        if is_quick(bundle):
+            self._write(*answer_bundle(state, bundle))
+        else:
+            task = protocol.loop.create_task(self._answer_later(bundle))
+            protocol.tasks.add(task)
+            task.add_done_callback(protocol.tasks.discard)
+
+    async def _answer_later(self, bundle: Bundle) -> None:
+        """Write the answer of a message that would hold up the loop, once a thread has made it."""
+        state = self.protocol.desk.state
+        try:
+            said = await state.for_others.run(None, partial(answer_bundle, state, bundle))
+        except Problem as problem:
+            said = problem.status, problem.body(self.protocol.desk.ids.take(None))
+        except Exception as error:
+            state.log.event("bundle failed", error=error)
+            said = 500, b"{}"
+        self._write(*said)
+
+    def _write(self, status: int, body: bytes) -> None:
         if self.disconnected:
             return
-        protocol = self.protocol
-        status, body = answer_bundle(protocol.desk.state, bytes(self.body))
+        protocol, self.response_complete = self.protocol, True
         close = b"" if self.keep_alive else b"connection: close\r\n"
         protocol.transport.write(FORWARD_HEAD % (status, len(body), close) + body)
         if not self.keep_alive:
@@ -64,17 +90,23 @@ class ForwardRequest:
 def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
     """Return whether a message takes the short way: who sends it may ask, and it is not long."""
     state = protocol.desk.state
+    if protocol.flow.write_paused:
+        return False  # the long way waits until somebody reads
     if state.circle is None or protocol.parser.get_method() != b"POST" or not protocol.parser.should_keep_alive():
         return False
-    token, length = None, b""
+    token, length, hosts = None, b"", 0
     for name, value in headers:
-        if name == b"authorization":
+        if name == HEADER:
+            hosts += 1 if value in state.doors.hosts.known else 2
+        elif name == b"authorization":
             token = value
         elif name == b"content-length":
             length = value
         elif name in (b"transfer-encoding", b"expect", b"upgrade"):
             return False
-    return len(length) < 8 and length.isdigit() and int(length) <= FORWARD_BYTES and _may_ask(state, token)
+    if hosts != 1 or len(length) >= 8 or not length.isdigit() or int(length) > FORWARD_BYTES:
+        return False
+    return _may_ask(state, token)
 
 
 def _may_ask(state: Any, token: bytes | None) -> bool:
@@ -82,4 +114,4 @@ def _may_ask(state: Any, token: bytes | None) -> bool:
         state.doors.admit(token)
     except Problem:
         return False  # the long way says why
-    return True
+    return bool(state.doors.is_peer(token))

@@ -24,6 +24,7 @@ import dtoss
 from dtoss.conditions import filters
 from dtoss.serve.app import application
 from dtoss.serve.conditions import Conditions
+from dtoss.serve.entry.hosts import Hosts
 from dtoss.serve.hot_protocol import HotProtocol
 from dtoss.serve.paces import PACES, USUAL_SIZES
 from dtoss.serve.page.files import files_of
@@ -157,9 +158,13 @@ class Doors:
 
     def __init__(self, token=None, origins=(), writes=True):
         self.token, self.origins, self.writes = token, origins, writes
+        self.hosts = Hosts()
 
     def may_write(self, authorization):
         return self.writes
+
+    def is_peer(self, authorization):
+        return self.token is None or authorization == b"Bearer " + self.token.encode()
 
     def admit(self, authorization):
         if self.token is None:
@@ -219,7 +224,8 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, si
     """
     settings = Settings(**{"store": "nowhere", "hot": hot} | given)
     heard = Heard()
-    pool = Pool(settings.threads, settings.limits.pool_queue, settings.limits.pool_seconds, heard)
+    limits = settings.limits
+    pool = Pool(settings.threads, limits.pool_queue, limits.pool_seconds, heard, waiting=circle is not None)
     circle = None if circle is None else circle(heard)
     mine = None if circle is None else circle.placement.held_by(circle.me)
     serving = Serving(served_of(index, later=pool.submit, held=mine))
@@ -298,6 +304,21 @@ class Asker:
         status, _, body = self.raw(target(path, **parameters))
         assert status == 200, body
         return json.loads(body)
+
+
+def talk(server, data, answers, *, close=True):
+    """Return the bytes that come back until so many answers have, for bytes that are sent as they are."""
+    with socket.create_connection(server.at, timeout=WAIT) as connection:
+        connection.sendall(data)
+        if close:
+            connection.shutdown(socket.SHUT_WR)
+        found = b""
+        while found.count(b"HTTP/1.1 ") < answers or not found.rstrip().endswith(b"}"):
+            piece = connection.recv(1 << 16)
+            if not piece:
+                break
+            found += piece
+        return found
 
 
 def target(path, **parameters):

@@ -263,6 +263,17 @@ def test_beyond_what_is_kept_in_memory_requests_are_lost_and_counted(tmp_path):
     assert sum(rows_of(place)["weight"].to_pylist()) == notes.requests > 0
 
 
+def test_what_is_left_at_the_end_is_lost_and_counted(tmp_path):
+    """Of a folder that cannot be written until the process ends."""
+    place, notes = tmp_path / "log", Notes()
+    place.write_text("")
+    log = Accesses(str(place), SPHERE, sample=10, metrics=notes, log=notes)
+    ask(log, np.zeros(100))
+    log.close()
+    assert (notes.lost, notes.requests) == (100, 0)
+    assert (notes.events[-1][1]["files_waiting"], notes.events[-1][1]["requests_lost"]) == (0, 100)
+
+
 def test_a_file_that_was_written_though_it_failed_is_not_written_twice(tmp_path, monkeypatch):
     """As when the answer of a store gets lost: the second try is of the same name."""
     real, calls = access_files._write_local, []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 
 import pytest
 
@@ -47,19 +48,21 @@ def test_slow_and_failed_requests_leave_a_line_each_and_others_none(tmp_path):
 
 
 def test_a_flood_of_errors_is_cut_off_and_counted(tmp_path, monkeypatch):
-    """A hundred requests in each second; what happens to the server is logged all the same."""
+    """A hundred failures and twenty refusals in each second; what happens to the server is logged all the same."""
     now, dropped = [50.0], []
     clocked(monkeypatch, log_lines, lambda: now[0])
     log = Log(str(tmp_path / "log"), dropped=dropped.append)
     for number in range(300):
         now[0] += 0.006
+        log.request(**REQUEST, status=503, seconds=0.0)
         log.request(**REQUEST, status=429, seconds=0.0)
+        log.event("bundle failed")
         if number == 150:
             log.event("swapped")
     log.close()
-    found = [line["event"] for line in lines(tmp_path / "log")]
-    assert (found.count("request"), found.count("swapped")) == (200, 1)
-    assert sum(dropped) == 100
+    found = Counter((line["event"], line.get("status")) for line in lines(tmp_path / "log"))
+    assert found == {("request", 503): 200, ("request", 429): 40, ("bundle failed", None): 200, ("swapped", None): 1}
+    assert sum(dropped) == 3 * 300 - 440
 
 
 def failing():

@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from dtoss.plain_numbers import is_number
 from dtoss.serve.limits import Limits
-from tests.dtoss.serve.served import NAME, OBJECTS, WAIT, Asker, Doors, object_path, pairs, running, target, town, turn
+from tests.dtoss.serve.served import (
+    NAME,
+    OBJECTS,
+    WAIT,
+    Asker,
+    Doors,
+    object_path,
+    pairs,
+    running,
+    talk,
+    target,
+    town,
+    turn,
+)
 from tests.examples import examples
 
 KINDS = {"sphere": ("sphere", False), "texts": ("sphere", True), "plane": ("plane", False)}
@@ -415,35 +428,21 @@ def test_pages_of_other_origins_are_told_what_they_may(sphere):
 
 
 def test_readiness(sphere):
-    """Too old a snapshot is not ready, and says why; a refused one is told of."""
+    """Too old a snapshot is not ready, and says why; a refused one is told of, without a path to strangers."""
     with running(town(objects=50), max_age=3600.0) as server, Asker(server) as asker:
         assert asker.get("/readyz")["snapshot"] == NAME
-        server.serving.refused = "borders-1.arrow is damaged"
-        assert asker.get("/readyz")["refused"] == "borders-1.arrow is damaged"
+        server.serving.refused = "/data/borders-1.arrow is damaged"
+        assert "data" not in asker.get("/readyz")["refused"]
+        assert asker.get("/snapshot")["refused"] == "/data/borders-1.arrow is damaged"
         object.__setattr__(server.serving.now, "made", 0.0)
         status, headers, body = asker.raw("/readyz")
         assert (status, headers["retry-after"]) == (503, "1")
-        assert "borders-1.arrow is damaged" in json.loads(body)["detail"]
+        assert "a newer snapshot is not served: GET /snapshot says why" in json.loads(body)["detail"]
         assert asker.get("/healthz") == {"alive": True}
         assert asker.get("/snapshot")["objects"] == 50
 
 
 # -- connections -----------------------------------------------------------------------------------------------------
-
-
-def talk(server, data, answers, *, close=True):
-    """Return the bytes that come back until so many answers have, for bytes that are sent as they are."""
-    with socket.create_connection(server.at, timeout=WAIT) as connection:
-        connection.sendall(data)
-        if close:
-            connection.shutdown(socket.SHUT_WR)
-        found = b""
-        while found.count(b"HTTP/1.1 ") < answers or not found.rstrip().endswith(b"}"):
-            piece = connection.recv(1 << 16)
-            if not piece:
-                break
-            found += piece
-        return found
 
 
 def get(path, *headers):

@@ -62,7 +62,7 @@ class Load:
         while not self.stopped and not self.wrong:
             asked = targets[turn % len(targets)]
             turn += 1
-            writer.write(f"GET {asked} HTTP/1.1\r\nhost: here\r\n\r\n".encode())
+            writer.write(f"GET {asked} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             length = int(head.split("content-length: ")[1].split("\r")[0])
             answer = orjson.loads(await reader.readexactly(length))

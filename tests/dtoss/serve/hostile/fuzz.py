@@ -258,7 +258,7 @@ def strange_target(rng):
         target += b"&where=" + b"a" * int(rng.integers(900, 20_000))
     if rng.random() < 0.05:
         target = pick(rng, (b"/%2e%2e/%2e%2e/etc/passwd", b"//", b"/objects/", b"/objects/%00", b"*", b"/knn/", b"/%f"))
-    headers = b"host: x\r\n" + pick(rng, HEADERS)
+    headers = b"host: localhost\r\n" + pick(rng, HEADERS)
     body = b"hello" if b"content-length: 5" in headers else b""
     return b"%b %b HTTP/1.1\r\n%b\r\n%b" % (method, target, headers, body), True
 
@@ -275,22 +275,22 @@ def strange_tile(rng):
         query += "&where=" + quoted(pick(rng, CONDITIONS))
     zipped = pick(rng, (b"", b"accept-encoding: gzip\r\n"))
     target = f"/tiles/{name}/{layer}/{z}/{x}/{y}.mvt?{query}"
-    return b"GET %b HTTP/1.1\r\nhost: x\r\n%b\r\n" % (target.encode(), zipped), True
+    return b"GET %b HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % (target.encode(), zipped), True
 
 
 def post(path, body, kind, rng):
     wanted = pick(rng, (b"", b"accept: " + ARROW.encode() + b"\r\n"))
     if rng.random() < 0.1:
         cut = body[: int(rng.integers(0, len(body) + 1))]
-        head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b\r\n"
+        head = b"POST %b HTTP/1.1\r\nhost: localhost\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b\r\n"
         return head % (path, kind, len(body), wanted) + cut, len(cut) == len(body)
     if rng.random() < 0.2:
         chunks = [body[at : at + 700] for at in range(0, len(body), 700)]
         sent = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
-        head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n%b\r\n"
+        head = b"POST %b HTTP/1.1\r\nhost: localhost\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n%b\r\n"
         return head % (path, kind, wanted) + sent, True
     expect = b"expect: 100-continue\r\n" if rng.random() < 0.05 else b""
-    head = b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n"
+    head = b"POST %b HTTP/1.1\r\nhost: localhost\r\ncontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n"
     return head % (path, kind, len(body), wanted, expect) + body, True
 
 
@@ -343,7 +343,7 @@ def strange_events(rng):
     method, target = pick(rng, (b"GET", b"GET", b"GET", b"POST", b"HEAD")), f"/events?limit=5&{query}".encode()
     if rng.random() < 0.3:
         method, target = pick(rng, (b"GET", b"DELETE")), b"/subscriptions/" + quoted(pick(rng, NUMBERS)).encode()
-    return b"%b %b HTTP/1.1\r\nhost: x\r\n%b\r\n" % (method, target, headers), True
+    return b"%b %b HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % (method, target, headers), True
 
 
 def strange_fences(rng):
@@ -366,15 +366,16 @@ def strange_fences(rng):
 
 
 def strange_bytes(rng):
-    good = b"GET /knn?lon=10&lat=50 HTTP/1.1\r\nhost: x\r\n\r\n"
+    good = b"GET /knn?lon=10&lat=50 HTTP/1.1\r\nhost: localhost\r\n\r\n"
     some = (
         bytes(rng.integers(0, 256, 300, dtype=np.uint8)), good[: int(rng.integers(1, len(good)))],
         b"GET /knn?lon=10&lat=50 HTTP/9.9\r\n\r\n", b"GET /knn?lon=10&lat=50\r\n\r\n", b"\r\n" * 50, b"\0" * 100,
-        good.replace(b"host", b"h\0st"), good.replace(b"host: x", b"host: x\r\n" + b"a: b\r\n" * 2_000),
-        b"POST /knn HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"POST /knn HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"POST /knn HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"\x16\x03\x01" + b"\0" * 200,
-        b"GET /knn?lon=10&lat=50 HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+        good.replace(b"host", b"h\0st"), good.replace(b"host: x", b"host: localhost\r\n" + b"a: b\r\n" * 2_000),
+        b"POST /knn HTTP/1.1\r\nhost: localhost\r\ncontent-length: -5\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST /knn HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /knn HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"\x16\x03\x01" + b"\0" * 200,
+        b"GET /knn?lon=10&lat=50 HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
     )  # fmt: skip
     return pick(rng, some), False
 

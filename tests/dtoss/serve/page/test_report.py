@@ -43,6 +43,16 @@ def test_files_of_the_report_are_sent_and_no_others(folder):
         assert asker.raw("/report/")[0] == 404
 
 
+def test_a_link_out_of_the_folder_is_no_file_of_it(folder):
+    """One that leads to a file of the folder is."""
+    (folder / "out.txt").symlink_to(folder.parent / "secret.txt")
+    (folder / "in.json").symlink_to(folder / "report.json")
+    with running(town(objects=20), report=str(folder)) as server, Asker(server) as asker:
+        status, _, body = asker.raw("/report/out.txt")
+        assert (status, b"secret" in body) == (404, False)
+        assert asker.raw("/report/in.json")[0] == 200
+
+
 def test_a_pass_stands_for_a_token_there_and_nowhere_else(folder, monkeypatch):
     """For an hour, not signed by others, and only to read."""
     with running(town(objects=20), report=str(folder), doors=Doors("t0ken")) as server, Asker(server) as asker:

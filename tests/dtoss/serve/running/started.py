@@ -80,7 +80,7 @@ def dialled(port, seconds=SECONDS):
 
 def get(path, *headers):
     """The bytes of a request."""
-    lines = [f"GET {path} HTTP/1.1", "host: here", *headers]
+    lines = [f"GET {path} HTTP/1.1", "host: localhost", *headers]
     return "\r\n".join([*lines, "", ""]).encode()
 
 

@@ -109,7 +109,7 @@ def test_headers_that_take_too_long_are_refused():
         assert answer(again)[0] == 200
         patient.sendall(b"GET / HTTP/1.1\r\n")
         time.sleep(0.3)
-        patient.sendall(b"host: here\r\n\r\n")
+        patient.sendall(b"host: localhost\r\n\r\n")
         assert answer(patient)[0] == 200
         again.sendall(b"GET / HTTP/1.1\r\n")
         slow.settimeout(0.1)

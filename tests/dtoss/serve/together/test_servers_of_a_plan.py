@@ -76,7 +76,7 @@ def store(tmp_path_factory):
     write_plan(path / "plan.json", placement)
     ports = free_ports(2)
     write_peers(path / "peers.toml", [f"http://127.0.0.1:{port}" for port in ports], TOKEN)
-    (path / "tokens").write_text(f"peers {TOKEN}\n")
+    (path / "tokens").write_text(f"peers {TOKEN} peer\nreader only-reads\n")
     return str(where), index, placement, path, ports
 
 
