@@ -18,18 +18,9 @@ from datasets.tables.fields import Layout, read_fields
 from datasets.tables.positions import is_missing
 from datasets.tables.rows import Part, save
 from datasets.tables.source import Column, Notation, Source, read_source, source_schema
+from dtoss.delimited.dialect import character
 
 __all__ = ["delimited", "guess_id_types"]
-
-CHARACTERS = {
-    "tab": "\t",
-    "\\t": "\t",
-    "comma": ",",
-    "semicolon": ";",
-    "blank": " ",
-    "space": " ",
-    "pipe": "|",
-}
 
 
 def delimited(files: list[Path], source: Source) -> tuple[pa.Schema, Iterator[Part]]:
@@ -81,11 +72,11 @@ def _all_whole(texts: pa.Array) -> bool:
     return bool(pc.all(fits, min_count=0).as_py())
 
 
-def _character(name: str) -> str:
-    character = CHARACTERS.get(name.lower(), name)
-    if len(character) != 1:
-        raise BadInput(f"delimiter {name!r} is not one character; {', '.join(CHARACTERS)} are names for some")
-    return character
+def _character(name: str, what: str) -> str:
+    try:
+        return character(name, what)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def main(
@@ -110,6 +101,10 @@ def main(
     floats: Annotated[str | None, typer.Option(help="Further fields to keep, as numbers.")] = None,
     delimiter: Annotated[str, typer.Option(help="One character, or tab, blank, semicolon, pipe.")] = ",",
     quote: Annotated[str, typer.Option(help="One character, or none.")] = '"',
+    escape: Annotated[
+        str | None, typer.Option(help="What makes a quote or a delimiter a plain character; one character.")
+    ] = None,
+    null: Annotated[str | None, typer.Option(help="What stands for no value, such as NA.")] = None,
     names: Annotated[str | None, typer.Option(help="Field names of a file without a header.")] = None,
     skip: Annotated[int, typer.Option(help="Lines before the header or the first row.")] = 0,
     encoding: Annotated[str, typer.Option(help="Encoding of the text.")] = "utf-8",
@@ -135,8 +130,10 @@ def main(
     source = Source(
         layout=Layout(
             names=tuple(_listed(names)) or None,
-            delimiter=_character(delimiter),
-            quote=None if quote in ("", "none") else quote,
+            delimiter=_character(delimiter, "delimiter"),
+            quote=None if quote in ("", "none") else _character(quote, "quote"),
+            escape=None if escape is None else _character(escape, "escape"),
+            null=null,
             skip=skip,
             text=text,
             encoding=encoding,

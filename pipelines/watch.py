@@ -198,14 +198,17 @@ def _check_paces(every: float, beat: float) -> None:
 
 def _names_in(session: SparkSession, inputs: Inputs, columns: Columns) -> list[str]:
     """Return the names of the columns of files."""
-    from pipelines.rows.delimited import read_delimited
+    from pipelines.rows.delimited import layout_in, read_delimited
+    from pipelines.rows.pieces import folder_values
+    from pipelines.rows.read_files import read_json
 
     if inputs.kind == "parquet":
         return list(inputs.schema.names) if inputs.schema is not None else []
     if inputs.kind == "json":
-        frame = session.read.json(list(inputs.paths))
-        return list(frame.columns)
-    return list(read_delimited(session, inputs, columns).columns)
+        return list(read_json(session, inputs, columns).columns)
+    if not inputs.places:
+        return list(read_delimited(session, inputs, columns).columns)
+    return [*layout_in(inputs, columns).names, *folder_values(inputs.folders)]
 
 
 def watch(

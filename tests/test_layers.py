@@ -48,6 +48,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "id_order": {"compiled", "geometry", "partition"},
         "buckets": {"compiled", "snapshots"},
         "hits": {"frames", "geometry", "partition", *GROUND},
+        "delimited": {"errors"},
         "frames": {"index", "in_process", *ASKING},
         "arguments": {"names", "plain_numbers"},
         "compiled": set(),

@@ -1,22 +1,25 @@
 """Delimited text of any size as record batches of strings: packed or not, LF or CRLF, with a BOM or without.
 
-pyarrow parses; what it cannot read is counted here and never stops a run.
+What cannot be read is counted here and never stops a run.
 """
 
-import codecs
-import csv
-import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from datasets.tables.command import BadInput
 from datasets.tables.counts import Counts
+from dtoss.delimited import reading
+from dtoss.delimited.dialect import Dialect, check_encoding
+from dtoss.delimited.lines import UNENDED
+from dtoss.delimited.reading import CORRUPT, FLAW
+from dtoss.errors import InputError
 
 __all__ = ["Layout", "header", "read_fields"]
 
@@ -49,8 +52,12 @@ class Layout:
     encoding
         As Python knows it. Bytes that do not decode are replaced, and counted. A byte-order mark is dropped.
     multiline
-        Quoted values may hold line ends. Else one inside quotes is taken for damage: the lines that the
-        quote swallowed are counted as dropped.
+        Quoted values may hold line ends. Else one inside quotes is taken for damage: the lines of such a
+        record are counted as dropped.
+    escape
+        A character that makes a quote, a delimiter or itself, where one follows, a plain character.
+    null
+        A value that stands for none.
     """
 
     names: tuple[str, ...] | None = None
@@ -60,41 +67,20 @@ class Layout:
     text: str | None = None
     encoding: str = "utf-8"
     multiline: bool = False
+    escape: str | None = None
+    null: str | None = None
 
-
-class _Wrong:
-    """Lines with the wrong number of fields: how many, and the beginning of the first."""
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self.first = ""
-
-    def add(self, line: str | None) -> None:
-        self.first = self.first if self.lines else (line or "")[:80]
-        self.lines += 1
-
-
-class _Cleaner:
-    """Turns blocks of bytes into UTF-8 and counts lines and replaced bytes on the way."""
-
-    def __init__(self, encoding: str) -> None:
-        try:
-            self._decode = codecs.getincrementaldecoder(encoding)("replace").decode
-        except LookupError as error:
-            raise BadInput(f"no encoding is called {encoding!r}; utf-8, latin-1 and utf-16 are") from error
-        self.lines = 0
-        self.replaced = 0
-        self._open = False
-
-    def __call__(self, block: bytes) -> bytes:
-        text = self._decode(bytes(block), final=not block)
-        self.lines += text.count("\n")
-        self.replaced += text.count("\ufffd")
-        if text:
-            self._open = text[-1] != "\n"
-        elif self._open:
-            self.lines, self._open = self.lines + 1, False
-        return text.encode()
+    @property
+    def dialect(self) -> Dialect:
+        """How its records are written; lines that hold a text column are records of one field."""
+        if self.text is not None:
+            return Dialect(
+                _NEVER, None, encoding=self.encoding, header=self.names is None, skip=self.skip, trim=False
+            )  # fmt: skip
+        return Dialect(
+            self.delimiter, self.quote, self.escape, self.null, self.encoding, self.multiline, self.names is None,
+            self.skip,
+        )  # fmt: skip
 
 
 def header(path: Path, layout: Layout) -> tuple[str, ...]:
@@ -107,19 +93,11 @@ def header(path: Path, layout: Layout) -> tuple[str, ...]:
     """
     if layout.names is not None:
         return layout.names
-    encoding = "utf-8-sig" if layout.encoding.lower().replace("_", "-") == "utf-8" else layout.encoding
-    try:
-        with pa.input_stream(str(path)) as stream:
-            lines = io.TextIOWrapper(stream, encoding=encoding, errors="replace")
-            for _ in range(layout.skip):
-                lines.readline()
-            line = lines.readline()
-    except OSError as error:
-        raise BadInput(f"{path}: {error}") from error
-    if not line.strip():
+    with _named(path):
+        found = reading.layout_of(_blocks(path), replace(layout, text=None).dialect)
+    if found is None:
         raise BadInput(f"{path} is empty; a line of column names was expected")
-    quoted = {"quotechar": layout.quote} if layout.quote else {"quoting": csv.QUOTE_NONE}
-    return tuple(name.strip() for name in next(csv.reader([line], delimiter=layout.delimiter, **quoted)))
+    return found.heading or ()
 
 
 def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, Counts]]:
@@ -142,6 +120,10 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     BadInput
         A column that is missing or there twice, a file that cannot be unpacked, a quote that is never closed.
     """
+    try:
+        check_encoding(layout.encoding)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
     names = header(path, layout)
     for name in wanted:
         if names.count(name) != 1:
@@ -153,80 +135,72 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     split = layout.text is not None
     columns = ("line",) if split else tuple(str(i) for i in range(len(names)))
     picked = columns if split else tuple(str(names.index(name)) for name in wanted)
-    cleaner = _Cleaner(layout.encoding)
-    wrong = _Wrong()
-    found = 0
-    try:
-        with pa.input_stream(str(path)) as raw:
-            for batch in _parse(pa.TransformInputStream(raw, cleaner), layout, columns, picked, wrong):
-                found += batch.num_rows
-                rows = _split(batch["line"], layout, names, wanted, wrong) if split else batch
-                empty = _all_empty(rows)
-                lost = {EMPTY: pc.sum(empty).as_py() or 0}
-                rows = rows.filter(pc.invert(empty))
-                yield rows.rename_columns(list(wanted)), _lost(lost, {})
-    except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"{path}: {_explain(error)}") from error
-    heading = layout.skip + (layout.names is None)
-    swallowed = max(0, cleaner.lines - heading - found - wrong.lines)
-    if layout.quote is None or layout.multiline or split:
-        swallowed = 0
-    lost = {WRONG_NUMBER: wrong.lines, SWALLOWED: swallowed}
-    examples = {WRONG_NUMBER: f"{wrong.first!r} in {path.name}"} if wrong.lines else {}
-    nothing = pa.record_batch([pa.array([], pa.string()) for _ in wanted], names=list(wanted))
-    notes = (f"{path.name}: {cleaner.replaced:,} {REPLACED.format(encoding=layout.encoding)}",)
-    yield nothing, _lost(lost, examples, notes if cleaner.replaced else ())
-
-
-def _parse(
-    stream: pa.NativeFile,
-    layout: Layout,
-    columns: tuple[str, ...],
-    picked: tuple[str, ...],
-    wrong: _Wrong,
-) -> Iterator[pa.RecordBatch]:
-    def count(row: pa_csv.InvalidRow) -> str:
-        wrong.add(row.text)
-        return "skip"
-
-    one_field = layout.text is not None
-    try:
-        yield from pa_csv.open_csv(
-            stream,
-            read_options=pa_csv.ReadOptions(
-                column_names=list(columns),
-                block_size=BLOCK,
-                skip_rows=layout.skip + (layout.names is None),
-            ),
-            parse_options=pa_csv.ParseOptions(
-                delimiter=_NEVER if one_field else layout.delimiter,
-                quote_char=False if one_field or layout.quote is None else layout.quote,
-                newlines_in_values=layout.multiline and not one_field,
-                ignore_empty_lines=False,
-                invalid_row_handler=count,
-            ),
-            convert_options=pa_csv.ConvertOptions(
-                column_types={name: pa.string() for name in columns},
-                include_columns=list(picked),
-                strings_can_be_null=False,
-            ),
+    kept = swallowed = lost = 0
+    inside = False
+    with _named(path):
+        for part in reading.read(_blocks(path), reading.Layout(layout.dialect, None, columns), picked):
+            good = pc.is_null(part.rows.column(CORRUPT))
+            bad = part.rows.select([CORRUPT, FLAW]).filter(pc.invert(good))
+            read = part.rows.select(picked).filter(good)
+            rows, wrong = _split(read.column(0), layout, names, wanted) if split else (_filled(read), [])
+            empty = _all_empty(rows)
+            rows = rows.filter(pc.invert(empty))
+            counts = _lost(path, bad, wrong, part.blank + (pc.sum(empty).as_py() or 0))
+            kept, swallowed = kept + len(rows), swallowed + counts.dropped.get(SWALLOWED, 0)
+            lost, inside = lost + part.lost, part.inside
+            yield rows.rename_columns(list(wanted)), counts
+    if inside or (swallowed and not kept):
+        instead = "" if layout.multiline else "say that it may (--multiline), or "
+        raise BadInput(
+            f"{path}: a quoted value goes over a line end{' and never ends' if inside else ''}; {instead}"
+            "say that quotes mean nothing (--quote none)"
         )
-    except pa.ArrowInvalid as error:
-        if "Empty CSV file" not in str(error):
-            raise
+    nothing = pa.record_batch([pa.array([], pa.string()) for _ in wanted], names=list(wanted))
+    notes = (f"{path.name}: {lost:,} {REPLACED.format(encoding=layout.encoding)}",)
+    yield nothing, Counts(notes=notes if lost else ())
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let errors name the file."""
+    try:
+        yield
+    except (InputError, pa.ArrowInvalid, OSError, EOFError) as error:
+        raise BadInput(f"{path}: {error}") from error
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with pa.input_stream(str(path)) as stream:
+        while block := stream.read(BLOCK):
+            yield block
+
+
+def _filled(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows in which what is empty is an empty text."""
+    columns = [pc.fill_null(column, "") if column.null_count else column for column in rows.columns]
+    return pa.record_batch(columns, names=rows.schema.names)
+
+
+def _lost(path: Path, bad: pa.RecordBatch, wrong: Sequence[str], empty: int) -> Counts:
+    """Return the counts of rows that could not be read, of lines that could not be cut, and of empty ones."""
+    reasons = {None: WRONG_NUMBER, UNENDED: SWALLOWED}
+    pairs = [(reasons.get(flaw, flaw), raw) for raw, flaw in zip(*(column.to_pylist() for column in bad), strict=True)]
+    pairs += [(WRONG_NUMBER, line) for line in wrong]
+    dropped = dict(Counter(reason for reason, _ in pairs)) | ({EMPTY: empty} if empty else {})
+    examples = {reason: f"{raw[:80]!r} in {path.name}" for reason, raw in reversed(pairs)}
+    return Counts(read=sum(dropped.values()), dropped=dropped, examples=examples)
 
 
 def _split(
-    lines: pa.Array, layout: Layout, names: tuple[str, ...], wanted: Sequence[str], wrong: _Wrong
-) -> pa.RecordBatch:
-    """Cut lines at the delimiters before the text column, and at those after it from the right."""
+    lines: pa.Array, layout: Layout, names: tuple[str, ...], wanted: Sequence[str]
+) -> tuple[pa.RecordBatch, list[str]]:
+    """Cut lines at the delimiters before the text column, and those after it from the right; return what has less."""
     assert layout.text is not None
     before = names.index(layout.text)
     after = len(names) - before - 1
     blank = pc.equal(lines, "")
     enough = pc.or_(blank, pc.greater_equal(pc.count_substring(lines, layout.delimiter), before + after))
-    for line in lines.filter(pc.invert(enough)).to_pylist():
-        wrong.add(line)
+    wrong = lines.filter(pc.invert(enough)).to_pylist()
     lines = lines.filter(enough)
     padded = pc.if_else(pc.equal(lines, ""), layout.delimiter * (before + after), lines)
     left = pc.split_pattern(padded, layout.delimiter, max_splits=before)
@@ -236,7 +210,7 @@ def _split(
     fields += [pc.list_element(right, i) for i in range(after + 1)]
     if layout.quote is not None:
         fields = [_unquote(column, layout.quote) for column in fields]
-    return pa.record_batch([fields[names.index(name)] for name in wanted], names=list(wanted))
+    return pa.record_batch([fields[names.index(name)] for name in wanted], names=list(wanted)), wrong
 
 
 def _unquote(texts: pa.Array, quote: str) -> pa.Array:
@@ -248,17 +222,3 @@ def _unquote(texts: pa.Array, quote: str) -> pa.Array:
 
 def _all_empty(rows: pa.RecordBatch) -> pa.Array:
     return reduce(pc.and_, (pc.equal(column, "") for column in rows.columns))
-
-
-def _lost(dropped: dict[str, int], examples: dict[str, str], notes: tuple[str, ...] = ()) -> Counts:
-    dropped = {reason: rows for reason, rows in dropped.items() if rows}
-    return Counts(read=sum(dropped.values()), dropped=dropped, examples=examples, notes=notes)
-
-
-def _explain(error: Exception) -> str:
-    if "out of sync with chunker" in str(error):
-        return (
-            "a quoted value goes over a line end; say that it may (--multiline), "
-            "or that quotes mean nothing (--quote none)"
-        )
-    return str(error)

@@ -51,6 +51,14 @@ Encoding = Annotated[
 ]
 Multiline = Annotated[bool, typer.Option("--multiline", help="Values in quotes may hold line ends.")]
 Decimal = Annotated[str | None, typer.Option("--decimal", help="Mark of numbers in text: a comma, or . if not given.")]
+Quote = Annotated[
+    str | None,
+    typer.Option("--quote", help='Of CSV files: a character, or none where quotes are text; " if not given.'),
+]
+Escape = Annotated[
+    str | None, typer.Option("--escape", help="Of CSV files: what makes a quote or a delimiter a plain character.")
+]
+Null = Annotated[str | None, typer.Option("--null", help="Of CSV files: what stands for no value, such as NA.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV without names: columns are c1, c2, ...")]
 Schema = Annotated[
     Literal["union", "strict"], typer.Option(help="Parquet: the columns of all files, or all in each file.")
@@ -65,15 +73,19 @@ _OWN = {"id": OwnId, "x": OwnX, "y": OwnY, "time": OwnTime}
 _OF_STORE = {"id": Id, "x": X, "y": Y, "time": Time}
 _WRITTEN = {
     "time_format": TimeFormat, "delimiter": Delimiter, "encoding": Encoding, "multiline": Multiline,
-    "decimal": Decimal, "header": NoHeader,
+    "decimal": Decimal, "header": NoHeader, "quote": Quote, "escape": Escape, "null": Null,
 }  # fmt: skip
 """How rows are written, by the fields of :class:`pipelines.rows.positions.Columns` that the options fill."""
+TEXT = tuple(field for field in _WRITTEN if field != "time_format")
+"""Those that say how text is written, whatever is read of it."""
 Rows = Mapping[str, Any]
 """What options say of rows: fields of :class:`pipelines.rows.positions.Columns`, without what is not given."""
 NOTHING_SAID: Rows = MappingProxyType({})
 
 
-def takes_rows(*, of_store: bool = False, without: Sequence[str] = ()) -> Callable[[_Command], _Command]:
+def takes_rows(
+    *, of_store: bool = False, without: Sequence[str] = (), only: Sequence[str] | None = None
+) -> Callable[[_Command], _Command]:
     """Return what gives a command the options of rows, in the place of its one parameter ``rows``.
 
     Parameters
@@ -82,9 +94,11 @@ def takes_rows(*, of_store: bool = False, without: Sequence[str] = ()) -> Callab
         Whether columns that are not named are those of the store's rows.
     without
         Fields of which there is no such option.
+    only
+        Fields of which there are; all when None.
     """
     kinds = {**(_OF_STORE if of_store else _OWN), **_WRITTEN}
-    options = {field: kind for field, kind in kinds.items() if field not in without}
+    options = {field: kind for field, kind in kinds.items() if field not in without and (only is None or field in only)}
 
     def with_options(command: _Command) -> _Command:
         signature = inspect.signature(command, eval_str=True)

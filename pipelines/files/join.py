@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +73,7 @@ def join_file(
     id: str = "id",
     x: str | None = None,
     y: str | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
     columns: Sequence[str] = (),
     where: str | None = None,
     having: str | None = None,
@@ -101,6 +103,8 @@ def join_file(
         "inner", or "left": a place without hits has one row of nulls.
     id, x, y
         The columns of the places; x and y are lon and lat, x and y, or the points of GeoParquet, when None.
+    rows
+        How text with places is written, as :func:`pipelines.files.places.read_places` takes it.
     columns
         Attributes of the objects to return, and lon and lat, or x and y, where they are.
     where
@@ -133,7 +137,7 @@ def join_file(
     -----
     Memory does not grow with the places: a few batches are held for each thread.
     """
-    places = read_places(path, id=id, x=x, y=y)
+    places = read_places(path, id=id, x=x, y=y, rows=rows)
     ask = make_ask(
         store, snapshot, k=k, radius=radius, max_distance=max_distance, how=how, columns=columns,
         exclude_self=exclude_self, where=where, having=having, verify=verify,
@@ -161,6 +165,7 @@ def join_with_server(
     id: str = "id",
     x: str | None = None,
     y: str | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
     columns: Sequence[str] = (),
     where: str | None = None,
     max_distance: float | None = None,
@@ -176,7 +181,7 @@ def join_with_server(
         As there.
     url
         Of ``dtoss serve``.
-    out, k, radius, how, id, x, y, columns, where, max_distance
+    out, k, radius, how, id, x, y, rows, columns, where, max_distance
         As there.
     snapshot
         The one that the server answers by when None.
@@ -198,7 +203,7 @@ def join_with_server(
         raise ValueError(f"how is {how!r}: inner or left is wanted")
     from dtoss.client.connecting import connect
 
-    places = read_places(path, id=id, x=x, y=y)
+    places = read_places(path, id=id, x=x, y=y, rows=rows)
     first = connect(url, token, snapshot)
     index = connect(url, token, first.snapshot)
     check_crs(places, index.space, path)

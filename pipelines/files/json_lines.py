@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from pipelines.files.delimited_text import opened
 from pipelines.files.text_values import number
+from pipelines.rows.inputs import PACKED
 
 _BLOCK = 1 << 22
 _ROWS = 1 << 16
+
+
+def opened(filesystem: fs.FileSystem, file: str) -> BinaryIO:
+    """Return the bytes of a file, unpacked where its name says that it is packed."""
+    packed = "detect" if file.lower().endswith(PACKED) else None
+    stream: BinaryIO = io.BufferedReader(filesystem.open_input_stream(file, compression=packed), _BLOCK)
+    return stream
 
 
 class _Written(str):

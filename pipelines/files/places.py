@@ -6,14 +6,17 @@ Columns, formats and values mean what they mean to :func:`pipelines.rows.read_fi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dtoss.delimited.reading import FLAW
 from dtoss.errors import InputError
 from dtoss.snapshots.place import filesystem_of
+from pipelines.rows.delimited import check_text
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.positions import Columns, check_found
 
@@ -48,7 +51,13 @@ class Places:
 
 
 def read_places(
-    path: str, *, id: str = "id", x: str | None = None, y: str | None = None, kept_bytes: int = KEPT_BYTES
+    path: str,
+    *,
+    id: str = "id",
+    x: str | None = None,
+    y: str | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
+    kept_bytes: int = KEPT_BYTES,
 ) -> Places:
     """Return the places in a file, in a folder at any depth, or in what a glob matches.
 
@@ -61,6 +70,8 @@ def read_places(
     x, y
         The columns of the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or
         the points of a GeoParquet file.
+    rows
+        How they are written: other fields of :class:`pipelines.rows.positions.Columns`.
     kept_bytes
         Of text that is kept from the first look at it, so that no more than that is held.
 
@@ -69,16 +80,20 @@ def read_places(
     InputError
         If nothing is there, it cannot be read, a column is missing (the message lists those found), or one is of a type
         that is of no use. What is wrong further behind in a file is raised by the stream.
+    ValueError
+        If text cannot be written as ``rows`` says.
     """
-    inputs = look([path])
+    columns = Columns(id=id, x=x, y=y, attributes="none", **rows)
+    check_text(columns)
+    inputs = look([path], encoding=columns.encoding)
     if not inputs.files:
         raise InputError(f"{path} cannot be reached by this process: name --master for a Spark that can")
-    columns = Columns(id=id, x=x, y=y, attributes="none")
     filesystem = filesystem_of(path)[0]
     if inputs.kind == "parquet":
         return _parquet(inputs, filesystem, columns)
-    read = _json if inputs.kind == "json" else _read_delimited
-    return read(inputs, filesystem, columns, kept_bytes)
+    if inputs.kind == "json":
+        return _json(inputs, filesystem, columns, kept_bytes)
+    return _read_delimited(inputs, columns, kept_bytes)
 
 
 def _names(inputs: Inputs, columns: Columns, found: Sequence[str]) -> tuple[str, str, str]:
@@ -109,24 +124,23 @@ def _keep_first(batches: Iterator[pa.RecordBatch], most: int) -> tuple[list[pa.R
     return held, True
 
 
-def _read_delimited(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int) -> Places:
-    from pipelines.files.delimited_text import UnevenRows, text_of
+def _read_delimited(inputs: Inputs, columns: Columns, most: int) -> Places:
+    from pipelines.files.delimited_text import flawless, text_batches
     from pipelines.files.text_values import ids_of, numbers, type_of_ids
+    from pipelines.rows.delimited import layout_in
 
-    text = text_of(inputs, filesystem)
-    id_name, x, y = _names(inputs, columns, text.names)
+    layout = layout_in(inputs, columns)
+    id_name, x, y = _names(inputs, columns, layout.names)
     wanted = list(dict.fromkeys((id_name, x, y)))
-    while True:
-        try:
-            kept, whole = _keep_first(text.batches(wanted), most)
-            kind = type_of_ids(batch.column(id_name) for batch in (kept if whole else text.batches([id_name])))
-            break
-        except UnevenRows:
-            text = text.record_by_record()
+    kept, whole = _keep_first(text_batches(inputs, layout, wanted), most)
+    some = kept if whole else text_batches(inputs, layout, [id_name])
+    kind = type_of_ids(batch.column(id_name) for batch in some)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in kept if whole else text.batches(wanted):
-            yield _batch(ids_of(batch.column(id_name), kind), numbers(batch.column(x)), numbers(batch.column(y)))
+        for batch in kept if whole else text_batches(inputs, layout, wanted):
+            xy = [numbers(batch.column(name), columns.decimal) for name in (x, y)]
+            found = (ids_of(batch.column(id_name), kind), *xy)
+            yield _batch(*(flawless(values, batch.column(FLAW)) for values in found))
 
     if not whole:
         kept.clear()

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dtoss.partition import numbers as arrow_of
 from pipelines.rows.texts import LOOSE, MOST, WHOLE_NUMBER
 
 _LOOSE = re.compile(LOOSE, re.ASCII)
 _WHOLE = re.compile(WHOLE_NUMBER.replace(r"\z", r"\Z"), re.ASCII)
-BLANKS = "".join(map(chr, range(33)))
-"""What is taken from both ends of a value that stands without quotes."""
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
-def numbers(texts: pa.Array) -> pa.Array:
+def numbers(texts: pa.Array, decimal: str = ".") -> pa.Array:
     """Return the numbers in texts, float64, null where there is none."""
+    if decimal != ".":
+        texts = pc.replace_substring(texts, decimal, ".")
     try:
         # Arrow takes no text that people do not write, but for nan with a sign or a note, which is no position either
         return texts.cast(pa.float64())

@@ -1,31 +1,46 @@
-"""Delimited text as rows of strings: what is not in its encoding, or not a whole record, has a reason in ``_flaw``.
+"""Delimited text as a DataFrame of strings: how a row that could not be read is written, and why, stand beside them.
 
-A first look at the lines says whether quotes hold line ends and whether all bytes are UTF-8. Where all is well, which
-is nearly always, Spark reads the lines in parallel; else files are read whole, or byte by byte, so that each bad record
-is found exactly.
+Tasks read pieces of the files by the one parser, :mod:`dtoss.delimited`. A file is cut at line ends, after a look that
+finds those which stand in quotes; what cannot be cut is read whole by one task. Files that only Spark reaches come from
+it as bytes.
 """
 
 from __future__ import annotations
 
-import codecs
+import pickle
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyarrow import fs
+
+from dtoss.delimited.dialect import Dialect, dialect_of
+from dtoss.delimited.reading import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read
 from dtoss.errors import InputError
-from pipelines.rows.byte_look import bytes_at_hand, look_at_bytes
 from pipelines.rows.inputs import PACKED, Inputs
-from pipelines.rows.positions import CORRUPT, FLAW, UNDECODED, UNENDED, Columns
+from pipelines.rows.pieces import (
+    LEAST,
+    Piece,
+    Place,
+    blocks_in,
+    blocks_of,
+    bytes_of_task,
+    cut,
+    folder_values,
+    groups_of,
+    in_tasks,
+    reading,
+    size_of,
+)
+from pipelines.rows.positions import Columns
 from pipelines.rows.texts import exactly
+from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-LONGEST_RECORD = 100
-"""Lines of a record; one of more is taken for a quote that was never closed, and each of its lines is a bad row."""
-NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "blank": " ", "space": " ", "pipe": "|"}
-"""Names of delimiters that are hard to write in a shell."""
-_ENDS, _PIECE = "_dtoss_ends", "_dtoss_piece"
-_BYTES = "ISO-8859-1"
-"""The encoding in which every byte is one character."""
+AT_HAND = 1 << 30
+"""Bytes on this machine's disks that are looked at in this process, a second of work; of more, tasks look."""
 
 
 def check_text(columns: Columns) -> None:
@@ -36,149 +51,182 @@ def check_text(columns: Columns) -> None:
     ValueError
         If the encoding is not known, or a mark is not one.
     """
-    if columns.encoding is not None:
-        charset(columns.encoding)
     if columns.decimal not in (".", ","):
         raise ValueError(f"decimal is {columns.decimal!r}: . or , is wanted")
-    if len(NAMES.get(columns.delimiter.lower(), columns.delimiter)) != 1:
-        raise ValueError(f"delimiter is {columns.delimiter!r}: one character, or {', '.join(NAMES)}, is wanted")
+    written_in(columns)
 
 
-def charset(encoding: str) -> str:
-    """Return Java's name of an encoding that Python knows.
+def written_in(columns: Columns, inputs: Inputs | None = None) -> Dialect:
+    """Return the dialect of text that is written as columns say, and as the name and the mark of the files do.
 
     Raises
     ------
     ValueError
-        If it does not.
+        If the encoding is not known, or a mark is not one.
     """
-    try:
-        name = codecs.lookup(encoding).name
-    except LookupError:
-        raise ValueError(f"no encoding is called {encoding!r}: utf-8, latin-1, cp1252 and utf-16 are") from None
-    if name in ("utf-8", "utf-8-sig", "ascii"):
-        return "UTF-8"
-    if name.startswith("iso8859-"):
-        return name.replace("iso8859-", "ISO-8859-")
-    if name.startswith(("utf-16", "utf-32")):
-        return name.upper().replace("-LE", "LE").replace("-BE", "BE")
-    return {"mac-roman": "x-MacRoman"}.get(name, name)
+    delimiter = "tab" if inputs is not None and inputs.kind == "tsv" else columns.delimiter
+    encoding = columns.encoding or (None if inputs is None else inputs.mark) or "utf-8"
+    return dialect_of(
+        delimiter, columns.quote, columns.escape, columns.null, encoding,
+        multiline=columns.multiline, header=columns.header,
+    )  # fmt: skip
 
 
-def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
-    """Return text with every column a string, ``_corrupt_record`` beside them, and ``_flaw`` where there may be one.
-
-    A line with another number of fields than the first one goes to ``_corrupt_record``.
+def layout_in(inputs: Inputs, columns: Columns) -> Layout:
+    """Return how the files of inputs are written, and their columns; it takes the first lines of the first of them.
 
     Raises
     ------
     InputError
-        If there is no line at all.
+        If there is no line at all, or the first one is no line of names.
     """
-    from pyspark.sql import functions as F
+    dialect = written_in(columns, inputs)
+    for place in inputs.places:
+        with reading(place[1], inputs.kind):
+            try:
+                found = layout_of(blocks_of(place, block=1 << 16), dialect)
+            except InputError as error:
+                raise InputError(f"{place[1]}: {error}") from None
+        if found is not None:
+            return found
+    raise _empty(inputs)
+
+
+def _empty(inputs: Inputs) -> InputError:
+    return InputError(f"{', '.join(inputs.files or inputs.paths)} is empty: a header line is wanted")
+
+
+def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns, *, least: int = LEAST) -> DataFrame:
+    """Return text with every column a string, and beside them ``_corrupt_record`` and ``_dtoss_flaw``.
+
+    A record with another number of fields than the first one has goes to ``_corrupt_record``, as does one whose quotes
+    cannot be read; the latter have a flaw. No file of fewer than ``least`` bytes is cut.
+
+    Raises
+    ------
+    InputError
+        If there is no line at all, or the first one is no line of names.
+    """
+    if not inputs.places:
+        return _by_spark(session, inputs, columns)
+    layout = layout_in(inputs, columns)
+    places, folders = inputs.places, folder_values(inputs.folders)
+    sizes = [size_of(place) for place in places]
+    whole = [not layout.dialect.splits or place[1].lower().endswith(PACKED) for place in places]
+    each = bytes_of_task(sum(sizes), cores(session), least)
+    pieces = cut(sizes, whole, each)
+    pieces = outside_quotes(pieces, _look(session, places, pieces, layout.dialect, each))
+    kind = inputs.kind
+
+    def rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+        place = places[piece.file]
+        said = {name: values[piece.file] for name, values in folders.items()}
+        with reading(place[1], kind):
+            for part in read(blocks_of(place, piece), layout, begins=piece.begin == 0, file=place[1]):
+                yield _beside(part, said)
+
+    return in_tasks(session, groups_of(pieces, sizes, each), rows, _strings([*layout.names, *folders]))
+
+
+def _strings(names: Sequence[str]) -> object:
     from pyspark.sql import types as T
 
-    encoding = charset(columns.encoding or inputs.mark or "utf-8")
-    wide = encoding.startswith(("UTF-16", "UTF-32"))
-    opened, by_byte = (False, False) if wide else _look_at_lines(session, inputs, encoding)
-    whole = columns.multiline or wide or opened
-    if encoding not in ("UTF-8", _BYTES):
-        session.conf.set("spark.sql.legacy.javaCharsets", "true")
-    separator = "\t" if inputs.kind == "tsv" else NAMES.get(columns.delimiter.lower(), columns.delimiter)
-    options: dict[str, str | bool] = {
-        "sep": separator,
-        "encoding": _BYTES if by_byte else encoding,
-        "escape": '"',  # a quote within quotes is doubled (RFC 4180)
-        "multiLine": whole,
-        "ignoreLeadingWhiteSpace": True,
-        "ignoreTrailingWhiteSpace": True,
-    }
-    if inputs.base is not None:
-        options["basePath"] = inputs.base
-    paths = list(inputs.paths)
-    first = session.read.options(header=False, **options).csv(paths).limit(1).toArrow().to_pylist()
-    if not first:
-        raise InputError(f"{', '.join(inputs.files or paths)} is empty: a header line is wanted")
-    # columns of folders come last
-    fields = [(value or "").strip() for name, value in first[0].items() if name.startswith("_c")]
-    names = [f"c{i + 1}" for i in range(len(fields))]
-    if columns.header:
-        written = [_decoded(name) for name in fields] if by_byte else fields
-        names = [name if name and name not in written[:i] else f"{name}_{i + 1}" for i, name in enumerate(written)]
-    as_read = fields if by_byte and len(set(fields)) == len(fields) and all(fields) else names
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in [*as_read, CORRUPT]])
-    # with pruning, lines are not told from broken ones by the number of their fields
-    frame = session.read.options(
-        columnPruning=False,
-        header=columns.header,
-        mode="PERMISSIVE",
-        columnNameOfCorruptRecord=CORRUPT,
-        # every file's header is compared with the first one's, which ours must be then
-        enforceSchema=as_read != fields,
-        **options,
-    ).csv(paths, schema=schema)
-    strings = [*as_read, CORRUPT]
-    partitions = [name for name in frame.columns if name not in strings]
-    folders = [exactly(name).cast("string").alias(name) for name in partitions]
-    frame = frame.select(*map(exactly, as_read), *folders, CORRUPT).toDF(*names, *partitions, CORRUPT)
-    values = [exactly(name) for name in (*names, CORRUPT)]
-    if by_byte:
-        texts = [F.encode(value, _BYTES).cast("string") for value in values]
-        flaw = F.when(_any([F.coalesce(~F.is_valid_utf8(text), F.lit(False)) for text in texts]), F.lit(UNDECODED))
-        restored = [F.make_valid_utf8(text).alias(name) for name, text in zip((*names, CORRUPT), texts, strict=True)]
-        frame = frame.select(*restored, *map(exactly, partitions), flaw.alias(FLAW))
-    elif encoding not in ("UTF-8", _BYTES):
-        lost = [F.coalesce(F.contains(value, F.lit("\ufffd")), F.lit(False)) for value in values]
-        frame = frame.withColumn(FLAW, F.when(_any(lost), F.lit(UNDECODED)))
-    return _in_lines(frame, names, separator) if whole and not columns.multiline else frame
+    return T.StructType([T.StructField(name, T.StringType()) for name in [*dict.fromkeys(names), CORRUPT, FLAW]])
 
 
-def _look_at_lines(session: SparkSession, inputs: Inputs, encoding: str) -> tuple[bool, bool]:
-    """Return whether a line has an odd number of quotes, and whether one is not UTF-8 where it should be.
+def _beside(part: Part, said: dict[str, str | None]) -> pa.RecordBatch:
+    """Return rows with values of columns that all of them have; these count where the text has such a column too."""
+    rows = part.rows
+    *names, _, _ = rows.schema.names
+    columns = dict(zip(names, rows.columns, strict=False))
+    columns |= {name: pa.repeat(pa.scalar(value, pa.string()), len(rows)) for name, value in said.items()}
+    return pa.record_batch([*columns.values(), *rows.columns[-2:]], names=[*columns, CORRUPT, FLAW])
 
-    In records of one line each, quotes come in pairs.
+
+def outside_quotes(pieces: Sequence[Piece], inside: Sequence[bool]) -> list[Piece]:
+    """Return pieces of which each begins outside of quotes: a file is cut no more behind one that ends inside.
+
+    Parameters
+    ----------
+    pieces
+        In the order of the files.
+    inside
+        Which end inside quotes where they begin outside.
     """
-    from pyspark.sql import functions as F
-
-    if bytes_at_hand(inputs.paths, inputs.files, PACKED):
-        opened, undecoded = look_at_bytes(inputs.files)
-        return opened, undecoded and encoding == "UTF-8"
-    line, quote = F.col("value"), F.lit('"')
-    odd = F.octet_length(line) - F.octet_length(F.replace(line, quote, F.lit("")))
-    measures = [F.count(F.when(F.contains(line, quote), F.when(odd % 2 == 1, 1))).alias("opened")]
-    if encoding == "UTF-8":
-        measures.append(F.count(F.when(~F.is_valid_utf8(line), 1)).alias("undecoded"))
-    seen = session.read.text(list(inputs.paths)).agg(*measures).toArrow().to_pylist()[0]
-    return seen["opened"] > 0, seen.get("undecoded", 0) > 0
-
-
-def _in_lines(frame: DataFrame, names: list[str], delimiter: str) -> DataFrame:
-    """Return records with a reason where they hold line ends; very long ones as a row for each line."""
-    from pyspark.sql import functions as F
-
-    # a broken record is as it was read, with the end of its last line
-    broken = F.rtrim(F.col(CORRUPT), F.lit("\r\n"))
-    text = F.coalesce(broken, F.concat_ws(delimiter, *(F.coalesce(exactly(name), F.lit("")) for name in names)))
-    ends = F.length(text) - F.length(F.replace(text, F.lit("\n"), F.lit("")))
-    pieces = F.when(ends >= LONGEST_RECORD, F.split(F.rtrim(text, F.lit("\r\n")), "\n"))
-    others = [name for name in frame.columns if name not in (CORRUPT, FLAW)]
-    frame = frame.select("*", ends.alias(_ENDS), F.explode_outer(pieces).alias(_PIECE))
-    piece = F.col(_PIECE)
-    flaw = F.col(FLAW) if FLAW in frame.columns else F.lit(None).cast("string")
-    flaw = F.when(F.col(_ENDS) > 0, F.coalesce(flaw, F.lit(UNENDED))).otherwise(flaw)
-    return frame.select(
-        *(F.when(piece.isNull(), exactly(name)).alias(name) for name in others),
-        F.coalesce(piece, F.col(CORRUPT)).alias(CORRUPT),
-        flaw.alias(FLAW),
-    )
-
-
-def _decoded(name: str) -> str:
-    return name.encode(_BYTES).decode("utf-8", "replace").lstrip("\ufeff")
-
-
-def _any(conditions: list[Column]) -> Column:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = found | condition
+    found: list[Piece] = []
+    uncut = None
+    for piece, ends in zip(pieces, inside, strict=True):
+        if piece.file != uncut:
+            found.append(Piece(piece.file, piece.begin) if ends else piece)
+            uncut = piece.file if ends else None
     return found
+
+
+def _look(
+    session: SparkSession, places: Sequence[Place], pieces: Sequence[Piece], dialect: Dialect, each: int
+) -> list[bool]:
+    """Return which pieces end inside quotes where they begin outside; nobody needs to know it of a file's last one."""
+    asked = [] if dialect.quote is None else [i for i, piece in enumerate(pieces) if piece.end is not None]
+    found = [False] * len(pieces)
+
+    def ends(piece: Piece) -> bool:
+        place = places[piece.file]
+        with reading(place[1], "csv"):
+            return ends_inside(blocks_of(place, piece), dialect)
+
+    def look(piece: Piece) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([ends(piece)])], names=["inside"])
+
+    some = [pieces[i] for i in asked]
+    if bytes_at_hand(places, some):
+        seen = [ends(piece) for piece in some]
+    else:
+        groups = groups_of(some, [0] * len(places), each)
+        seen = in_tasks(session, groups, look, "inside boolean").toArrow().column(0).to_pylist()
+    for i, inside in zip(asked, seen, strict=True):
+        found[i] = inside
+    return found
+
+
+def bytes_at_hand(places: Sequence[Place], pieces: Sequence[Piece]) -> bool:
+    """Return whether pieces are on this machine's disks, and of :data:`AT_HAND` bytes at the most."""
+    local = all(isinstance(places[piece.file][0], fs.LocalFileSystem) for piece in pieces)
+    return local and sum((piece.end or 0) - piece.begin for piece in pieces) <= AT_HAND
+
+
+def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
+    """Return text from files that only Spark reaches: whole ones, each of 2 GiB at the most."""
+    dialect, kind = written_in(columns, inputs), inputs.kind
+    options = {} if inputs.base is None else {"basePath": inputs.base}
+    files = session.read.format("binaryFile").options(**options).load(list(inputs.paths))
+    folders = [name for name in files.columns if name not in ("path", "modificationTime", "length", "content")]
+    files = files.select("path", "content", *(exactly(name).cast("string").alias(name) for name in folders))
+
+    def layouts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                with reading(row["path"], kind):
+                    found = layout_of(_unpacked(row), dialect)
+                if found is not None:
+                    yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["layout"])
+
+    first = files.select("path", "content").mapInArrow(layouts, "layout binary").take(1)
+    if not first:
+        raise _empty(inputs)
+    layout: Layout = pickle.loads(first[0]["layout"])
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                with reading(row["path"], kind):
+                    for part in read(_unpacked(row), layout, file=row["path"]):
+                        yield _beside(part, {name: row[name] for name in folders})
+
+    return files.mapInArrow(rows, _strings([*layout.names, *folders]))
+
+
+def _unpacked(row: dict[str, object]) -> Iterator[bytes]:
+    name = str(row["path"]).lower()
+    packed = next((how for how, end in (("gzip", ".gz"), ("bz2", ".bz2")) if name.endswith(end)), None)
+    with pa.input_stream(pa.py_buffer(row["content"]), compression=packed) as stream:
+        yield from blocks_in(stream)

@@ -14,6 +14,8 @@ from urllib.parse import quote, unquote
 import numpy as np
 import pyarrow as pa
 
+from dtoss.delimited.lines import BEHIND_QUOTE, UNDECODED, UNENDED
+from dtoss.delimited.reading import CORRUPT, FLAW
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, SMALLEST, Space
 from dtoss.names import did_you_mean
@@ -23,13 +25,8 @@ from pipelines.rows.texts import empty, exactly
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-CORRUPT = "_corrupt_record"
 REASON = "_reason"
 RAW = "_raw"
-FLAW = "_dtoss_flaw"
-"""The column in which readers of text say what is wrong with a record."""
-UNDECODED = "bytes that are not text in this encoding"
-UNENDED = "line end inside quotes"
 TOO_LARGE = "id does not fit in 64 bits"
 AHEAD = "time is ahead of now"
 UNMARKED = "mark of a deletion is neither true nor false"
@@ -41,6 +38,7 @@ DELETED = "deleted"
 REASONS = (
     UNDECODED,
     UNENDED,
+    BEHIND_QUOTE,
     "unreadable line",
     "no id",
     "id is not an integer as the others are",
@@ -87,6 +85,12 @@ class Columns:
         The mark of numbers in text, "." or ",".
     header
         Whether text begins with a line of names; else columns are c1, c2 and so on.
+    quote
+        Of text: a character, or "none" where quotes are text like any other.
+    escape
+        The character of text that makes a quote, a delimiter or itself, where one follows, a plain character.
+    null
+        What stands in text for no value, as the empty text does.
     time_format
         Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO 8601 when None.
     deleted
@@ -104,6 +108,9 @@ class Columns:
     multiline: bool = False
     decimal: str = "."
     header: bool = True
+    quote: str = '"'
+    escape: str | None = None
+    null: str | None = None
     time_format: str | None = None
     deleted: str | None = None
 
@@ -216,7 +223,11 @@ def from_frame(
     if CORRUPT in frame.columns:
         rules.insert(0, _Rule("unreadable line", F.col(CORRUPT).isNotNull()))
     if FLAW in frame.columns:
-        rules = [*(_Rule(flaw, F.col(FLAW) == flaw) for flaw in (UNDECODED, UNENDED)), *rules]
+        # whose text cannot be read is nobody, and nowhere
+        selected = [
+            F.when(F.col(FLAW).isNull(), one).alias(name) for one, name in zip(selected, ("id", "x", "y"), strict=True)
+        ]
+        rules = [*(_Rule(flaw, F.col(FLAW) == flaw) for flaw in (UNDECODED, UNENDED, BEHIND_QUOTE)), *rules]
     elif not text:
         carried = dict.fromkeys([*([id_name] if id_name else []), *attributes])
         unsure = [bad for name in carried if (bad := texts.not_utf8(exactly(name), types[name])) is not None]

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dtoss.delimited.reading import CORRUPT
 from dtoss.errors import InputError
+from pipelines.rows import through_arrow
 from pipelines.rows.delimited import check_text, read_delimited
 from pipelines.rows.geoparquet_in import point_columns
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.positions import CORRUPT, Columns, Positions, from_frame
+from pipelines.rows.positions import Columns, Positions, from_frame
 from pipelines.rows.texts import exactly
+from pipelines.spark.causes import raised_in_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +61,7 @@ def read_positions(
 
     Notes
     -----
-    Text is looked through for quotes that hold line ends and for bytes that are no text, then for the types of its
-    columns, and kept by Spark until :meth:`Positions.release`.
+    Text is looked through for the types of its columns, and kept by Spark until :meth:`Positions.release`.
     """
     check_text(columns)
     inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
@@ -69,7 +71,7 @@ def read_positions(
         if inputs.kind == "parquet":
             return _read_parquet(session, inputs, columns)
         frame = (
-            _read_json(session, inputs, columns) if inputs.kind == "json" else read_delimited(session, inputs, columns)
+            read_json(session, inputs, columns) if inputs.kind == "json" else read_delimited(session, inputs, columns)
         )
         frame = frame.persist()
         try:
@@ -85,14 +87,15 @@ def read_positions(
 
 def unreadable(error: Exception, inputs: Inputs) -> Exception:
     """Return what to tell a user of an error of Spark's, or the error itself where it is not about the input."""
+    if (raised := raised_in_task(error)) is not None:
+        return raised
     text, where, kind = str(error), ", ".join(inputs.paths), inputs.kind
     if missing := re.search(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\.? SQLSTATE", text):
         return InputError(f"nothing is at {missing[1].removeprefix('file:')}: check the path")
-    if "CSV header does not conform" in text or "Number of column in CSV header" in text:
-        odd = re.search(r"CSV file: (\S+)", text)
+    if scheme := re.search(r'No FileSystem for scheme "?(\w+)', text):
         return InputError(
-            f"the header line of {odd[1].removeprefix('file://') if odd else where} is not that of the other files: "
-            "rebuild from files with the same columns"
+            f"{where} cannot be reached: Spark has no file system for {scheme[1]}://, and pyarrow finds nothing there; "
+            "check the path and the credentials"
         )
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return InputError(f"{where} holds no {kind} file: check the path")
@@ -105,17 +108,31 @@ def unreadable(error: Exception, inputs: Inputs) -> Exception:
         return InputError(f"{found[1].removeprefix('file://')} cannot be read as {kind}{short}{cause}")
     if found := re.search(r"\[PARQUET[A-Z_.]*\] ([^\n]*)", text):
         return InputError(f"{where} cannot be read as {kind}: {found[1].split(' SQLSTATE')[0]}")
-    if charset := re.search(r"parameter\(s\) `charset`.* but got (\S+?)\. ", text):
-        return InputError(f"Java knows no encoding {charset[1]!r}: convert the text to UTF-8 first")
     if type(error).__name__ in ("AnalysisException", "ArithmeticException"):
         return InputError(f"{where} cannot be read as {kind}: {text.splitlines()[0]}")
     return error
 
 
 def _read_parquet(session: SparkSession, inputs: Inputs, columns: Columns) -> Positions:
+    schema = pa.schema([]) if inputs.schema is None else inputs.schema
+    frame = (
+        _by_spark(session, inputs, schema)
+        if through_arrow.spark_reaches(session, inputs)
+        else through_arrow.read_parquet(session, inputs)
+    )
+    crs, asked = None, columns
+    coordinates = columns.coordinates(frame.columns)
+    if columns.x is None and columns.y is None and not set(coordinates) <= set(frame.columns):
+        frame, crs, columns = point_columns(frame, schema, columns)
+    found = from_frame(frame, columns)
+    # points of GeoParquet stand in columns that no other file has
+    source = found.source and replace(asked, time=found.source.time)
+    return replace(found, crs=crs, source=source)
+
+
+def _by_spark(session: SparkSession, inputs: Inputs, schema: pa.Schema) -> DataFrame:
     from pyspark.sql import functions as F
 
-    schema = pa.schema([]) if inputs.schema is None else inputs.schema
     nanoseconds = [f.name for f in schema if pa.types.is_timestamp(f.type) and f.type.unit == "ns"]
     if nanoseconds:
         # pandas writes them, and Spark refuses them otherwise
@@ -133,17 +150,13 @@ def _read_parquet(session: SparkSession, inputs: Inputs, columns: Columns) -> Po
         micros = F.timestamp_micros(F.floor(exactly(name) / 1000))
         zoned = schema.field(name).type.tz is not None
         frame = frame.withColumn(name, micros if zoned else micros.cast("timestamp_ntz"))
-    crs, asked = None, columns
-    coordinates = columns.coordinates(frame.columns)
-    if columns.x is None and columns.y is None and not set(coordinates) <= set(frame.columns):
-        frame, crs, columns = point_columns(frame, schema, columns)
-    found = from_frame(frame, columns)
-    # points of GeoParquet stand in columns that no other file has
-    source = found.source and replace(asked, time=found.source.time)
-    return replace(found, crs=crs, source=source)
+    return frame
 
 
-def _read_json(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
+def read_json(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
+    """Return JSON lines in the types that Spark finds in them; a line that is none is in ``_corrupt_record``."""
+    if not through_arrow.spark_reaches(session, inputs):
+        return through_arrow.read_json(session, inputs, multiline=columns.multiline, corrupt=CORRUPT)
     options = {} if inputs.base is None else {"basePath": inputs.base}
     return session.read.options(**options).json(
         list(inputs.paths), mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, multiLine=columns.multiline

@@ -117,7 +117,7 @@ def test_delimited_reads_what_its_options_describe_and_reports_on_stderr(tmp_pat
     [
         ((), "column 'lon' is missing; the columns are what;who;where;when"),
         (("--delimiter", "semicolon", "--wkt", "x", "--lat-lon", "y"), "give one"),
-        (("--delimiter", "ab"), "delimiter 'ab' is not one character"),
+        (("--delimiter", "ab"), "delimiter is 'ab': one character, or tab,"),
         (("--delimiter", "semicolon", "--wkt", "where", "--time", "when", "--zone", "Mars"), "'Mars'"),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from dtoss.export.targets import check_file
@@ -29,6 +30,7 @@ def join_places(
     id: str = "id",
     x: str | None = None,
     y: str | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
     columns: str = "",
     where: str | None = None,
     having: str | None = None,
@@ -62,7 +64,7 @@ def join_places(
             raise ValueError("one of --store STORE and --url URL is wanted")
         from pipelines.files.join import join_file, join_with_server
 
-        asked |= {"k": k, "id": id, "x": x, "y": y}
+        asked |= {"k": k, "id": id, "x": x, "y": y, "rows": rows}
         if url is not None:
             if asked.pop("having") is not None:
                 raise ValueError("--having does not go with --queries and --url: a server does not tell the ranks")
@@ -86,7 +88,8 @@ def join_places(
     asked["verify"] = "touch" if verify is None else verify
     store = stored(store, url, "--queries")
     within = _bound(k, radius, max_distance, partial(in_store, store=store, snapshot=snapshot), asked)
-    _join_in_spark(store, queries, target, k, within, (id, x, y), master, driver_memory, asked)
+    named = {"id": id, "x": x, "y": y, "attributes": "none", **rows}
+    _join_in_spark(store, queries, target, k, within, named, master, driver_memory, asked)
 
 
 def _bound(
@@ -109,23 +112,25 @@ def _join_in_spark(
     target: str,
     k: int | None,
     radius: float | None,
-    names: tuple[str, str | None, str | None],
+    named: Mapping[str, Any],
     master: str,
     driver_memory: str | None,
     asked: dict[str, Any],
 ) -> None:
     from pipelines.join import knn_join, range_join
+    from pipelines.rows.delimited import check_text
     from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
     from pipelines.rows.read_files import read_positions
     from pipelines.rows.write_file import write_file
 
-    inputs = look([queries])
+    columns = Columns(**named)
+    check_text(columns)
+    inputs = look([queries], encoding=columns.encoding)
     session = start_spark(master, driver_memory)
     from pyspark.sql import Observation
 
-    id_name, x, y = names
-    read = read_positions(session, inputs, Columns(id=id_name, x=x, y=y, attributes="none"))
+    read = read_positions(session, inputs, columns)
     observation = Observation()
     asked |= {"id": "id", "x": "x", "y": "y", "crs": read.crs, "observation": observation}
     if radius is not None:

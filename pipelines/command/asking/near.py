@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from pipelines.command import row_options
 from pipelines.command.asking.lengths import in_store
 from pipelines.command.asking.many_places import join_places, stored, target_of
 from pipelines.command.asking.one_place import column_list, print_near
@@ -39,6 +40,7 @@ from pipelines.command.options import (
 from pipelines.command.output import say_compiling, start_spark
 
 
+@row_options.takes_rows(only=row_options.TEXT)
 def knn(
     store: StoreOrUrl = None,
     at: At = None,
@@ -52,6 +54,7 @@ def knn(
     id_: QueryId = "id",
     x: QueryX = None,
     y: QueryY = None,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     columns: Carry = "",
     where: Where = None,
     having: Having = None,
@@ -76,6 +79,7 @@ def knn(
             raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
         target = target_of("--all", out)
         form_of(as_json, geojson, limit, "--all")
+        _check_unasked(rows)
         store = stored(store, url, "--all")
         from pipelines.graph import knn_graph
         from pipelines.rows.write_file import write_file
@@ -94,6 +98,7 @@ def knn(
         note(f"{write_file(graph, target):,} rows in {target}")
         return
     if queries is None:
+        _check_unasked(rows)
         print_near(
             store, _place(at), k=k, max_distance=max_distance, columns=columns, where=where, having=having,
             snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
@@ -104,12 +109,13 @@ def knn(
         raise ValueError("--at and --queries are both given: one of them is wanted")
     form_of(as_json, geojson, limit, "--queries")
     join_places(
-        store, queries, out, k=k, max_distance=max_distance, how=how, id=id_, x=x, y=y, columns=columns, where=where,
-        having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,
-        driver_memory=driver_memory,
+        store, queries, out, k=k, max_distance=max_distance, how=how, id=id_, x=x, y=y, rows=rows, columns=columns,
+        where=where, having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file,
+        master=master, driver_memory=driver_memory,
     )  # fmt: skip
 
 
+@row_options.takes_rows(only=row_options.TEXT)
 def range_(
     radius: Radius,
     store: StoreOrUrl = None,
@@ -122,6 +128,7 @@ def range_(
     id_: QueryId = "id",
     x: QueryX = None,
     y: QueryY = None,
+    rows: row_options.Rows = row_options.NOTHING_SAID,
     columns: Carry = "",
     where: Where = None,
     having: Having = None,
@@ -139,6 +146,7 @@ def range_(
     """Print all objects within a radius of a place, or join those of a file of places."""
     say_compiling("open")
     if queries is None:
+        _check_unasked(rows)
         print_near(
             store, _place(at), radius=radius, columns=columns, where=where, having=having, count=count,
             snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
@@ -149,10 +157,16 @@ def range_(
         raise ValueError("--at and --queries are both given: one of them is wanted")
     form_of(as_json, geojson, limit, "--queries")
     join_places(
-        store, queries, out, radius=radius, how=how, id=id_, x=x, y=y, columns=columns, where=where, having=having,
-        snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,
+        store, queries, out, radius=radius, how=how, id=id_, x=x, y=y, rows=rows, columns=columns, where=where,
+        having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,
         driver_memory=driver_memory,
     )  # fmt: skip
+
+
+def _check_unasked(rows: row_options.Rows) -> None:
+    """Check that nothing is said of how text is written where none is read."""
+    if rows:
+        raise ValueError(f"{', '.join(row_options.option_names(rows))} is for text in files: --queries FILE is wanted")
 
 
 def _place(at: tuple[float, float] | None) -> tuple[float, float]:

@@ -203,7 +203,10 @@ FILES = {
     **{f"JSON: {name}": lambda at, name=name: lines(at, name) for name in JSONS},
 }
 """Files of every shape that people's tools write: texts, packed ones, in folders, JSON lines."""
-LIVE = ("text: mostly whole", "text: a long open quote", "other text: UTF-16", "JSON: mixed ids", "JSON: broken lines")
+LIVE = (
+    "text: mostly whole", "text: a long open quote", "other text: UTF-16", "other text: Latin-1", "JSON: mixed ids",
+    "JSON: broken lines",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,0 +1,228 @@
+"""Parquet and JSON lines that tasks read through Arrow, where Spark has no file system for them, such as S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dtoss.errors import InputError
+from pipelines.rows.inputs import PACKED, Inputs
+from pipelines.rows.pieces import (
+    LEAST,
+    Piece,
+    Place,
+    blocks_of,
+    bytes_of_task,
+    cut,
+    folder_values,
+    groups_of,
+    in_tasks,
+    reading,
+    size_of,
+)
+from pipelines.rows.texts import exactly
+from pipelines.spark.session import cores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_ROWS = 1 << 16
+_LINE = "value"
+_NO_JSON = "\x01"
+"""No JSON begins with it."""
+_SIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+}
+"""What Spark makes of types that it has not."""
+
+
+def spark_reaches(session: SparkSession, inputs: Inputs) -> bool:
+    """Return whether Spark has a file system for the paths of inputs, or nobody else has."""
+    schemes = {path.partition("://")[0] if "://" in path else "file" for path in inputs.paths} - {"file"}
+    if not inputs.places or not schemes:
+        return True
+    if any("?" in path for path in inputs.paths):
+        return False  # what stands behind it is for Arrow
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
+
+    files = session._jvm.org.apache.hadoop.fs.FileSystem
+    try:
+        for scheme in schemes:
+            files.getFileSystemClass(scheme, session._jsc.hadoopConfiguration())
+    except Py4JError:
+        return False
+    return True
+
+
+def read_parquet(session: SparkSession, inputs: Inputs, *, least: int = LEAST) -> DataFrame:
+    """Return the union of the columns of Parquet files, in the types that Spark has; tasks read row groups.
+
+    No file of fewer than ``least`` bytes is shared by tasks.
+
+    Raises
+    ------
+    InputError
+        If Spark has no type for a column.
+    """
+    assert inputs.schema is not None
+    places, folders = inputs.places, folder_values(inputs.folders)
+    fields = [pa.field(one.name, _plain(one.type)) for one in inputs.schema if one.name not in folders]
+    schema, names = pa.schema(fields), [*(one.name for one in fields), *folders]
+    types = _spark_schema(schema, list(folders))
+
+    def rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+        filesystem, file = places[piece.file]
+        with reading(file, "parquet"), filesystem.open_input_file(file) as stream:
+            opened = pq.ParquetFile(stream)
+            for batch in opened.iter_batches(_ROWS, row_groups=_row_groups(opened.metadata, piece)):
+                columns = [_column(batch, field) for field in schema]
+                said = [pa.scalar(values[piece.file], pa.string()) for values in folders.values()]
+                yield pa.record_batch([*columns, *(pa.repeat(one, len(batch)) for one in said)], names=names)
+
+    sizes, each = _sizes(session, places, least)
+    frame = in_tasks(session, groups_of(cut(sizes, [False] * len(sizes), each), sizes, each), rows, types)
+    kinds = {name: kind for name, values in folders.items() if (kind := _whole_type(values)) is not None}
+    return frame.withColumns({name: exactly(name).cast(kind) for name, kind in kinds.items()})
+
+
+def read_json(session: SparkSession, inputs: Inputs, *, multiline: bool, corrupt: str, least: int = LEAST) -> DataFrame:
+    """Return JSON lines, or with ``multiline`` whole files, as Spark reads their text.
+
+    What cannot be read stands in the column ``corrupt``. No file of fewer than ``least`` bytes is shared by tasks.
+
+    Raises
+    ------
+    InputError
+        If names of folders are values of columns.
+    """
+    from pyspark.sql import DataFrame as Frame
+    from pyspark.sql import functions as F
+
+    places = inputs.places
+    if any(inputs.folders):
+        raise InputError(
+            f"{inputs.paths[0]} holds folders whose names are values of a column, which are read of JSON only where "
+            "Spark reaches the files: name the folders to read"
+        )
+
+    def lines(piece: Piece) -> Iterator[pa.RecordBatch]:
+        with reading(places[piece.file][1], "json"):
+            rest = b""
+            for block in blocks_of(places[piece.file], piece):
+                rest += block
+                end = 0 if multiline else rest.rfind(b"\n") + 1
+                if end:
+                    yield _texts(rest[:end].split(b"\n"))
+                    rest = rest[end:]
+            yield _texts([rest])
+
+    sizes, each = _sizes(session, places, least)
+    whole = [multiline or place[1].lower().endswith(PACKED) for place in places]
+    text = in_tasks(session, groups_of(cut(sizes, whole, each), sizes, each), lines, f"{_LINE} string")
+    # a frame of texts is what Spark's reader takes in Java, and not in Python
+    encoder = session._jvm.org.apache.spark.sql.Encoders.STRING()
+    reader = session.read.options(mode="PERMISSIVE", columnNameOfCorruptRecord=corrupt)
+    found = Frame(reader._jreader.json(getattr(text._jdf, "as")(encoder)), session)
+    return found.withColumn(corrupt, F.ltrim(corrupt, F.lit(_NO_JSON))) if corrupt in found.columns else found
+
+
+def _sizes(session: SparkSession, places: Sequence[Place], least: int) -> tuple[list[int], int]:
+    """Return the bytes of files, and about how many a task is to read."""
+    sizes = [size_of(place) for place in places]
+    return sizes, bytes_of_task(sum(sizes), cores(session), least)
+
+
+def _texts(lines: Sequence[bytes]) -> pa.RecordBatch:
+    """Return lines as texts; one that is no UTF-8 becomes no JSON."""
+    found = []
+    for line in lines:
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            text = _NO_JSON + line.decode(errors="replace")
+        if text := text.removeprefix("\ufeff").strip():
+            found.append(text)
+    return pa.record_batch([pa.array(found, pa.string())], names=[_LINE])
+
+
+def _row_groups(metadata: pq.FileMetaData, piece: Piece) -> list[int]:
+    """Return the row groups that begin in a piece."""
+    found = []
+    for i in range(metadata.num_row_groups):
+        first = metadata.row_group(i).column(0)
+        at = first.data_page_offset
+        if first.has_dictionary_page and first.dictionary_page_offset:
+            at = min(at, first.dictionary_page_offset)
+        if piece.begin <= at and (piece.end is None or at < piece.end):
+            found.append(i)
+    return found
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    """Return the column of a name, whatever its case, as a type; nulls where there is none."""
+    at = next((i for i, name in enumerate(batch.schema.names) if name.casefold() == field.name.casefold()), None)
+    if at is None:
+        return pa.nulls(len(batch), field.type)
+    column = batch.column(at)
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        # down, also before 1970
+        column = pc.floor_temporal(column, unit="microsecond")
+    return column.cast(field.type, safe=False)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type that Spark has for values of a type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return _SIGNED.get(kind, kind)
+
+
+def _spark_schema(schema: pa.Schema, texts: Sequence[str]) -> StructType:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import types as T
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    fields = []
+    for field in schema:
+        try:
+            # a time without a zone stays one
+            fields.append(T.StructField(field.name, from_arrow_type(field.type, True)))
+        except (PySparkException, TypeError):
+            raise InputError(f"column {field.name!r} is {field.type}, which Spark does not have") from None
+    return T.StructType([*fields, *(T.StructField(name, T.StringType()) for name in texts)])
+
+
+def _whole_type(values: Sequence[str | None]) -> str | None:
+    """Return the type of whole numbers that Spark gives to values of folders; None where they are none."""
+    there = [value for value in values if value is not None]
+    if not there or not all(value.removeprefix("-").isdecimal() for value in there):
+        return None
+    return "int" if all(-(2**31) <= int(value) < 2**31 for value in there) else "bigint"
