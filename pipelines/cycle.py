@@ -25,6 +25,7 @@ from dtoss.names import columns_of_manifest, renamed
 from dtoss.snapshots.keeping import snapshot_of
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.store import Store, on_stderr
+from dtoss.witnesses import USUAL_WITNESSES, Moment, checked_witnesses
 from pipelines.cycles.agreement import agreed
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
@@ -38,6 +39,7 @@ from pipelines.cycles.ruling import rule
 from pipelines.cycles.spread import spread
 from pipelines.cycles.stands import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
 from pipelines.cycles.tally import profile_of_tallies
+from pipelines.cycles.witnessing import Asked, Seen, moment_after, moment_of, said_of, seen
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough
 from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
@@ -62,6 +64,7 @@ class _Rules:
     expire: float | None
     now: Any
     clock: str
+    witnesses: str
     max_ahead: float | None
     missing: str
     pivots: str
@@ -87,6 +90,7 @@ def cycle(
     expire: float | None = None,
     now: Any = None,
     clock: str = "wall",
+    witnesses: str = USUAL_WITNESSES,
     max_ahead: float | None = 300.0,
     missing: str = "error",
     pivots: str = "auto",
@@ -130,7 +134,10 @@ def cycle(
     now
         The moment at which the cycle happens: ISO 8601 (UTC), or a number as the times; the clock's when None.
     clock
-        "wall", or "data" for the latest time among updates and all cycles before. A ``now`` goes before both.
+        "wall", or "data" for the time that enough objects have reached (:mod:`dtoss.witnesses`). A ``now`` goes before
+        both.
+    witnesses
+        How many are enough, with ``clock="data"``: a share such as "1%", at least three, or a count such as "3".
     max_ahead
         Seconds after now from which on a row is set aside, because its clock is wrong; None for never. With
         ``clock="data"`` there is no such row.
@@ -185,11 +192,11 @@ def cycle(
     with theirs, O(n log u), and building the partitions in whose knowledge something has changed, O(n). Others are
     linked. The files are byte for byte those of a rebuild of the merged rows with the same pivots, lambdas and bounds.
     """
-    check_cycle(deleted_for, expire, clock, max_ahead, missing, pivots, in_place_until)
+    check_cycle(deleted_for, expire, clock, max_ahead, missing, pivots, in_place_until, witnesses)
     heard, warn = warn or on_stderr, warn or (lambda message: None)
     home = Store(str(store)).absolute
     rules = _Rules(
-        deleted, deleted_for, expire, now, clock, max_ahead, missing, pivots,
+        deleted, deleted_for, expire, now, clock, witnesses, max_ahead, missing, pivots,
         in_place_until, max_bad, wrap, min_objects, max_shrink, allow_empty, seed, ledger, first or {}, anew, here,
     )  # fmt: skip
     held = lock or home.writer(heard, lease=lease)
@@ -226,6 +233,7 @@ def check_cycle(
     missing: str = "error",
     pivots: str = "auto",
     in_place_until: float = 1.0,
+    witnesses: str = USUAL_WITNESSES,
 ) -> None:
     """Check what can be checked of :func:`cycle`'s arguments before Spark starts.
 
@@ -245,6 +253,7 @@ def check_cycle(
     for name, word, legal in words:
         if word not in legal:
             raise ValueError(f"{name} is {word!r}: {', '.join(legal[:-1])} or {legal[-1]} is wanted")
+    checked_witnesses(witnesses)
     if not in_place_until >= 0.0:
         raise ValueError(f"in_place_until is {in_place_until!r}: a share that is not negative is wanted")
 
@@ -291,22 +300,40 @@ def _attempt(
                 target, carried = Target(place, *to, stands.space), [column for column, _ in pairs]
                 arrivals, profile = collect(positions, target, carried, clock, rules.here.update_bytes)
                 judge(profile, stands.space, rules.max_bad, warn)
-        clock, watermark = _settled(clock, stands, arrivals)
         why = choose or _too_many(len(arrivals), stands.objects, rules.in_place_until)
         box = bounds_of_cycle(stands, profile.low, profile.high)
         names = tuple(name for _, name in pairs)
         build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names)
+        sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
+        here = home.local and sum(sizes) <= rules.here.compared
+        moment = None
+        if clock.now is None:
+            timeless = plan_of(stands, build, arrivals, replace(clock, expire=None), pairs)
+
+            def look(asked: Asked) -> list[Seen]:
+                return spread(session, partial(seen, timeless, asked), range(len(sizes)), sizes, here=here)
+
+            with stages.stage("clock"):
+                moment = moment_after(
+                    moment_of(stands.manifest, clock.scale),
+                    arrivals,
+                    stands.objects,
+                    clock.scale,
+                    rules.witnesses,
+                    rules.expire,
+                    look,
+                )
+            clock = replace(clock, now=-math.inf if moment is None else moment.now)
         plan = plan_of(stands, build, arrivals, clock, pairs)
         with stages.stage("compare"):
-            sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
-            here = home.local and sum(sizes) <= rules.here.compared
             found = spread(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
             found.sort(key=lambda one: one.number)
             ruling = rule(arrivals, found, stands.tombstones, clock, rules.deleted is not None)
         counts = ruling.counts
         kept = stands.objects + counts["added"] - counts["deleted"] - counts["expired"]
         before = None if last is None else last["objects"]
-        check_enough(kept, before, rules.min_objects, rules.max_shrink, rules.allow_empty or before == 0, warn)
+        empty = rules.allow_empty or before == 0
+        check_enough(kept, before, rules.min_objects, rules.max_shrink, empty, warn, _why_none(clock, counts))
         if why is None:
             always = names != stands.order or _bounds_differ(box, stands.bounds)
             made = renewed(session, plan, ruling, found, always, stands, stages, rules.here)
@@ -318,7 +345,9 @@ def _attempt(
             with stages.stage("quarantine"):
                 rejected = quarantine(timely(positions, clock), home, snapshot, profile.read - profile.good)
         place.clear()
-        tally = _Tally(profile, len(arrivals), counts, kept, clock, watermark, choose, why)
+        tally = _Tally(
+            profile, len(arrivals), counts, kept, clock, _latest(clock, stands, arrivals), moment, choose, why
+        )
         manifest = _manifest(snapshot, stands, positions, types, box, made, tally, stages)
         manifest["tombstones"], manifest["quarantine"] = tombstones, rejected
         manifest["ledger"] = _read(rules, stands).as_json()
@@ -336,6 +365,7 @@ class _Tally:
     kept: int
     clock: Clock
     watermark: float
+    moment: Moment | None
     choose: str | None
     why: str | None
 
@@ -351,7 +381,7 @@ def _manifest(
     stages: Stages,
 ) -> dict[str, Any]:
     """Return the manifest of what a cycle has made; what is not there yet is empty."""
-    shape, clock, profile = Shape.of(made.entries), tally.clock, tally.profile
+    shape, profile = Shape.of(made.entries), tally.profile
     if shape.objects != tally.kept:
         raise RuntimeError(
             f"{shape.objects:,} objects were built where {tally.kept:,} stand: nothing has become current"
@@ -369,7 +399,7 @@ def _manifest(
         id_type="string" if stands.string_ids else "int64",
         columns=types,
         time=time_of(positions) if first and positions is not None else stands.time,
-        clock={"kind": clock.kind, "now": clock.scale.said(clock.now), "watermark": clock.scale.said(tally.watermark)},
+        clock=_said_clock(stands, tally),
         policy=_policy(stands, shape, bounds, tally.choose is not None),
         cycle={
             **tally.counts,
@@ -441,14 +471,34 @@ def _clock(stands: Stands, rules: _Rules) -> Clock:
     return Clock(stands.scale, now, kind, rules.expire, rules.deleted_for, rules.max_ahead)
 
 
-def _settled(clock: Clock, stands: Stands, arrivals: Arrivals) -> tuple[Clock, float]:
-    """Return what now is, and the latest time that ever arrived."""
+def _latest(clock: Clock, stands: Stands, arrivals: Arrivals) -> float:
+    """Return the latest time that ever arrived."""
     said = ((stands.manifest or {}).get("clock") or {}).get("watermark")
     watermark = -math.inf if said is None else clock.scale.read(said)
     if len(arrivals):
-        times = clock.scale.numbers(arrivals.ids.column("t").combine_chunks())
-        watermark = max(watermark, float(times.max()))
-    return (replace(clock, now=watermark) if clock.now is None else clock), watermark
+        watermark = max(watermark, float(clock.scale.numbers(arrivals.ids.column("t").combine_chunks()).max()))
+    return watermark
+
+
+def _said_clock(stands: Stands, tally: _Tally) -> dict[str, Any]:
+    """Return what a manifest says of the time; what witnesses have said stays known where others tell the time."""
+    clock, scale = tally.clock, tally.clock.scale
+    moment = tally.moment or moment_of(stands.manifest, scale)
+    said = {"kind": clock.kind, "now": scale.said(clock.now), "watermark": scale.said(tally.watermark)}
+    return said if moment is None else said | {"witnesses": said_of(moment, scale)}
+
+
+def _why_none(clock: Clock, counts: Mapping[str, int]) -> str | None:
+    """Return why no object would be left, and the way out, where it is that all are too old; None where it is not."""
+    outdated, expired = counts["outdated"], counts["expired"]
+    if clock.kind != "wall" or not outdated + expired:
+        return None
+    too_old = f"{outdated:,} updates are outdated and {expired:,} objects have expired"
+    now = clock.scale.said(math.floor(clock.moment))
+    return (
+        f"{too_old}, as it is {now} by this machine's clock; --clock data takes the time from the rows, as a replay of "
+        "the past wants it"
+    )
 
 
 def _why_chosen(stands: Stands, rules: _Rules) -> str | None:

@@ -15,6 +15,7 @@ from dtoss.errors import InputError
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.plan import ledger_of
+from dtoss.witnesses import USUAL_WITNESSES
 from pipelines.loop.batches import Loop, go_round
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.ran import Ran, Tally, leased
@@ -64,6 +65,8 @@ def watch_files(
     rows: Rowwise | None = None,
     schema: str = "union",
     expire: float | None = None,
+    witnesses: str = USUAL_WITNESSES,
+    clock: Callable[[], int] | None = None,
     max_ahead: float | None = 300.0,
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
@@ -105,6 +108,11 @@ def watch_files(
         Of Parquet files: "union" or "strict".
     expire
         Seconds of the watch's clock after which a silent object is gone; None for never.
+    witnesses
+        How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
+    clock
+        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.beat_clock.wall`. The clock of the
+        watch follows it at a beat, and stands without rows when None.
     max_ahead
         Seconds beyond the wall clock from which on a row is set aside; None believes every time.
     max_bad
@@ -141,7 +149,7 @@ def watch_files(
     if most_rows is not None and most_rows < 1:
         raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
     warn = warn or on_stderr
-    options = replace(check_amounts(expire, max_ahead, max_bad), carry=tuple(carry))
+    options = replace(check_amounts(expire, max_ahead, max_bad, witnesses), carry=tuple(carry))
     home = Home(Store(store).absolute.path, name)
     watching = Watching(
         home,
@@ -151,6 +159,7 @@ def watch_files(
         say or (lambda told: None),
         warn,
         spread,
+        clock,
     )
     stopping = stopping or Stopping(grace=600.0)
     asked = columns or Columns()
@@ -222,6 +231,8 @@ def watch(
     columns: Mapping[str, Any] | None = None,
     rows: Rowwise | None = None,
     expire: float | None = None,
+    witnesses: str = USUAL_WITNESSES,
+    clock: Callable[[], int] | None = None,
     max_ahead: float | None = 300.0,
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
@@ -252,7 +263,7 @@ def watch(
         Seconds from beat to beat.
     columns
         Of :class:`pipelines.rows.positions.Columns`.
-    rows, expire, max_ahead, max_bad, carry, retain, spread, say, warn
+    rows, expire, witnesses, clock, max_ahead, max_bad, carry, retain, spread, say, warn
         As :func:`watch_files`.
     new_source
         Take batches of a query that the watch does not know beside those of another; else that is an error, because a
@@ -268,11 +279,11 @@ def watch(
     check_stream(frame)
     _check_paces(1.0 if every is None else every, beat)
     warn = warn or on_stderr
-    options = replace(check_amounts(expire, max_ahead, max_bad), carry=tuple(carry), new_source=new_source)
+    options = replace(check_amounts(expire, max_ahead, max_bad, witnesses), carry=tuple(carry), new_source=new_source)
     home = Home(Store(store).absolute.path, name)
     watching = Watching(
         home, options, rows or Rowwise(), None if retain is None else round(retain * 1e6),
-        say or (lambda told: None), warn, spread,
+        say or (lambda told: None), warn, spread, clock,
     )  # fmt: skip
     asked = Columns(**dict(columns or {}))
     make_way(home.path)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from math import asin, atan2, inf, pi
+from math import asin, atan2, ceil, inf, pi
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -489,6 +490,85 @@ def asked_holds(space: Space, schema: Mapping[str, Any], asked: Mapping[str, Any
 
 
 @dataclass
+class Witnessed:
+    """What time it is by the rows of objects, batch after batch: a loop over their last times.
+
+    ``tick`` rounds times down, ``edge`` is the time before which an object counts no more, None before the first batch;
+    ``border`` is 1 where one counts no more at the end of its span, 0 where it does still.
+    """
+
+    witnesses: str
+    span: Any
+    tick: Callable[[Any], Any] = lambda t: t
+    border: int = 1
+    now: Any = None
+    sure: Any = None
+    held: Any = None
+    waits: Any = 0
+    edge: Any = None
+
+    def wanted(self, count: int) -> int:
+        """How many of so many objects have to reach a time."""
+        if self.witnesses.endswith("%"):
+            return min(count, max(3, ceil(Fraction(self.witnesses[:-1]) * count / 100)))
+        return min(count, int(self.witnesses))
+
+    def counts(self, t: Any) -> bool:
+        """Whether an object counts by its last time."""
+        return self.edge is None or t >= self.edge
+
+    def set_back(self, before: Mapping[Any, Any], came: Mapping[Any, list[Any]], over: Any) -> bool:
+        """Go back where those whose rows are all over say so, and too few others do not; return whether it did."""
+        if self.now is None or (self.sure is not None and self.sure >= self.now):
+            return False
+        lasts = {id: max([t, *came.get(id, ())]) for id, t in before.items()}
+        lasts |= {id: max(times) for id, times in came.items() if id not in before and not over(max(times))}
+        counted = [self.tick(t) for t in lasts.values() if self.counts(t)]
+        behind = []
+        for id, times in came.items():
+            if (id not in lasts or not self.counts(lasts[id])) and (id not in before or max(times) > before[id]):
+                behind.append(max(times))
+        every = sorted([*counted, *(self.tick(t) for t in behind)])
+        wanted = self.wanted(len(every))
+        enough = 3 if self.witnesses.endswith("%") else int(self.witnesses)
+        if not behind or wanted < enough or len(counted) >= wanted:
+            return False
+        self.now = every[-wanted] if self.sure is None else max(every[-wanted], self.sure)
+        self.sure, self.held, self.waits, self.edge = (
+            self.now,
+            self.now,
+            0,
+            self.tick(self.now - self.span + self.border),
+        )
+        return True
+
+    def after(self, before: Mapping[Any, Any], rows: Mapping[Any, list[Any]], wall: Any = None) -> None:
+        """Go on, from the last times of objects before a batch and the times of their rows in it that count, rising."""
+        lasts = dict(before) | {id: times[-1] for id, times in rows.items() if times}
+        every = sorted(self.tick(t) for t in lasts.values() if self.counts(t))
+        if not every:
+            return
+        wanted = self.wanted(len(every))
+        held, enough = every[-wanted], 3 if self.witnesses.endswith("%") else int(self.witnesses)
+        ways = [0]
+        for id, times in rows.items() if self.held is not None else ():
+            path = [max(t, self.held) for t in [before.get(id, self.held), *times]]
+            ways.append(sum(b - a for a, b in itertools.pairwise(path) if b - a <= self.span))
+        self.waits = self.waits + max(ways) if held == self.held else 0
+        found, others = held, [t for t in every if t > held]
+        if self.waits >= 2 * self.span and 2 * len(others) >= len(every):
+            found = others[-self.wanted(len(others))]
+        self.now = found if self.now is None else max(self.now, found)
+        if wanted >= enough:
+            self.sure = held if self.sure is None else max(self.sure, held)
+        self.held = held
+        if wall is not None and wall > self.now:
+            self.now = self.sure = wall
+        edge = self.tick(self.now - self.span + self.border)
+        self.edge = edge if self.edge is None else max(edge, self.edge)
+
+
+@dataclass
 class Watched:
     """What a watch tells, batch after batch: a loop over rows and subscriptions."""
 
@@ -496,18 +576,42 @@ class Watched:
     schema: Mapping[str, Any]
     expire: int | None = None
     messages: bool = False
-    clock: int | None = None
-    clock_before: int | None = None
+    witnesses: str = "1%"
     changes: int = 0
     asked: dict[str, Any] = field(default_factory=dict)
     before: dict[Any, Any] = field(default_factory=dict)
+    heard: dict[Any, int] = field(default_factory=dict)
+    batches: int = 0
     begun: bool = False
 
-    def batch(self, rows: list[dict[str, Any]], changes: int, asked: Iterable[dict[str, Any]]) -> list[Any]:
+    def __post_init__(self) -> None:
+        span = 3_600_000_000 if self.expire is None else self.expire
+        self.time = Witnessed(self.witnesses, span, lambda t: t >> 20 << 20)
+
+    @property
+    def clock(self) -> int | None:
+        """What time it is."""
+        return self.time.now
+
+    def batch(
+        self, rows: list[dict[str, Any]], changes: int, asked: Iterable[dict[str, Any]], wall: int | None = None
+    ) -> list[Any]:
         """The events of a batch, under what stands at a change, as (kind, subscription, version, object, t, reason)."""
         now = {one["id"]: one for one in asked}
+        came: dict[Any, list[int]] = {}
+        for row in rows:
+            came.setdefault(row["id"], []).append(row["t"])
+        before = {id: row["t"] for id, row in self.before.items()}
+        if self.messages:
+            came = self._messages_of(rows)
+            if self.time.set_back(self.heard, came, self._over):
+                self.heard = {}
+        else:
+            self.time.set_back(before, came, self._over)
+        before = {id: t for id, t in before.items() if not self._over(t)}
+        clock = self.clock
         out = self._resets(now)
-        alive = [one for _, one in sorted(now.items()) if self._lives(one, self.clock)]
+        alive = [one for _, one in sorted(now.items()) if self._lives(one, clock)]
         if self.messages:
             for row in rows:
                 out += [
@@ -515,15 +619,43 @@ class Watched:
                     for one in alive
                     if one["events"] & 1 and self._holds(one, row) is not None
                 ]
+            self.heard |= {one: max(times) for one, times in came.items()}
+            self.time.after(self.heard, {})
         else:
-            out += self._followed(rows, alive, changes)
+            counted: dict[Any, list[int]] = {}
+            out += self._followed(rows, alive, changes, counted)
+            self.time.after(before, counted, wall)
         self.asked, self.changes, self.begun = now, changes, True
-        self.clock_before = self.clock
-        times = sorted(row["t"] for row in rows)
-        if times:
-            median = times[(len(times) - 1) // 2] >> 20 << 20
-            self.clock = median if self.clock is None else max(self.clock, median)
+        for one in alive:
+            if not self._lives(one, self.clock):
+                out.append(("reset", one["id"], one["version"], None, None, "expired"))
+        alive = [one for one in alive if self._lives(one, self.clock)]
+        for id, last in sorted(self.before.items()):
+            if self._over(last["t"]):
+                out += self._leaves(id, last, alive)
+                del self.before[id]
         return out
+
+    def _messages_of(self, rows: list[dict[str, Any]]) -> dict[Any, list[int]]:
+        """The times of messages: each id of a batch is another object, and each row without one."""
+        self.heard = {one: t for one, t in self.heard.items() if self.time.counts(t)}
+        found: dict[Any, list[int]] = {}
+        self.batches += 1
+        for number, row in enumerate(rows):
+            found.setdefault((self.batches, number if row["id"] is None else str(row["id"])), []).append(row["t"])
+        return found
+
+    def _over(self, t: int) -> bool:
+        """Whether an object is over by its last time."""
+        return self.expire is not None and self.clock is not None and t <= self.clock - self.expire
+
+    def _leaves(self, id: Any, last: Mapping[str, Any], alive: list[Any]) -> list[Any]:
+        assert self.expire is not None
+        return [
+            ("leave", one["id"], one["version"], id, last["t"] + self.expire, "expired")
+            for one in alive
+            if self._counted(one, last) and one["events"] & 4
+        ]
 
     def _lives(self, one: Mapping[str, Any], clock: int | None) -> bool:
         return clock is None or one["expires"] is None or one["expires"] > clock
@@ -538,36 +670,29 @@ class Watched:
     def _resets(self, now: Mapping[str, Any]) -> list[Any]:
         out = []
         for id, old in sorted(self.asked.items() if self.begun else ()):
-            if not self._lives(old, self.clock_before):
-                continue
             new = now.get(id)
-            if new is None or new["version"] != old["version"]:
+            if self._lives(old, self.clock) and (new is None or new["version"] != old["version"]):
                 out.append(("reset", id, old["version"], None, None, "removed" if new is None else "changed"))
-            elif not self._lives(new, self.clock):
-                out.append(("reset", id, old["version"], None, None, "expired"))
         return out
 
-    def _followed(self, rows: list[dict[str, Any]], alive: list[Any], changes: int) -> list[Any]:
+    def _followed(
+        self, rows: list[dict[str, Any]], alive: list[Any], changes: int, counted: dict[Any, list[int]]
+    ) -> list[Any]:
         out = []
-        limit = None if self.expire is None or self.clock is None else self.clock - self.expire
         by_id: dict[Any, list[Any]] = {}
         for row in rows:
             by_id.setdefault(row["id"], []).append(row)
         for id in sorted({*by_id, *self.before}):
             last = self.before.get(id)
-            if last is not None and limit is not None and last["t"] <= limit:
-                for one in alive:
-                    if self._counted(one, last) and one["events"] & 4:
-                        out.append(("leave", one["id"], one["version"], id, last["t"] + self.expire, "expired"))
+            if last is not None and self._over(last["t"]):
+                out += self._leaves(id, last, alive)
                 del self.before[id]
-                over, last = last["t"], None
-            else:
-                over = None
+                last = None
             for t in sorted({row["t"] for row in by_id.get(id, ())}):
-                if (limit is not None and t <= limit) or (last is not None and t <= last["t"]):
+                if self._over(t) or (last is not None and t <= last["t"]):
                     continue
-                assert over is None or t > over
                 row = max((row for row in by_id[id] if row["t"] == t), key=_row_order) | {"changes": changes}
+                counted.setdefault(id, []).append(t)
                 was = [last is not None and self._counted(one, last) for one in alive]
                 held = [self._holds(one, row) is not None for one in alive]
                 for bit, kind in ((4, "leave"), (2, "enter"), (1, "inside")):

@@ -32,7 +32,7 @@ NOUNS = GROUND | {"partition", "ids", "id_order", "hits", "arguments"}
 MIDDLE = {"compiled", "geometry", "cells", "partitioning", "building"}
 ASKING = NOUNS | MIDDLE | {"queries", "queries/kernels", "queries/areas", "conditions"}
 PAST = NOUNS | MIDDLE | {"commits", "snapshots", "conditions", "frames"}
-STANDING = ASKING | {"buckets", "commits", "snapshots", "frames", "index", "opening", "mapped_index"}
+STANDING = ASKING | {"buckets", "witnesses", "commits", "snapshots", "frames", "index", "opening", "mapped_index"}
 SERVED = ASKING | {"", "index", "mapped_index", "opening", "snapshots", "export"}
 ROOMS: dict[str, dict[str, set[str]]] = {
     "dtoss": {
@@ -47,6 +47,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "ids": {"partition"},
         "id_order": {"compiled", "geometry", "partition"},
         "buckets": {"compiled", "snapshots"},
+        "witnesses": set(),
         "hits": {"frames", "geometry", "partition", *GROUND},
         "delimited": {"errors"},
         "frames": {"index", "in_process", *ASKING},

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
+from dtoss.watch.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,18 @@ class Settings:
         if self.id_type is not None:
             known.setdefault("id", pa.int64() if self.id_type == "int64" else pa.string())
         return known
+
+    @property
+    def no_rows(self) -> Rows:
+        """Rows of these types, of which there are none."""
+        kind = {"int64": pa.int64(), "string": pa.string(), None: None}[self.id_type]
+        return Rows(
+            np.zeros((0, 2)),
+            None if kind is None else pa.array([], kind),
+            None if self.time is None else np.zeros(0, np.int64),
+            None if self.text is None else pa.array([], pa.string()),
+            {name: pa.array([], column) for name, column in self.attributes.items()},
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""

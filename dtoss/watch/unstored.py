@@ -14,6 +14,7 @@ from dtoss.watch.given import ID_OF_ROWS, Given, times_as
 from dtoss.watch.home import Home
 from dtoss.watch.rows import Rows
 from dtoss.watch.settings import Settings
+from dtoss.watch.stream.clock import Clock
 from dtoss.watch.stream.event_table import EventWriter, carried_as, event_schema
 from dtoss.watch.stream.happened import by_id, write_events, write_messages
 from dtoss.watch.stream.plan import Options, Plan
@@ -46,7 +47,7 @@ def events_of(
     """
     options = Options(carry=tuple(carry))
     plan = Plan(
-        _NOWHERE, settings, options, 0, None, None, None, Source(), clock, clock, (), tuple(given.rows.attributes), 0,
+        _NOWHERE, settings, options, 0, None, None, None, Source(), clock, Clock(), (), tuple(given.rows.attributes), 0,
         standing,
     )  # fmt: skip
     tables: list[pa.Table] = []

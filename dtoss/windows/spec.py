@@ -10,12 +10,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any
 
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.windows.durations import duration_of, duration_text
+from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses, witnesses_of
 
 MEASURES = (
     "rows", "objects", "here", "arrivals", "departures", "flow", "speed", "max_speed", "p50_speed", "p95_speed",
@@ -24,7 +24,6 @@ MEASURES = (
 KEY_KINDS = ("partition", "sites:FILE", "polygons:FILE.geojson", "h3:RES")
 MOST_PANES = 100_000
 """Panes of the longest window."""
-FEWEST_WITNESSES = 3
 LAST_TIME = 1 << 60
 """The latest legal time and, negated, the earliest, in microseconds since 1970: a row beyond is no row."""
 FURTHEST_MM = 1 << 43
@@ -140,10 +139,7 @@ class Spec:
         >>> [spec.witnesses_of(n) for n in (0, 2, 100, 526, 100_000)]
         [0, 2, 3, 6, 1000]
         """
-        if self.witnesses.endswith("%"):
-            share = Fraction(self.witnesses[:-1]) / 100
-            return min(objects, max(FEWEST_WITNESSES, math.ceil(share * objects)))
-        return min(objects, int(self.witnesses))
+        return witnesses_of(self.witnesses, objects)
 
     def as_json(self) -> dict[str, Any]:
         """Return what the folder of the windows holds of it."""
@@ -215,7 +211,7 @@ def spec_of(
     delay: str = "0s",
     max_gap: str = "10min",
     expire: str | None = None,
-    witnesses: str = "1%",
+    witnesses: str = USUAL_WITNESSES,
     max_ahead: str = "5min",
     max_speed: float | None = None,
 ) -> Spec:
@@ -271,7 +267,7 @@ def spec_of(
         duration_of(delay, "--delay", zero=True),
         duration_of(max_gap, "--max-gap"),
         None if expire is None else duration_of(expire, "--expire"),
-        _witnesses(witnesses),
+        checked_witnesses(witnesses),
         duration_of(max_ahead, "--max-ahead", zero=True),
         _max_speed(max_speed),
         space,
@@ -328,18 +324,6 @@ def _by(text: str) -> str:
     if kind == "h3":
         raise ValueError(f"--by is {text!r}: a resolution of H3 from 0 to {FINEST_RES} is wanted, as in h3:8")
     raise ValueError(f"--by is {text!r}: there are {', '.join(KEY_KINDS)}")
-
-
-_SHARE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?%?")
-"""A share or a count, without an exponent: 1e999999999 is a number that takes forever to write down."""
-
-
-def _witnesses(text: str) -> str:
-    said = text.strip()
-    number = Fraction(said.removesuffix("%")) if _SHARE.fullmatch(said) else Fraction(0)
-    if not (0 < number <= 100 if said.endswith("%") else number >= 1 and number.denominator == 1):
-        raise ValueError(f"--witnesses is {text!r}: a share such as 1%, or a count from 1 on, is wanted")
-    return said if said.endswith("%") else str(int(number))
 
 
 def _max_speed(metres: float | None) -> int | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.windows.spec import Spec
+from dtoss.witnesses import Lasts
 
 TOO_LATE, IN_FUTURE = "later than --late", "time in the future"
 """Why rows are set aside for their times."""
@@ -66,16 +67,12 @@ def watermark_of(spec: Spec, reached: Reached, before: int | None) -> int | None
     >>> watermark_of(spec, Reached(np.array([3, 7, 400]), np.array([5, 2, 1])), None) // spec.pane
     7
     """
-    kept = reached
+    lasts = Lasts(reached.panes, reached.objects)
     if before is not None:
-        there = reached.panes >= before // spec.pane - spec.longest
-        kept = Reached(reached.panes[there], reached.objects[there])
-    total = int(kept.objects.sum())
-    if total == 0:
+        lasts = lasts.after(before // spec.pane - spec.longest - 1)
+    if lasts.count == 0:
         return before
-    wanted = spec.witnesses_of(total)
-    ahead = np.cumsum(kept.objects[::-1])
-    pane = int(kept.panes[::-1][np.searchsorted(ahead, wanted)])
+    pane = int(lasts.reached(spec.witnesses_of(lasts.count)))
     found = (pane * spec.pane - spec.delay) // spec.pane * spec.pane
     return found if before is None else max(before, found)
 

@@ -36,6 +36,7 @@ def run(
     expire: options.Expire = None,
     now: options.Now = None,
     clock: options.Clock = "wall",
+    witnesses: options.Witnesses = None,
     max_ahead: options.MaxAhead = "5min",
     missing: options.Missing = "error",
     pivots: Annotated[
@@ -103,6 +104,7 @@ def run(
         "deleted_for": seconds_or_none(deleted_for, "ever"),
         "expire": seconds_or_none(expire),
         "clock": clock,
+        "witnesses": options.witnesses_said(witnesses, clock, now),
         "max_ahead": seconds_or_none(max_ahead),
         "missing": missing,
         "pivots": pivots or ("keep" if kept else "auto"),

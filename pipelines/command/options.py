@@ -102,7 +102,19 @@ Expire = Annotated[
 ]
 Now = Annotated[str | None, typer.Option("--now", help="What the time is, for replays; the clock's if not given.")]
 Clock = Annotated[
-    Literal["wall", "data"], typer.Option("--clock", help="What tells the time: this machine, or the latest update.")
+    Literal["wall", "data"], typer.Option("--clock", help="What tells the time: this machine, or what witnesses say.")
+]
+BeatClock = Annotated[
+    Literal["data", "wall"],
+    typer.Option("--clock", help="What moves the time where no rows come: nothing, or this machine's clock."),
+]
+Witnesses = Annotated[
+    str | None,
+    typer.Option(
+        "--witnesses",
+        help="Objects that have to say what time it is: a share, or a count; 1% if not given.",
+        metavar="SHARE",
+    ),
 ]
 MaxAhead = Annotated[
     str, typer.Option("--max-ahead", help="Rows so long after now are set aside: 5min, or off.", metavar="TIME")
@@ -166,6 +178,23 @@ def seconds_or_none(text: str | None, never: str = "off") -> float | None:
     from pipelines.rows.amounts import seconds_of
 
     return None if text is None or text.strip() == never else seconds_of(text)
+
+
+def witnesses_said(text: str | None, clock: str, now: str | None) -> str:
+    """Return how many witnesses a cycle asks.
+
+    Raises
+    ------
+    ValueError
+        If it asks none, because something else tells the time.
+    """
+    from dtoss.witnesses import USUAL_WITNESSES
+
+    if text is not None and (clock != "data" or now is not None):
+        raise ValueError(
+            f"--witnesses {text} is for --clock data without --now: else no rows are asked what time it is"
+        )
+    return text or USUAL_WITNESSES
 
 
 def seconds_said(text: str, option: str) -> float:

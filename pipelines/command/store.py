@@ -72,6 +72,7 @@ def rebuild(
     expire: options.Expire = None,
     now: options.Now = None,
     clock: options.Clock = "wall",
+    witnesses: options.Witnesses = None,
     max_ahead: options.MaxAhead = "5min",
     missing: options.Missing = "error",
     in_place_until: options.InPlaceUntil = 1.0,
@@ -116,8 +117,8 @@ def rebuild(
             raise InputError("--pivots spread is for all POSITIONS; updates take keep, balanced or auto")
         return cycles.run(
             updates, store, cycles=1, done=done, rows=rows, schema=schema, columns=columns, deleted=deleted,
-            deleted_for=deleted_for, expire=expire, now=now, clock=clock, max_ahead=max_ahead, missing=missing,
-            pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap, min_objects=min_objects,
+            deleted_for=deleted_for, expire=expire, now=now, clock=clock, witnesses=witnesses, max_ahead=max_ahead,
+            missing=missing, pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap, min_objects=min_objects,
             max_shrink=max_shrink, allow_empty=allow_empty, keep=keep, keep_for=keep_for, lease=lease, crs=crs,
             metric=metric, bounds=bounds, partitions=partitions, objects_per_partition=objects_per_partition,
             seed=seed, master=master, driver_memory=driver_memory, history=history, as_json=as_json,
@@ -126,7 +127,8 @@ def rebuild(
         raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
     if deleted is None and expire is None:
         # nothing else of a rebuild of all rows asks for the time
-        for option, said in (("--now", now is not None), ("--clock data", clock == "data")):
+        times = (("--now", now is not None), ("--clock data", clock == "data"), ("--witnesses", witnesses is not None))
+        for option, said in times:
             if said:
                 raise InputError(f"{option} is for --updates, --deleted or --expire")
     if missing == "null":
@@ -185,6 +187,7 @@ def rebuild(
                     expire=seconds_or_none(expire),
                     now=now,
                     clock=clock,
+                    witnesses=options.witnesses_said(witnesses, clock, now),
                     max_ahead=ahead,
                     pivots="auto",
                     max_bad=max_bad,

@@ -69,7 +69,11 @@ class Scale:
 
     def before(self, moment: float, seconds: float) -> float:
         """Return the moment so many seconds before another one."""
-        return moment - self.rounded(seconds * self.per_second)
+        return moment - self.span(seconds)
+
+    def span(self, seconds: float) -> float:
+        """Return seconds as a number of the scale."""
+        return self.rounded(seconds * self.per_second)
 
     def rounded(self, moment: float) -> float:
         """Return a moment as a number that the scale can hold."""
@@ -189,6 +193,6 @@ class Clock:
     @property
     def ahead_after(self) -> float:
         """Rows after this have a wrong clock; infinity where none can have one, as where the data say what now is."""
-        if self.max_ahead is None or self.now is None:
+        if self.max_ahead is None or self.now is None or self.kind == "data":
             return math.inf
-        return self.now + self.scale.rounded(self.max_ahead * self.scale.per_second)
+        return self.now + self.scale.span(self.max_ahead)

@@ -73,14 +73,29 @@ class CyclePlan:
 
 def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
     """Return what partitions say of the updates."""
-    found: list[Findings] = []
-    partitions: list[Partition] = []
+    return [one for some in standing_together(plan, numbers, compared=True) for one in _compared(plan, some)]
+
+
+def standing_together(plan: CyclePlan, numbers: Sequence[int], *, compared: bool) -> Iterator[list[Partition]]:
+    """Yield partitions as they stand, as many at a time as are looked through together.
+
+    Parameters
+    ----------
+    plan
+        Of the cycle.
+    numbers
+        Of the partitions.
+    compared
+        Whether checksums are.
+    """
+    some: list[Partition] = []
     for number in numbers:
-        partitions.append(plan.standing(number, compared=True))
-        if sum(len(one.ids) for one in partitions) >= COMPARED_AT_ONCE:
-            found += _compared(plan, partitions)
-            partitions = []
-    return found + _compared(plan, partitions)
+        some.append(plan.standing(number, compared=compared))
+        if sum(len(one.ids) for one in some) >= COMPARED_AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
 def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[Findings]:

@@ -34,6 +34,7 @@ def check_enough(
     max_shrink: float | None,
     allow_empty: bool,
     warn: Callable[[str], None],
+    why_none: str | None = None,
 ) -> None:
     """Raise where there are too few objects; tell where they are less than half of those before.
 
@@ -51,6 +52,8 @@ def check_enough(
         Whether none at all may become current.
     warn
         Is told where many are missing, and nothing was said of how many may.
+    why_none
+        Why there is none, and the way out; None where only the input may know.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def check_enough(
     """
     stays = "the current snapshot stays"
     if objects == 0 and not allow_empty:
-        raise InputError(f"there is no object: {stays}; --allow-empty builds an empty one")
+        raise InputError(f"there is no object: {why_none or f'{stays}; --allow-empty builds an empty one'}")
     if objects < min_objects:
         raise InputError(f"{objects:,} objects are fewer than --min-objects {min_objects:,}: {stays}")
     if not before or objects >= before:

@@ -16,10 +16,12 @@ from dtoss.watch.built.background import PATIENCE, Background
 from dtoss.watch.home import Home
 from dtoss.watch.layout.committing import commit_on_workers
 from dtoss.watch.settings import Settings
-from dtoss.watch.stream.commit import commit_batch, worth_a_beat
-from dtoss.watch.stream.plan import Options, Plan, plan_batch, settings_of
+from dtoss.watch.stream.commit import commit_batch
+from dtoss.watch.stream.ending import worth_a_commit
+from dtoss.watch.stream.plan import Options, Plan, plan_batch, set_back, settings_of
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.retain import retain
+from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses
 from pipelines.loop.ran import Ran, Turns
 from pipelines.rows.positions import Positions
 from pipelines.watching.centres import CurrentCentres
@@ -95,6 +97,9 @@ class Watching:
         Is told what looks wrong but is legal.
     spread
         How rows are spread over workers; None where each task judges its own.
+    clock
+        Returns the time, in microseconds since 1970, that the clock of the watch follows where there are no rows; it
+        stands when None.
     """
 
     home: Home
@@ -104,6 +109,7 @@ class Watching:
     say: Callable[[Ran], None] = lambda told: None
     warn: Callable[[str], None] = lambda text: None
     spread: Spread | None = None
+    clock: Callable[[], int] | None = None
     _tended_us: int = 0
     _warned: bool = False
 
@@ -164,6 +170,8 @@ class Watching:
             if self._spreading is not None:
                 return self._told(self._on_workers(self._spreading, frame, plan, tasks, begun, check, offsets))
             done = run_tasks(frame, plan, tasks)
+            if right := set_back(plan, [one.heard for one in done]):
+                plan, done = right, run_tasks(frame, right, tasks)
             check()
             commit = commit_batch(plan, done, offsets)
             return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
@@ -181,6 +189,9 @@ class Watching:
         try:
             plan = spreading.routed(plan)
             done, worked = run_on_workers(frame, plan, tasks)
+            if right := set_back(plan, [one.heard for one in done]):
+                plan = right
+                done, worked = run_on_workers(frame, plan, tasks)
             check()
             commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked, done), offsets)
         except BaseException:
@@ -199,21 +210,26 @@ class Watching:
             plan = self._plan(settings, Source(), self._carried(settings), now_us)
             if plan is None:
                 return None
+            plan = replace(plan, clock_us=None if self.clock is None else self.clock())
             if self._spreading is not None:
                 return self._beat_on_workers(self._spreading, plan, begun)
             done = run_tasks(None, plan, 1)
-            if not worth_a_beat(plan, done):
+            ended = worth_a_commit(plan, done)
+            if ended is None:
                 return None
-            return self._told(Ran(commit_batch(plan, done), time.perf_counter() - begun, busiest(done)))
+            commit = commit_batch(plan, done, ended=ended)
+            return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
 
     def _beat_on_workers(self, spreading: Spreading, plan: Plan, begun: float) -> Ran | None:
-        if plan.files == plan.before and plan.options.expire is None and not worth_a_beat(plan, ()):
+        if plan.files == plan.before and plan.options.expire is None and worth_a_commit(plan, ()) is None:
             return None  # nothing that layouts would be made for
         plan = spreading.routed(plan, beat=True)
         done, worked = run_on_workers(None, plan, 1)
-        if not worth_a_beat(plan, done):
+        ended = worth_a_commit(plan, done)
+        if ended is None:
             return None
-        return self._told(Ran(commit_on_workers(plan, done, worked), time.perf_counter() - begun, busiest(done)))
+        commit = commit_on_workers(plan, done, worked, ended=ended)
+        return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
 
     def end(self) -> None:
         """Let the batch in hand end, and have no other: whoever watches next may begin."""
@@ -276,14 +292,20 @@ def believed(max_ahead: int | None, now_us: int) -> int | None:
     return (now_us + max_ahead) // step * step
 
 
-def check_amounts(expire: float | None, max_ahead: float | None, max_bad: float) -> Options:
-    """Return options of times in seconds.
+def check_amounts(
+    expire: float | None, max_ahead: float | None, max_bad: float, witnesses: str = USUAL_WITNESSES
+) -> Options:
+    """Return options of times in seconds, of a share of bad rows, and of how many witnesses move the clock.
 
     Raises
     ------
     InputError
         If one is not above 0, or the share is none.
     """
+    try:
+        witnesses = checked_witnesses(witnesses)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     for name, value in (("--expire", expire), ("--max-ahead", max_ahead)):
         if value is not None and not value > 0.0:
             raise InputError(f"{name} is {value:g} s: more than 0 is wanted")
@@ -293,4 +315,5 @@ def check_amounts(expire: float | None, max_ahead: float | None, max_bad: float)
         None if expire is None else round(expire * MICROSECONDS),
         None if max_ahead is None else round(max_ahead * MICROSECONDS),
         max_bad=max_bad,
+        witnesses=witnesses,
     )

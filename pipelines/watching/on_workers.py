@@ -65,8 +65,7 @@ def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[lis
             (worked if isinstance(made, Worked) else done).append(made)
     ran = {one.task for one in done}
     # a task of no rows may never have begun: objects of its buckets expire all the same
-    empty = rows_in(pa.table({}), plan.settings)[0]
-    rest = [(task, buckets_of(task, tasks), empty) for task in range(tasks) if task not in ran]
+    rest = [(task, buckets_of(task, tasks), plan.settings.no_rows) for task in range(tasks) if task not in ran]
     more_done, more_worked = run_judged(plan, rest)
     return done + more_done, worked + more_worked
 

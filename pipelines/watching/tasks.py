@@ -41,8 +41,8 @@ def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
         done = done_by_bucket(frame, key_of(plan), tasks, _task(plan, tasks))
     ran = {one.task for one in done}
     # a task of no rows may never have begun: objects of its buckets expire all the same
-    empty = rows_in(pa.table({}), plan.settings)[0]
-    return done + [run_task(plan, task, buckets_of(task, tasks), empty) for task in range(tasks) if task not in ran]
+    rest = [task for task in range(tasks) if task not in ran]
+    return done + [run_task(plan, task, buckets_of(task, tasks), plan.settings.no_rows) for task in rest]
 
 
 def key_of(plan: Plan) -> Column:
@@ -72,14 +72,7 @@ def rows_in(table: pa.Table, settings: Settings) -> tuple[Rows, pa.Array | None,
     """Return the good rows of a task's table, each as it was read, and the bad ones with their reasons."""
     id_kind = {"int64": pa.int64(), "string": pa.string(), None: None}[settings.id_type]
     if table.num_columns == 0 or len(table) == 0:
-        empty = Rows(
-            np.zeros((0, 2)),
-            None if id_kind is None else pa.array([], id_kind),
-            None if settings.time is None else np.zeros(0, np.int64),
-            None if settings.text is None else pa.array([], pa.string()),
-            {name: pa.array([], kind) for name, kind in settings.attributes.items()},
-        )
-        return empty, None, None
+        return settings.no_rows, None, None
     good = table.column(REASON).is_null()
     bad = table.filter(table.column(REASON).is_valid())
     rejected = pa.table([bad.column(REASON), bad.column(RAW)], names=REJECTED.names).cast(REJECTED)

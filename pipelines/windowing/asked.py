@@ -14,9 +14,9 @@ from dtoss.geometry.space import LONLAT, space_of
 from dtoss.names import did_you_mean
 from dtoss.windows.durations import duration_of
 from dtoss.windows.stored.home import WINDOWS
+from pipelines.loop.beat_clock import DATA, clock_of
 from pipelines.rows.amounts import share_of
 from pipelines.windowing.beginning import checked
-from pipelines.windowing.clock import DATA, clock_of
 
 OF_SPEC = (
     "lengths", "slide", "by", "measures", "late", "delay", "max-gap", "expire", "witnesses", "max-ahead", "max-speed",

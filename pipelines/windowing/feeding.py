@@ -17,12 +17,12 @@ from dtoss.windows.stored.home import Home
 from dtoss.windows.stored.sets import current_home
 from dtoss.windows.stored.spec_file import fixed_of
 from pipelines.loop.arriving import Arrived
+from pipelines.loop.beat_clock import clock_of
 from pipelines.loop.known import current_manifest
 from pipelines.loop.ran import Ran
 from pipelines.rows.positions import DELETED, REASON, Positions
 from pipelines.windowing.asked import Asked
 from pipelines.windowing.beginning import leased, stands_for
-from pipelines.windowing.clock import clock_of
 from pipelines.windowing.running import How, Running, running_of
 
 if TYPE_CHECKING:

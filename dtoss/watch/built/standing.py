@@ -216,6 +216,13 @@ class Standing:
             return self.stands
         return self.stands & (self.expires > clock)
 
+    def ended_between(self, since: int | None, clock: int) -> NDArray[np.int64]:
+        """Return the rows that stand and whose time has ended after one clock and up to another, int64 (m,)."""
+        if all(built.table.column("expires").null_count == len(built) for _, built in self.parts):
+            return np.zeros(0, np.int64)
+        over = self.stands & (self.expires <= clock)
+        return np.flatnonzero(over if since is None else over & (self.expires > since))
+
     def rows_of(self, ids: pa.Array) -> NDArray[np.int64]:
         """Return the rows that stand of some ids, in the order of the ids, int64 (m,); others are left out."""
         # a look through all ids for a few costs a tenth of a table of them all

@@ -19,6 +19,7 @@ from dtoss.watch.home import LOAD, Home
 from dtoss.watch.layout.answering import Worked
 from dtoss.watch.layout.grid import RoutingGrid
 from dtoss.watch.stream.commit import commit_batch
+from dtoss.watch.stream.ending import Ended
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.task import Done
 
@@ -121,6 +122,7 @@ def commit_on_workers(
     worked: Sequence[Worked],
     load: Mapping[str, Any] | None = None,
     offsets: Mapping[str, Any] | None = None,
+    ended: Ended | None = None,
 ) -> Commit:
     """Commit a batch of which all tasks and workers are done, and return its commit.
 
@@ -136,6 +138,8 @@ def commit_on_workers(
         The file of the round that ends with this batch; None where none does.
     offsets
         What the source says of its rows.
+    ended
+        As :func:`dtoss.watch.stream.commit.commit_batch`.
 
     Raises
     ------
@@ -145,8 +149,7 @@ def commit_on_workers(
     assert plan.routed is not None
     worked = sorted(worked, key=lambda one: one.worker)
     indexes = dict(plan.routed.indexes) | {one.key: one.entry for one in worked if one.key is not None and one.entry}
-    ended = plan.routed.ended if load is None else load
-    routed = replace(plan.routed, indexes=indexes, ended=ended)
+    routed = replace(plan.routed, indexes=indexes, ended=plan.routed.ended if load is None else load)
     workers = [
         {
             "worker": one.worker,
@@ -160,4 +163,4 @@ def commit_on_workers(
         for one in worked
     ]
     more = {"layout": routed.as_json(), "work": workers, "load": None if load is None else dict(load)}
-    return commit_batch(plan, done, offsets, more)
+    return commit_batch(plan, done, offsets, more, ended)

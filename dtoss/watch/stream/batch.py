@@ -7,9 +7,10 @@ import numpy as np
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.chain import Commit
 from dtoss.watch.rows import Rows
-from dtoss.watch.stream.commit import commit_batch, worth_a_beat
-from dtoss.watch.stream.plan import Plan
-from dtoss.watch.stream.task import run_task
+from dtoss.watch.stream.commit import commit_batch
+from dtoss.watch.stream.ending import worth_a_commit
+from dtoss.watch.stream.plan import Plan, set_back
+from dtoss.watch.stream.task import Done, run_task
 
 
 def run_batch(plan: Plan, rows: Rows, tasks: int = 1) -> Commit | None:
@@ -30,8 +31,13 @@ def run_batch(plan: Plan, rows: Rows, tasks: int = 1) -> Commit | None:
         As :func:`dtoss.watch.stream.task.run_task` and :func:`dtoss.watch.stream.commit.commit_batch`.
     """
     of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
-    done = [
-        run_task(plan, task, np.arange(task, BUCKETS, tasks), rows.take(np.flatnonzero(of == task)))
-        for task in range(tasks)
-    ]
-    return commit_batch(plan, done) if worth_a_beat(plan, done) else None
+
+    def run(plan: Plan) -> list[Done]:
+        buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
+        return [run_task(plan, task, buckets[task], rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
+
+    done = run(plan)
+    if right := set_back(plan, [one.heard for one in done]):
+        plan, done = right, run(right)
+    ended = worth_a_commit(plan, done)
+    return None if ended is None else commit_batch(plan, done, ended=ended)

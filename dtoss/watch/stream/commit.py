@@ -10,16 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.buckets import bitmap
 from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
 from dtoss.errors import InputError
 from dtoss.watch.asked.live import changes_between
 from dtoss.watch.built.standing import standing_of
-from dtoss.watch.stream.event_table import RESETS, EventFile, EventWriter, coded, event_schema, kinds_of
-from dtoss.watch.stream.histogram import added
+from dtoss.watch.stream.ending import Ended, end_of, write_resets
 from dtoss.watch.stream.plan import WATCH_KIND, Plan
-from dtoss.watch.stream.task import Done, summed
+from dtoss.watch.stream.task import Done, events_of_task, summed
 
 WATCH_DOCUMENT_FORMAT = 1
 TOLD_UNANSWERED = 1000
@@ -31,8 +29,11 @@ def commit_batch(
     done: Sequence[Done],
     offsets: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
+    ended: Ended | None = None,
 ) -> Commit:
     """Commit a batch of which all tasks are done, and return its commit.
+
+    What the rows of a batch end is told in it, behind its events: see :func:`end_of`.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def commit_batch(
         What the source says of its rows, for who looks.
     more
         What else the commit says, such as how rows were spread over workers.
+    ended
+        What ends with the batch, where that was asked for already.
 
     Raises
     ------
@@ -55,11 +58,12 @@ def commit_batch(
         If it cannot be written.
     """
     done = sorted(done, key=lambda one: one.task)
-    counts = summed([one.counts for one in done])
     reasons = summed([one.reasons for one in done])
-    _check_bad(plan, counts, reasons)
+    _check_bad(plan, summed([one.counts for one in done]), reasons)
     reset = _resets(plan)
-    counts["reset"] = 0 if reset is None else reset["rows"]
+    ended = ended or end_of(plan, done)
+    counts = summed([*(one.counts for one in done), ended.counts])
+    counts["reset"] += 0 if reset is None else reset["rows"]
     before = plan.document_before()
     document = {
         "kind": WATCH_KIND,
@@ -69,10 +73,11 @@ def commit_batch(
         "batch": {"query": plan.source.query, "batch": plan.source.batch, "wall_us": plan.now_us},
         "changes": plan.changes,
         "standing": {} if plan.files is None else plan.files.as_json(),
-        "clock": _clock(plan, done),
+        "clock": ended.clock.now,
         "clock_before": plan.clock,
-        "events": [one for one in (reset, *(task.events for task in done)) if one is not None],
-        "state": _state(plan, done),
+        "witnesses": ended.clock.as_json(),
+        "events": [one for one in (reset, *(task.events for task in done), ended.events) if one is not None],
+        "state": ended.state,
         "quarantine": [task.rejected for task in done if task.rejected is not None],
         "counts": counts,
         "reasons": reasons,
@@ -87,15 +92,6 @@ def commit_batch(
     return plan.home.batches.append(document, plan.after)
 
 
-def worth_a_beat(plan: Plan, done: Sequence[Done]) -> bool:
-    """Return whether a batch without rows has something to commit."""
-    if plan.files != plan.before or any(one.events is not None or one.state is not None for one in done):
-        return True
-    if plan.source.files or plan.source.query:
-        return True
-    return len(_expired(plan)) > 0
-
-
 def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
     bad = sum(reasons.values())
     rows = counts.get("rows", 0) + bad - counts.get("ahead", 0)
@@ -107,78 +103,23 @@ def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]
         )
 
 
-def _clock(plan: Plan, done: Sequence[Done]) -> int | None:
-    median = added([one.histogram for one in done if one.histogram is not None]).median
-    if median is None or plan.clock is None:
-        return plan.clock if median is None else median
-    return max(plan.clock, median)
-
-
-def _state(plan: Plan, done: Sequence[Done]) -> list[dict[str, Any]]:
-    """Return the runs of the state, oldest first, with the buckets that each counts for."""
-    runs = []
-    for number, run in enumerate(plan.state):
-        left = run.buckets
-        for one in done:
-            if one.stay <= number:
-                left = np.setdiff1d(left, one.buckets)
-        if len(left):
-            runs.append(
-                {"name": run.name, "rows": run.rows, "bytes": run.bytes, "sha256": run.sha256, "buckets": bitmap(left)}
-            )
-    runs += [one.state | {"buckets": bitmap(one.written)} for one in done if one.state is not None]
-    return runs
-
-
-def _expired(plan: Plan) -> NDArray[np.int64]:
-    """Return the rows of what stands whose time ended since the commit before began."""
-    if plan.clock is None or plan.after is None:
-        return np.zeros(0, np.int64)
-    standing = plan.standing
-    since = np.iinfo(np.int64).min if plan.clock_before is None else plan.clock_before
-    over = standing.stands & (standing.expires > since) & (standing.expires <= plan.clock)
-    return np.flatnonzero(over & (standing.versions <= plan.changes_before))
-
-
 def _resets(plan: Plan) -> dict[str, Any] | None:
-    """Write that memberships end: of subscriptions that were changed or removed, and of those that expire."""
-    if plan.after is None:
+    """Write that memberships end: of subscriptions that were changed or removed."""
+    if plan.after is None or plan.changes == plan.changes_before or plan.before is None:
         return None
-    parts: list[tuple[pa.Table, str]] = []
-    if plan.changes != plan.changes_before and plan.before is not None:
-        delta = changes_between(plan.home, plan.changes_before, plan.changes)
-        old = standing_of(plan.home, plan.before)
-        alive = old.alive(plan.clock_before)
-        if delta.replaced:
-            rows = np.flatnonzero(old.stands)
-            still = plan.standing.table.take(pa.array(np.flatnonzero(plan.standing.stands)))
-            rows = _not_the_same(old.table, rows, still)
-        else:
-            rows = _not_the_same(old.table, old.rows_of(delta.removed), delta.table)
-        rows = rows[alive[rows]]
-        gone = old.table.take(pa.array(rows))
-        again = _stands_again(plan, gone)
-        parts += [(gone.filter(pa.array(again)), "changed"), (gone.filter(pa.array(~again)), "removed")]
-    over = _expired(plan)
-    parts.append((plan.standing.table.take(pa.array(over)), "expired"))
-    whole = pa.concat_tables(
-        [table.append_column("why", pa.array([why] * len(table), pa.string())) for table, why in parts]
-    )
-    if len(whole) == 0:
-        return None
-    whole = whole.sort_by([("id", "ascending"), ("version", "ascending")]).combine_chunks()
-    file = EventFile(event_schema(plan.settings, plan.options.carry), plan.home.limits.event_group_rows)
-    out = EventWriter(file.schema, plan.number, 0, file.keep)
-    rows = np.arange(len(whole))
-    out.add(
-        {
-            "kind": kinds_of(np.full(len(whole), RESETS)),
-            "subscription": coded([whole.column("id").combine_chunks()], rows),
-            "version": whole.column("version"),
-            "reason": whole.column("why").combine_chunks().dictionary_encode(),
-            "meta": coded([whole.column("meta").combine_chunks()], rows),
-        }
-    )
+    delta = changes_between(plan.home, plan.changes_before, plan.changes)
+    old = standing_of(plan.home, plan.before)
+    if delta.replaced:
+        rows = np.flatnonzero(old.stands)
+        still = plan.standing.table.take(pa.array(np.flatnonzero(plan.standing.stands)))
+        rows = _not_the_same(old.table, rows, still)
+    else:
+        rows = _not_the_same(old.table, old.rows_of(delta.removed), delta.table)
+    rows = rows[old.alive(plan.clock)[rows]]
+    gone = old.table.take(pa.array(rows))
+    again = pa.array(_stands_again(plan, gone))
+    file, out = events_of_task(plan, -1)
+    write_resets(gone, pc.if_else(again, "changed", "removed"), out)
     return file.close(plan.home.folder)
 
 

@@ -1,7 +1,7 @@
-"""How the times of a batch are spread, in a form that adds up: its median moves the clock.
+"""How the last times of objects are spread, in a form that adds up: what enough of them have reached is the clock.
 
-Buckets are 2^k microseconds wide, for the least k from 20 on that needs at most 65,536 of them. So the sum of many
-tasks' histograms is the same however the rows were given to tasks.
+Buckets are 2^k microseconds wide, for the least k from 20 on that needs at most 512 of them, and never narrower again.
+So the sum of many tasks' histograms is the same however the rows were given to tasks.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.witnesses import Lasts
+
 FINEST_BITS = 20
 """Of the narrowest bucket: about a second."""
-MOST_BUCKETS = 1 << 16
+MOST_BUCKETS = 1 << 9
+"""All of them stand in each commit."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,14 @@ class Histogram:
     counts: NDArray[np.int64]
 
     @property
-    def median(self) -> int | None:
-        """The beginning of the bucket that holds the median, in microseconds; None of none."""
-        total = int(self.counts.sum())
-        if total == 0:
-            return None
-        at = int(np.searchsorted(np.cumsum(self.counts), (total - 1) // 2, "right"))
-        return int(self.buckets[at]) << self.bits
+    def lasts(self) -> Lasts:
+        """The same as times, each the beginning of its bucket."""
+        return Lasts(self.buckets << self.bits, self.counts)
+
+    def since(self, edge: int) -> Histogram:
+        """Return what is not before the beginning of a bucket."""
+        there = self.buckets >= edge >> self.bits
+        return Histogram(self.bits, self.buckets[there], self.counts[there])
 
 
 def histogram_of(t: NDArray[np.int64]) -> Histogram:
@@ -51,13 +55,16 @@ def histogram_of(t: NDArray[np.int64]) -> Histogram:
     return _coarse_enough(Histogram(FINEST_BITS, buckets, counts.astype(np.int64)))
 
 
-def added(histograms: Sequence[Histogram]) -> Histogram:
-    """Return the sum of histograms."""
-    bits = max((one.bits for one in histograms), default=FINEST_BITS)
-    buckets = [one.buckets >> (bits - one.bits) for one in histograms]
-    counts = [one.counts for one in histograms]
+def added(histograms: Sequence[Histogram], without: Sequence[Histogram] = ()) -> Histogram:
+    """Return the sum of histograms, without others that are parts of it."""
+    signed = [*((one, 1) for one in histograms), *((one, -1) for one in without)]
+    bits = max((one.bits for one, _ in signed), default=FINEST_BITS)
+    buckets = [one.buckets >> (bits - one.bits) for one, _ in signed]
+    counts = [one.counts * sign for one, sign in signed]
     none = np.zeros(0, np.int64)
-    return _coarse_enough(_summed(bits, np.concatenate([none, *buckets]), np.concatenate([none, *counts])))
+    whole = _summed(bits, np.concatenate([none, *buckets]), np.concatenate([none, *counts]))
+    there = whole.counts > 0
+    return _coarse_enough(Histogram(bits, whole.buckets[there], whole.counts[there]))
 
 
 def _coarse_enough(one: Histogram) -> Histogram:

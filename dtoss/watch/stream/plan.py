@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.buckets import BUCKETS
 from dtoss.commits.chain import Commit
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.source import Source, is_committed
@@ -19,8 +20,11 @@ from dtoss.watch.built.preparing import Centres, prepare
 from dtoss.watch.built.standing import Files, Standing, standing_of
 from dtoss.watch.home import Home
 from dtoss.watch.settings import Settings
+from dtoss.watch.stream.clock import Clock, Heard, clock_at, span_of, time_set_back
+from dtoss.watch.stream.layers import Asked, ids_until, layers_of, newest
 from dtoss.watch.stream.routed import Routed
 from dtoss.watch.stream.state import Run
+from dtoss.witnesses import USUAL_WITNESSES
 
 WATCH_KIND = "watch"
 
@@ -41,6 +45,8 @@ class Options:
         The share of bad rows above which a batch fails.
     new_source
         Batches of a query that the watch does not know are taken beside those of another.
+    witnesses
+        How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
     """
 
     expire: int | None = None
@@ -48,6 +54,7 @@ class Options:
     carry: tuple[str, ...] = ()
     max_bad: float = 0.1
     new_source: bool = False
+    witnesses: str = USUAL_WITNESSES
 
 
 @dataclass(frozen=True)
@@ -73,9 +80,9 @@ class Plan:
     source
         Where the rows come from.
     clock
-        Microseconds since 1970; None before the first batch with times.
-    clock_before
-        The clock that the commit before began with.
+        Microseconds since 1970, up to which the ends of subscriptions have been told; None before the first time.
+    by_rows
+        What the commit before keeps of the clock.
     state
         Runs, oldest first.
     kept
@@ -86,6 +93,8 @@ class Plan:
         What stands, where no store has it.
     routed
         By which rows are spread over workers; None where tasks judge their own.
+    clock_us
+        Of a beat: the clock of this machine, which that of the watch follows; None where rows alone move it.
     """
 
     home: Home
@@ -97,12 +106,13 @@ class Plan:
     before: Files | None
     source: Source
     clock: int | None
-    clock_before: int | None
+    by_rows: Clock
     state: tuple[Run, ...]
     kept: tuple[str, ...]
     now_us: int
     held: Standing | None = None
     routed: Routed | None = None
+    clock_us: int | None = None
 
     @property
     def changes(self) -> int:
@@ -208,7 +218,12 @@ def plan_batch(
     before = Files.of(said.get("standing"))
     files = prepare(home, change_number(home), settings, before, centres, centred, newer, patience)
     standing = standing_of(home, files)
-    clock = said.get("clock")
+    state = tuple(Run.of(one) for one in said.get("state", ()))
+    clock, by_rows = said.get("clock"), Clock.of(said)
+    if by_rows is None:
+        # of an older version: one object may have moved it, and what it had ended was told by the next commit
+        clock = said.get("clock_before")
+        by_rows = clock_at(None, lasts_of(home, state, settings), span_of(options.expire))
     return Plan(
         home,
         settings,
@@ -219,8 +234,8 @@ def plan_batch(
         before,
         source,
         clock,
-        said.get("clock_before"),
-        tuple(Run.of(one) for one in said.get("state", ())),
+        by_rows,
+        state,
         standing.columns_kept,
         now_us,
     )
@@ -254,12 +269,28 @@ def changed_since(plan: Plan) -> bool:
     return plan.changes != plan.changes_before
 
 
-def something_expired(plan: Plan, expires: NDArray[np.int64]) -> bool:
-    """Return whether a subscription's time ended between the clocks of the commit before and of this one."""
-    if plan.clock is None:
-        return False
-    since = np.iinfo(np.int64).min if plan.clock_before is None else plan.clock_before
-    return bool(((expires > since) & (expires <= plan.clock)).any())
+def set_back(plan: Plan, heard: Sequence[Heard]) -> Plan | None:
+    """Return the plan of a batch whose tasks have heard that the clock was wrong; None where it stands.
+
+    Tasks run again by it: by a wrong clock good rows are over when they come.
+
+    Raises
+    ------
+    StoreError
+        If a file of the state is missing or damaged.
+    """
+    moment = time_set_back(plan.by_rows, heard, plan.options.witnesses)
+    if moment is None:
+        return None
+    by_rows = clock_at(moment, lasts_of(plan.home, plan.state, plan.settings), span_of(plan.options.expire))
+    return replace(plan, clock=by_rows.now, by_rows=by_rows)
+
+
+def lasts_of(home: Home, runs: Sequence[Run], settings: Settings) -> NDArray[np.int64]:
+    """Return the last times of all objects of a state, int64 (n,), in any order. Cost O(n log n)."""
+    layers = layers_of(home, runs, np.arange(BUCKETS))
+    ids = ids_until(layers, np.iinfo(np.int64).max, pa.int64() if settings.id_type == "int64" else pa.string())
+    return np.concatenate([np.zeros(0, np.int64), *(one.t for one in newest(layers, Asked.of(ids)))])
 
 
 def names_in(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from dtoss.commits.listed import put
 from dtoss.watch.home import QUARANTINED
 from dtoss.watch.rows import Rows
+from dtoss.watch.stream.clock import Heard, span_of
 from dtoss.watch.stream.event_table import EventFile, EventWriter, event_schema
 from dtoss.watch.stream.happened import by_id, write_events, write_messages
-from dtoss.watch.stream.histogram import Histogram, histogram_of
+from dtoss.watch.stream.heard import heard_messages, heard_of
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ordered
 from dtoss.watch.stream.tracks import Kept, Known, Tracks, kept_state, known_of, tracks_of
@@ -64,8 +65,8 @@ class Done:
         By name.
     reasons
         Rows that were set aside, by reason.
-    histogram
-        Of the times; None where rows have none.
+    heard
+        How far its objects have come in time.
     seconds
         That it took.
     said
@@ -81,7 +82,7 @@ class Done:
     stay: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
-    histogram: Histogram | None = None
+    heard: Heard = field(default_factory=Heard)
     seconds: float = 0.0
     said: Said | None = None
 
@@ -181,7 +182,6 @@ def judge(
             rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
             rows = rows.take(np.flatnonzero(~ahead))
     kept, tracks = Kept(None, np.zeros(0, np.int64), len(plan.state)), None
-    histogram = None if rows.t is None else histogram_of(rows.t)
     if plan.timed:
         placed = ordered(rows)
         known: Known = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
@@ -190,17 +190,17 @@ def judge(
         counts["repeated"] += placed.repeated
         kept = kept_state(plan, tracks, known)
         rows = tracks.rows
+        heard = heard_of(plan.by_rows, span_of(plan.options.expire), tracks)
     else:
         rows = rows.take(by_id(rows))
+        heard = heard_messages(plan.by_rows, rows)
     whole = pa.concat_tables(rejected) if rejected else None
     reasons: dict[str, int] = {}
     if whole is not None:
         for one in whole.column("reason").value_counts().to_pylist():
             reasons[one["values"]] = one["counts"]
     set_aside = None if whole is None else _quarantined(plan, whole)
-    done = Done(
-        task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, histogram
-    )  # fmt: skip
+    done = Done(task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, heard)
     return Judged(done, rows, tracks)
 
 

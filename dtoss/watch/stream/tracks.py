@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,8 @@ def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bo
     layers = layers_of(plan.home, plan.state, buckets)
     kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
     ids = ids.cast(kind)
-    limit = None
-    if expiring and plan.clock is not None and plan.options.expire is not None:
-        limit = plan.clock - plan.options.expire
+    limit = plan.by_rows.expired_until(plan.options.expire) if expiring else None
+    if limit is not None:
         late = ids_until(layers, limit, kind)
         if len(late):
             ids = pc.unique(pa.concat_arrays([ids, late]))
@@ -91,6 +90,8 @@ class Tracks:
         Rows that were left out, by reason, and how many objects were over.
     tells
         uint8 (n,). The events of each row that are told here, as bits; None tells all.
+    behind
+        int64 (m,). The last times of objects of which nothing is known, and all rows were over when they came.
     """
 
     rows: Rows
@@ -100,6 +101,7 @@ class Tracks:
     changes: NDArray[np.int64]
     counts: Mapping[str, int]
     tells: NDArray[np.uint8] | None = None
+    behind: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
@@ -119,10 +121,15 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
         same = (rows.t[held] == before.t[of]) & (rows.positions[held] == before.positions[of]).all(axis=1)
         counts["repeated"], counts["late"] = int(same.sum()), int((late & ~same).sum())
         kept[held[late]] = False
-    if plan.options.expire is not None and plan.clock is not None:
-        outdated = kept & (rows.t <= plan.clock - plan.options.expire)
+    behind = np.zeros(0, np.int64)
+    limit = plan.by_rows.expired_until(plan.options.expire)
+    if limit is not None:
+        outdated = kept & (rows.t <= limit)
         counts["outdated"] = int(outdated.sum())
         kept &= ~outdated
+        # the last row of an object is its latest
+        ends = placed.begin[1:] - 1
+        behind = rows.t[ends[(at < 0) & outdated[ends]]]
     rows = rows.take(np.flatnonzero(kept)) if not kept.all() else rows
     assert rows.ids is not None
     assert rows.t is not None
@@ -152,7 +159,7 @@ def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
     changes = np.append(some.changes, np.full(len(rows), plan.changes))[order]
     begin = np.append(np.flatnonzero(fresh), len(whole)).astype(np.int64)
     counts["accepted"] = len(rows)
-    return Tracks(whole, begin, order < count, expired, changes, counts)
+    return Tracks(whole, begin, order < count, expired, changes, counts, behind=behind)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ def watch(
         str | None,
         typer.Option("--expire", help="Objects that were not heard of for so long leave: 15min, 1h.", metavar="TIME"),
     ] = None,
+    witnesses: options.Witnesses = None,
+    clock: options.BeatClock = "data",
     max_ahead: options.MaxAhead = "5min",
     max_rows_per_batch: options.MaxRowsPerBatch = None,
     max_bad: row_options.MaxBad = 0.10,
@@ -76,7 +78,9 @@ def watch(
     say_compiling("build")
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
+    from dtoss.witnesses import USUAL_WITNESSES
     from pipelines.loop.batches import BatchesFailed
+    from pipelines.loop.beat_clock import clock_of
     from pipelines.rows.positions import Columns
     from pipelines.watch import watch_files
     from pipelines.watching.batches import Rowwise
@@ -103,6 +107,8 @@ def watch(
             rows=Rowwise(text, messages, has_ids, wrap, unit, space),
             schema=schema,
             expire=seconds_or_off(expire, "--expire"),
+            witnesses=witnesses or USUAL_WITNESSES,
+            clock=clock_of(clock),
             max_ahead=seconds_or_off(max_ahead, "--max-ahead"),
             max_bad=max_bad,
             carry=tuple(name.strip() for name in carry.split(",")) if carry else (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,12 @@ from pipelines.command.windows.saying import say, say_json
 
 Name = Annotated[str, typer.Option("--name", help="Name of the windows in the store.", show_default=False)]
 Duration = "TIME"
+
+WAITING = (
+    "no window has ended: an end is due once as many objects as --witnesses says have come past it; --clock wall makes "
+    "all due that are past now, and rows of before are late from then on"
+)
+"""What is said of a run that has read rows and told nothing."""
 
 
 @row_options.takes_rows()
@@ -80,10 +86,7 @@ def run(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the steps, what is shuffled and why, and run nothing.")
     ] = False,
-    clock: Annotated[
-        Literal["data", "wall"],
-        typer.Option("--clock", help="What moves the watermark where no rows come: nothing, or this machine's clock."),
-    ] = "data",
+    clock: options.BeatClock = "data",
     every: Annotated[str, typer.Option(help="Time from look to look: 10s, 1min.", metavar=Duration)] = "10s",
     once: options.Once = False,
     max_rows_per_batch: options.MaxRowsPerBatch = None,
@@ -137,9 +140,9 @@ def run(
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.batches import BatchesFailed
+    from pipelines.loop.beat_clock import clock_of
     from pipelines.rows.positions import Columns
     from pipelines.windowing.asked import wanted_of
-    from pipelines.windowing.clock import clock_of
     from pipelines.windowing.explaining import told_of
     from pipelines.windowing.moving import MOVE_BUDGET, REBALANCE, moving_of
     from pipelines.windows import run_windows
@@ -202,4 +205,6 @@ def run(
         note(f"stopped after {what}")
     elif not as_json:
         print(what if done.batches else "nothing has changed")
+        if once and done.batches and not done.counts.get("results") and clock == "data":
+            note(WAITING)
     return 0

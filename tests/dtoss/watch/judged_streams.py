@@ -28,6 +28,7 @@ from dtoss.watch.told.events import events
 from dtoss.watch.told.folding import HOUR_US, fold_watch
 from dtoss.watch.told.verify import verify_watch
 from tests.dtoss.watch.judged_sphere import SPOTS, Everywhere, random_place
+from tests.oracles import Witnessed
 
 SECOND = 1_000_000
 NAMES = ["7", "a", "\0", "a\0b", "😀", "É", "É", "ß", " ", "-1", "x" * 900, "日本"]
@@ -49,42 +50,37 @@ class Told:
     """What is to be told, from rows one after another and subscriptions one by one."""
 
     def __init__(self, expire):
-        self.expire, self.clock, self.clock_before = expire, None, None
+        self.expire = expire
+        self.time = Witnessed("1%", 3600 * SECOND if expire is None else expire, lambda t: t // 2**20 * 2**20)
         self.before, self.stood, self.change, self.begun = {}, {}, 0, False
 
-    def lives(self, one, clock):
+    def lives(self, one):
         """Whether a subscription has not expired."""
-        return clock is None or one["ends"] is None or one["ends"] > clock
+        return self.time.now is None or one["ends"] is None or one["ends"] > self.time.now
+
+    def over(self, t):
+        """Whether an object is over by its last time."""
+        return self.expire is not None and self.time.now is not None and t <= self.time.now - self.expire
 
     def batch(self, rows, stands, change):
         """What a batch is to tell, as a list of events."""
-        out = []
-        if self.begun:
-            for name, old in self.stood.items():
-                if not self.lives(old, self.clock_before):
-                    continue
-                new = stands.get(name)
-                if new is None or new["version"] != old["version"]:
-                    out.append(("reset", name, old["version"], None, None, "changed" if new else "removed"))
-                elif not self.lives(new, self.clock):
-                    out.append(("reset", name, old["version"], None, None, "expired"))
-        alive = [one for one in stands.values() if self.lives(one, self.clock)]
-        limit = None if self.expire is None or self.clock is None else self.clock - self.expire
-        came = {}
+        out, came, counted = [], {}, {}
         for row in rows:
             came.setdefault(row["id"], []).append(row)
-        for name in {*came, *self.before}:
+        before = {name: row["t"] for name, row in self.before.items()}
+        self.time.set_back(before, {name: [row["t"] for row in some] for name, some in came.items()}, self.over)
+        for name, old in self.stood.items() if self.begun else ():
+            new = stands.get(name)
+            if self.lives(old) and (new is None or new["version"] != old["version"]):
+                out.append(("reset", name, old["version"], None, None, "changed" if new else "removed"))
+        alive = [one for one in stands.values() if self.lives(one)]
+        for name in came:
             last = self.before.get(name)
-            if last and limit is not None and last["t"] <= limit:
-                for one in alive:
-                    if "leave" in one["events"] and one["version"] <= last["change"] and one["holds"](last):
-                        out.append(("leave", one["id"], one["version"], name, last["t"] + self.expire, "expired"))
-                del self.before[name]
-                last = None
-            for t in sorted({row["t"] for row in came.get(name, ())}):
-                if (last and t <= last["t"]) or (limit is not None and t <= limit):
+            for t in sorted({row["t"] for row in came[name]}):
+                if (last and t <= last["t"]) or self.over(t):
                     continue
                 row = max((row for row in came[name] if row["t"] == t), key=_key) | {"change": change}
+                counted.setdefault(name, []).append(t)
                 for one in alive:
                     was = bool(last) and one["version"] <= last["change"] and one["holds"](last)
                     held = one["holds"](row)
@@ -93,11 +89,16 @@ class Told:
                         if happened[kind]:
                             out.append((kind, one["id"], one["version"], name, t, None))
                 last = self.before[name] = row
-        self.stood, self.change, self.begun, self.clock_before = stands, change, True, self.clock
-        times = sorted(row["t"] for row in rows)
-        if times:
-            median = times[(len(times) - 1) // 2] // 2**20 * 2**20
-            self.clock = median if self.clock is None else max(self.clock, median)
+        self.stood, self.change, self.begun = stands, change, True
+        self.time.after(before, counted)
+        out += [("reset", one["id"], one["version"], None, None, "expired") for one in alive if not self.lives(one)]
+        for name, last in list(self.before.items()):
+            if self.over(last["t"]):
+                for one in alive:
+                    held = self.lives(one) and one["version"] <= last["change"] and one["holds"](last)
+                    if held and "leave" in one["events"]:
+                        out.append(("leave", one["id"], one["version"], name, last["t"] + self.expire, "expired"))
+                del self.before[name]
         return out
 
 

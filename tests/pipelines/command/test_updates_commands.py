@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from dtoss.snapshots.store import Store
 from tests.pipelines.command.test_cycles_commands import put
 from tests.pipelines.stores import objects_of
 
@@ -45,6 +46,32 @@ def test_deletions_and_expiry_from_all_rows(spark, tmp_path, works):
     assert objects_of(store) == {1: (0.0, 0.0, 10)}
 
 
+def test_the_time_of_a_replay_is_what_its_rows_say(spark, tmp_path, command, works):
+    """A row of another year moves it in no command, and the clock of the machine is no clock of a replay."""
+    arriving, store = tmp_path / "in", tmp_path / "s"
+    arriving.mkdir()
+    put(tmp_path, "all.csv", [(i, 0.1 * i, 1.0, 1_400_000_000) for i in range(20)])
+    works("rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 1)
+    later = [(i, 0.1 * i, 2.0, 1_400_000_060) for i in range(10)]
+    put(arriving, "a.csv", [*later, (99, 9.0, 9.0, 1_590_000_000), (50, 5.0, 95.0, 1_400_000_060)])
+    rules = ("--expire", "15min", "--clock", "data")
+    said = command.fails("run", "--updates", arriving, "--store", store, "--cycles", 1, "--expire", "15min")
+    assert "there is no object: 11 updates are outdated and 20 objects have expired, as it is " in said
+    assert "by this machine's clock; --clock data takes the time from the rows" in said
+    works("run", "--updates", arriving, "--store", store, "--cycles", 1, *rules)
+    assert [entry["rows"] for entry in Store(str(store)).manifest()["quarantine"]] == [1]
+    found = objects_of(store)
+    assert sorted(found) == [*range(20), 99]
+    assert sum(row[1] == 2.0 for row in found.values()) == 10
+    # the whole anew, where one witness is asked for and where not
+    silent = [(i, 0.1 * i, 1.0, 1_400_000_000) for i in range(10, 20)]
+    put(tmp_path, "all.csv", [*later, *silent, (99, 9.0, 9.0, 1_590_000_000)])
+    works("rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 1, *rules, "--witnesses", 1)
+    assert sorted(objects_of(store)) == [99]
+    works("rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 1, *rules)
+    assert sorted(objects_of(store)) == [*range(20), 99]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -55,6 +82,9 @@ def test_deletions_and_expiry_from_all_rows(spark, tmp_path, works):
         (("a.csv", "--pivots", "auto"), "--pivots auto is for --updates"),
         (("a.csv", "--now", "12"), "--now is for --updates, --deleted or --expire"),
         (("a.csv", "--clock", "data"), "--clock data is for --updates, --deleted or --expire"),
+        (("a.csv", "--witnesses", "3"), "--witnesses is for --updates, --deleted or --expire"),
+        (("--updates", "in", "--witnesses", "3"), "--witnesses 3 is for --clock data without --now"),
+        (("--updates", "in", "--clock", "data", "--witnesses", "few"), "--witnesses is 'few': a share such as 1%"),
         (("a.csv", "--missing", "null"), "--missing null is for --updates"),
         (("a.csv", "--done", "delete"), "--done is for --updates"),
         (("--updates", "in", "--expire", "soon"), "soon"),

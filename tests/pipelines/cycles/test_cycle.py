@@ -185,7 +185,17 @@ def test_times_pass(spark, tmp_path):
     with pytest.raises(InputError, match=r"97\.5% fewer, more than --max-shrink 0\.5 allows"):
         cycle(None, str(tmp_path), now=100, expire=60, max_shrink=0.5)
     manifest = cycle(None, str(tmp_path), clock="data", expire=39)
-    assert manifest["clock"] == {"kind": "data", "now": 50, "watermark": 50}
+    # forty objects stand, of which three have reached 10
+    said = {"now": 10, "sure": 10, "held": 10, "waits": 0}
+    assert manifest["clock"] == {"kind": "data", "now": 10, "watermark": 50, "witnesses": said}
+    assert (manifest["objects"], manifest["cycle"]["expired"]) == (40, 0)
+    one = [{"id": 1, "lon": 0.0, "lat": 0.0, "t": 50}]
+    manifest = cycle(
+        spark.createDataFrame(pa.Table.from_pylist(one)), str(tmp_path), clock="data", witnesses="1", expire=39
+    )
+    assert {name: manifest["clock"][name] for name in ("kind", "now", "watermark")} == {
+        "kind": "data", "now": 50, "watermark": 50,
+    }  # fmt: skip
     assert (manifest["objects"], manifest["cycle"]["expired"]) == (2, 38)
     assert sorted(objects_of(tmp_path)) == [0, 1]
     with pytest.raises(InputError, match="there is no object"):

@@ -15,8 +15,8 @@ from dtoss.watch.layout.committing import commit_on_workers
 from dtoss.watch.layout.files import write_routing
 from dtoss.watch.layout.grid import RoutingGrid
 from dtoss.watch.layout.routing import Routing
-from dtoss.watch.stream.commit import worth_a_beat
-from dtoss.watch.stream.plan import Options, plan_batch
+from dtoss.watch.stream.ending import worth_a_commit
+from dtoss.watch.stream.plan import Options, plan_batch, set_back
 from dtoss.watch.stream.routed import Routed
 from pipelines.watching.layouts import columns_sent, write_all_stored
 from tests.ceps.balance.drawn_cells import drawn_layout
@@ -102,5 +102,9 @@ def run_drawn(home, settings, rows, rng, tasks=1, ids="int64", source=None, word
     routing = drawn_routing(rng, drawn_grid(rng, plan.standing, settings.space), words)
     plan = replace(plan, routed=routed_by(plan, routing))
     done, worked = run_on_workers(plan, rows_of(rows, ids), tasks)
+    if right := set_back(plan, [one.heard for one in done]):
+        plan = right
+        done, worked = run_on_workers(plan, rows_of(rows, ids), tasks)
     assert sum(int(one.rows.sum()) for one in worked) >= sum(one.counts.get("accepted", 0) for one in done)
-    return commit_on_workers(plan, done, worked) if worth_a_beat(plan, done) else None
+    ended = worth_a_commit(plan, done)
+    return None if ended is None else commit_on_workers(plan, done, worked, ended=ended)

@@ -9,7 +9,8 @@ import pytest
 
 from dtoss.watch.layout.batch import run_on_workers
 from dtoss.watch.layout.committing import RoundLoad, commit_on_workers, write_load
-from dtoss.watch.stream.commit import worth_a_beat
+from dtoss.watch.stream.ending import worth_a_commit
+from dtoss.watch.stream.plan import set_back
 from tests.dtoss.watch.stream import scripted
 from tests.dtoss.watch.stream.scripted import fault_at_each, faulty, warm
 from tests.pipelines.watching.drawn_layouts import drawn_grid, drawn_routing, routed_by
@@ -29,11 +30,15 @@ def run_spread(plan, rows, tasks):
     grid = drawn_grid(rng, plan.standing, plan.settings.space)
     plan = replace(plan, routed=routed_by(plan, drawn_routing(rng, grid)))
     done, worked = run_on_workers(plan, rows, tasks)
-    if not worth_a_beat(plan, done):
+    if right := set_back(plan, [one.heard for one in done]):
+        plan = right
+        done, worked = run_on_workers(plan, rows, tasks)
+    ended = worth_a_commit(plan, done)
+    if ended is None:
         return None
     none = np.zeros(0, np.int64)
     cost = RoundLoad(grid, none, none, none, none, none * 1.0, none, none * 1.0, plan.now_us, plan.now_us, (1, 0, 0, 0))
-    return commit_on_workers(plan, done, worked, write_load(plan.home, cost))
+    return commit_on_workers(plan, done, worked, write_load(plan.home, cost), ended=ended)
 
 
 @pytest.fixture

@@ -75,21 +75,37 @@ def test_a_frame_that_does_not_stream_is_refused(spark, tmp_path):
 
 
 def test_a_beat_adopts_what_is_asked_and_lets_objects_expire(spark, tmp_path):
-    """Without rows, once: no Spark is asked for."""
+    """Without rows, once: no Spark is asked for. What rows of a batch end is told in it already."""
     folder, store = tmp_path / "in", tmp_path / "store"
     home = Home(str(store))
     change(home, [circle("a", 0.0, 0.0, 1000.0)])
     rows = [
         {"id": id, "t": 1_700_000_000_000_000 + t * 1_000_000, "x": 0.0, "y": 0.0, "attributes": {}}
-        for id, t in ((1, 0), (2, 500), (2, 600), (2, 700))
+        for id, t in ((1, 0), *((id, t) for id in (2, 3, 4) for t in (500, 600, 700)))
     ]
     arrive(folder, "a", rows)
     once(spark, folder, store, expire=60.0)
-    assert [event[:5] for event in all_told(store)[1]] == [("leave", "a", 1, 1, 1_700_000_060_000_000)]
+    assert [event[:5] for event in all_told(store)[0]][-1] == ("leave", "a", 1, 1, 1_700_000_060_000_000)
+    assert len(all_told(store)) == 1
     change(home, [circle("b", 0.0, 0.0, 1000.0)], ["a"])
     once(None, folder, store, expire=60.0)
-    assert all_told(store)[2] == [("reset", "a", 1, None, None, "removed")]
+    assert all_told(store)[1] == [("reset", "a", 1, None, None, "removed")]
     assert once(None, folder, store, expire=60.0).batches == 0
+
+
+def test_the_clock_of_the_machine_lets_a_lone_object_expire_at_a_beat(spark, tmp_path):
+    """Once, though that clock goes back and the watch is started again; without it the lone object stays."""
+    folder, store = tmp_path / "in", tmp_path / "store"
+    change(Home(str(store)), [circle("a", 0.0, 0.0, 1000.0)])
+    row = {"id": 1, "t": 1_700_000_000_000_000, "x": 0.0, "y": 0.0, "attributes": {}}
+    arrive(folder, "a", [row])
+    once(spark, folder, store, expire=60.0)
+    assert once(None, folder, store, expire=60.0).batches == 0
+    assert once(None, folder, store, expire=60.0, clock=lambda: row["t"] + 59_000_000).batches == 0
+    assert once(None, folder, store, expire=60.0, clock=lambda: row["t"] + 61_000_000).batches == 1
+    assert all_told(store)[1] == [("leave", "a", 1, 1, row["t"] + 60_000_000, "expired")]
+    for later in (62_000_000, 0, 10**12):
+        assert once(None, folder, store, expire=60.0, clock=lambda later=later: row["t"] + later).batches == 0
 
 
 def test_around_an_object_is_where_the_snapshot_has_it(spark, tmp_path):

@@ -238,8 +238,11 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
         return fault.tasks(lambda: real_workers(frame, plan, tasks), plan.number)
 
     batches.run_tasks, batches.run_on_workers = run_tasks, on_workers
-    batches.commit_on_workers = lambda plan, *rest: fault.commit(lambda: real_spread(plan, *rest), plan.number)
-    batches.commit_batch = lambda plan, *rest: fault.commit(lambda: real_commit(plan, *rest), plan.number)
+
+    def committing(real):
+        return lambda plan, *rest, **named: fault.commit(lambda: real(plan, *rest, **named), plan.number)
+
+    batches.commit_on_workers, batches.commit_batch = committing(real_spread), committing(real_commit)
     batches.fold_watch = lambda home, now_us, warn: real_fold(home, now_us + AHEAD_US, warn)
     Watching.batch = batch
     started = []

@@ -122,6 +122,20 @@ def test_files_that_arrive_are_counted_by_partition(run, tmp_path):
     assert "begin windows of another name (--name NAME)" in err[-1]
 
 
+def test_windows_longer_than_all_rows_have_no_result_and_the_run_says_so(run, tmp_path):
+    """What they wait for, and which option does not; a run with results says nothing of it."""
+    moves, store = tmp_path / "in", str(tmp_path / "store")
+    (tmp_path / "shops.csv").write_text("id,lon,lat\n1,8.1,50.1\n")
+    put(moves, "a.csv", made(1, 0))
+    asked = ("--store", store, "--slide", "1d", "--measures", "rows", "--by", "sites:shops.csv", "--once")
+    code, out, err = run("windows", "run", str(moves), "--name", "days", "--lengths", "1d", *asked)
+    assert (code, out) == (0, ["60 rows in 1 batch, 0 results"])
+    assert "no window has ended: an end is due once as many objects as --witnesses says have come past it;" in err[-1]
+    code, out, err = run("windows", "run", str(moves), "--name", "wall", "--lengths", "1d", *asked, "--clock", "wall")
+    assert (code, out[0].endswith(" 0 results")) == (0, False)
+    assert "no window has ended" not in err[-1]
+
+
 def test_rows_of_a_file_are_keys_and_bad_rows_are_quarantined(run, tmp_path):
     """The nearest of the user's own places; no snapshot is needed."""
     moves, store = tmp_path / "in", str(tmp_path / "store")

@@ -196,7 +196,7 @@ def _resets(world: World, found: list[Any], clocks: list[int | None], versions: 
         _, end, why = life(fence, clocks)
         if why is not None and end < len(clocks):
             why = "changed" if why == "removed" and (fence.id, end) in begun else why
-            wanted[end].add((fence.id, versions[number], why))
+            wanted[end - 1 if why == "expired" else end].add((fence.id, versions[number], why))
     for batch, table in enumerate(found):
         there = set()
         if table is not None:

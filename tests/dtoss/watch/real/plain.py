@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracles import Witnessed
+
 EARTH_RADIUS = 6_371_008.8
 NEAR = 1e-6
 """Metres from the border of a circle within which a row is unsure."""
 NOISE = 1e-14
 """Below that a product of three unit vectors may have any sign."""
 KINDS = {"leave": 0, "enter": 1, "inside": 2}
-TICK_BITS, MOST_TICKS = 20, 1 << 16
+TICK_BITS, MOST_TICKS = 20, 1 << 9
 """Clocks go in ticks of 2^20 microseconds, or of twice, four times and so on where a batch has too many of these."""
 
 
@@ -238,7 +240,8 @@ class Track:
     """Rows by object and time that count, and where an object is over: a mark without a row.
 
     Arrays of one length: the row or -1, the object's place in the order of ids, its time, the batch, whether another
-    object begins. ``clocks`` has the clock before each batch, None before the first, and ``counts`` what was left out.
+    object begins. ``clocks`` has the clock before each batch, None before the first, and after the last one; ``counts``
+    what was left out.
     """
 
     row: Any
@@ -257,7 +260,8 @@ def track_of(rows: Rows, ends: list[int], expire: int | None = None) -> Track:
     number = {id: at for at, id in enumerate(ids)}
     last: dict[int, tuple[int, int]] = {}
     found: list[tuple[int, int, int, int]] = []  # object, batch, t, row
-    clock: int | None = None
+    time = Witnessed("1%", 3_600_000_000 if expire is None else expire)
+    bits = TICK_BITS
     clocks: list[int | None] = []
     counts = []
     begin = 0
@@ -271,15 +275,11 @@ def track_of(rows: Rows, ends: list[int], expire: int | None = None) -> Track:
         return (x[row], y[row], *more)
 
     for batch, end in enumerate(ends):
-        clocks.append(clock)
+        clocks.append(time.now)
         count = dict.fromkeys(("late", "repeated", "tied", "outdated", "expired"), 0)
-        limit = None if expire is None or clock is None else clock - expire
-        over: list[int] = []
-        for id, (when, _) in last.items():
-            if limit is not None and when <= limit:
-                found.append((id, batch, when + expire, -1))
-                over.append(id)
-                count["expired"] += 1
+        limit = None if expire is None or time.now is None else time.now - expire
+        before_all = {id: when for id, (when, _) in last.items()}
+        counted: dict[int, list[int]] = {}
         best: dict[tuple[int, int], int] = {}
         places: dict[tuple[int, int], set[tuple[float, float]]] = {}
         for row in range(begin, end):
@@ -302,21 +302,22 @@ def track_of(rows: Rows, ends: list[int], expire: int | None = None) -> Track:
                 count["outdated"] += 1
             else:
                 found.append((id, batch, when, row))
+                counted.setdefault(id, []).append(when)
                 last[id] = (when, row)
-                over = [one for one in over if one != id] if id in over else over
-        for id in over:
-            del last[id]
-        times = sorted(t[begin:end])
-        if times:
-            bits = TICK_BITS
-            while len({when >> bits for when in times}) > MOST_TICKS:
-                bits += 1
-            median = times[(len(times) - 1) // 2] >> bits << bits
-            clock = median if clock is None else max(clock, median)
+        while len({when >> bits for when, _ in last.values() if time.counts(when)}) > MOST_TICKS:
+            bits += 1
+        time.tick = lambda t, bits=bits: t >> bits << bits
+        time.after(before_all, counted)
+        for id, (when, _) in sorted(last.items()):
+            if expire is not None and time.now is not None and when <= time.now - expire:
+                found.append((id, batch, when + expire, -1))
+                count["expired"] += 1
+                del last[id]
         counts.append(count)
         begin = end
-    # a mark comes before all rows of its batch
-    found.sort(key=lambda one: (one[0], one[1], one[3] >= 0, one[2]))
+    clocks.append(time.now)
+    # a mark comes after all rows of its batch
+    found.sort(key=lambda one: (one[0], one[1], one[3] < 0, one[2]))
     table = np.array(found, np.int64).reshape(-1, 4)
     first = np.append(True, table[1:, 0] != table[:-1, 0])[: len(table)]
     return Track(table[:, 3], table[:, 0], table[:, 2], table[:, 1], first, ids, clocks, counts)
@@ -340,7 +341,7 @@ def life(fence: Fence, clocks: list[int | None]) -> tuple[int, int, str | None]:
     begin, end, why = fence.begins, len(clocks), None
     if fence.ends is not None and fence.ends < end:
         end, why = fence.ends, "removed"
-    for batch in range(begin, end):
+    for batch in range(begin, min(end + 1, len(clocks))):
         if fence.expires is not None and clocks[batch] is not None and clocks[batch] >= fence.expires:
             return begin, batch, None if batch == begin else "expired"
     return begin, end, why
@@ -353,7 +354,7 @@ def told(fences: list[Fence], rows: Rows, track: Track) -> Told:
     batch_of = np.searchsorted(track.batch, track.batch) if len(track.batch) == 0 else track.batch
     parts, unsure = [], set()
     for number, fence in enumerate(fences):
-        begin, end, _ = life(fence, track.clocks)
+        begin, end, why = life(fence, track.clocks)
         at, odd, far = held_by(fence, rows)
         if len(odd):
             unsure |= {(number, int(track.object[place[row]])) for row in odd.tolist() if place[row] >= 0}
@@ -371,7 +372,9 @@ def told(fences: list[Fence], rows: Rows, track: Track) -> Told:
         before[before] = np.isin(spots[before] - 1, spots, assume_unique=True)
         after = spots + 1
         goes_on = after < len(track.row)
-        goes_on[goes_on] = ~track.first[after[goes_on]] & (batch_of[after[goes_on]] < end)
+        # what ends by the clock ends before an object that it ends, too
+        until = np.where((track.row[after[goes_on]] < 0) & (why != "removed"), end - 1, end)
+        goes_on[goes_on] = ~track.first[after[goes_on]] & (batch_of[after[goes_on]] < until)
         leaves = goes_on.copy()
         leaves[goes_on] = ~np.isin(after[goes_on], spots, assume_unique=True)
         for kind, there, where, how_far in (

@@ -53,11 +53,12 @@ def test_the_plain_account_of_a_few_rows():
     ]  # fmt: skip
     assert track_of(rows, [2, 4, 6]).counts[1] == {"late": 2, "repeated": 0, "tied": 0, "outdated": 0, "expired": 0}
     assert track_of(rows, [6]).counts[0]["tied"] == 1
-    # a clock of 99 seconds, about, in the third batch
-    rows = made((1, 10, 0.5, 0.5), (2, 99, 9, 9), (3, 99, 9, 9), (1, 100, 0.5, 0.5), (1, 50, 0.5, 0.5))
-    assert kinds([fence], rows, [1, 3, 4, 5], 30) == [
-        (0, 1, 10, "enter", "a"), (2, 1, 40, "leave", "a"), (2, 1, 100, "enter", "a"),
+    # a clock of 99 seconds, about, which three objects say at the end of the second batch
+    rows = made((1, 10, 0.5, 0.5), *((id, 99, 9, 9) for id in (2, 3, 4)), (1, 100, 0.5, 0.5), (1, 50, 0.5, 0.5))
+    assert kinds([fence], rows, [1, 4, 5, 6], 30) == [
+        (0, 1, 10, "enter", "a"), (1, 1, 40, "leave", "a"), (2, 1, 100, "enter", "a"),
     ]  # fmt: skip
+    assert kinds([fence], rows, [1, 3, 4, 5, 6], 30)[1][:3] == (2, 1, 40)
     assert life(Fence("b", expires=99_000_000, begins=1), [None, None, 98_000_000, 99_000_000]) == (1, 3, "expired")
 
 

@@ -13,17 +13,18 @@ from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, rand
 from tests.oracles import Watched
 
 
-def held_equal(folder, seed, tasks, batches=6, expire=None, ids="int64", limits=None):
+def held_equal(folder, seed, tasks, batches=6, expire=None, ids="int64", limits=None, witnesses="1%", rows=None):
     """Run a random stream in random batches, and hold each batch's events to the loop's; return all that was told."""
     rng = np.random.default_rng(seed)
     home, settings = Home(str(folder), "w", limits or Limits()), settings_of(ids=ids)
     expire = None if expire is None else expire * SECOND
-    loop = Watched(SPHERE, settings.schema, expire)
-    rows = random_rows(rng, int(rng.integers(5, 60)), seconds=int(rng.integers(2, 120)))
+    loop = Watched(SPHERE, settings.schema, expire, witnesses=witnesses)
+    if rows is None:
+        rows = random_rows(rng, int(rng.integers(5, 60)), seconds=int(rng.integers(2, 120)))
+        if rng.random() < 0.7:
+            rows.sort(key=lambda row: row["t"])
     if ids == "string":
         rows = [row | {"id": str(row["id"])} for row in rows]
-    if rng.random() < 0.7:
-        rows.sort(key=lambda row: row["t"])
     names = [f"s{number}" for number in range(8)]
     total = []
     for part in np.array_split(np.arange(len(rows)), batches):
@@ -32,7 +33,7 @@ def held_equal(folder, seed, tasks, batches=6, expire=None, ids="int64", limits=
             change(home, add, rng.choice(names, rng.integers(0, 2)).tolist())
         number, table = stands(home)
         some = [rows[row] for row in part]
-        commit = run(home, settings, some, tasks, ids=ids, expire=expire)
+        commit = run(home, settings, some, tasks, ids=ids, expire=expire, witnesses=witnesses)
         wanted = loop.batch(some, number, table)
         found = told(home, commit.number)
         assert Counter(found) == Counter(wanted), (seed, commit.number)

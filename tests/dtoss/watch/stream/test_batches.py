@@ -25,10 +25,15 @@ def test_batches_are_the_loop(tmp_path, tasks, expire, seeds):
 
 
 @settings(max_examples=examples(12), deadline=None)
-@given(seed=st.integers(0, 10**9), tasks=st.sampled_from([1, 2, 7, 64]), expire=st.sampled_from([None, 5, 40]))
-def test_any_stream_is_the_loop(tmp_path_factory, seed, tasks, expire):
+@given(
+    seed=st.integers(0, 10**9),
+    tasks=st.sampled_from([1, 2, 7, 64]),
+    expire=st.sampled_from([None, 5, 40]),
+    witnesses=st.sampled_from(["1%", "1", "2", "60%"]),
+)
+def test_any_stream_is_the_loop(tmp_path_factory, seed, tasks, expire, witnesses):
     """What hypothesis finds."""
-    held_equal(tmp_path_factory.mktemp("any"), seed, tasks, expire=expire)
+    held_equal(tmp_path_factory.mktemp("any"), seed, tasks, expire=expire, witnesses=witnesses)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep("more seeds of the same kind"))])

@@ -46,6 +46,7 @@ from tests.dtoss.watch.streams import (
 from tests.oracles import Watched
 
 FENCE = circle("home", 0.0, 0.0, 600.0)
+DAY = 86_400 * SECOND
 
 
 def at(id, second, lon=0.0, **attributes):
@@ -123,20 +124,27 @@ def test_equal_batches_have_the_same_bytes(tmp_path):
 @settings(deadline=None)
 @given(
     times=st.lists(st.integers(-(10**15), 10**18) | st.integers(0, 10**8), min_size=1, max_size=60),
+    gone=st.lists(st.booleans(), min_size=60, max_size=60),
     parts=st.integers(1, 7),
     most=st.integers(2, 20),
 )
-def test_the_median_is_the_same_however_rows_are_given_to_tasks(times, parts, most):
-    """Its bucket is the narrowest of which few enough are needed for all rows together."""
-    t = np.array(times, np.int64)
+def test_what_witnesses_have_reached_is_the_same_however_rows_are_given_to_tasks(times, gone, parts, most):
+    """Its bucket is the narrowest of which few enough are needed for all objects together."""
+    t, leaves = np.array(times, np.int64), np.array(gone)[: len(times)]
     usual, histogram.MOST_BUCKETS = histogram.MOST_BUCKETS, most
     try:
         whole = histogram_of(t)
         split = added([histogram_of(t[part::parts]) for part in range(parts)])
-        assert (split.bits, split.median) == (whole.bits, whole.median)
+        for one, other in ((split.bits, whole.bits), (split.buckets, whole.buckets), (split.counts, whole.counts)):
+            assert np.array_equal(one, other)
         assert len(whole.buckets) <= most
-        middle = np.sort(t)[(len(t) - 1) // 2]
-        assert whole.median <= middle < whole.median + (1 << whole.bits)
+        for wanted in range(1, len(t) + 1):
+            at = np.sort(t)[-wanted]
+            assert whole.lasts.reached(wanted) <= at < whole.lasts.reached(wanted) + (1 << whole.bits)
+        some = [histogram_of(t[part::parts][leaves[part::parts]]) for part in range(parts)]
+        left = added([whole], some)
+        assert np.array_equal(left.lasts.times, np.unique(t[~leaves] >> whole.bits << whole.bits))
+        assert left.lasts.count == np.count_nonzero(~leaves)
     finally:
         histogram.MOST_BUCKETS = usual
 
@@ -154,11 +162,12 @@ def test_there_are_few_runs(batches):
 
 
 def test_a_subscription_that_expires_tells_nothing_more(tmp_path):
-    """Its end is told once, by the clock of the batch before, and whoever was inside does not leave."""
+    """Its end is told once, in the batch whose rows say so, behind their events; whoever was inside does not leave."""
     home = Home(str(tmp_path), "w")
     change(home, [FENCE | {"expires": BEGIN + 30 * SECOND}, circle("other", 0.0, 0.0, 600.0)])
     run(home, settings_of(), [at(1, 0), at(2, 40)])
     run(home, settings_of(), [at(1, 60, lon=1.0)])
+    assert told(home, 2)[-1] == ("reset", "home", 1, None, None, "expired")
     run(home, settings_of(), [at(2, 70, lon=1.0)])
     kinds = [(kind, subscription, object, reason) for kind, subscription, _, object, _, reason in all_told(home)]
     assert [one for one in kinds if one[1] == "home" and one[0] != "inside"] == [
@@ -181,6 +190,46 @@ def test_a_replacement_resets_what_is_gone_and_what_is_another(tmp_path):
     run(home, settings_of(), [at(1, 1)])
     found = [event[:3] + event[5:] for event in told(home, 2) if event[0] != "inside"]
     assert found == [("reset", "gone", 1, "removed"), ("reset", "wider", 1, "changed"), ("enter", "wider", 2, None)]
+
+
+def test_a_text_that_is_null_has_no_word(tmp_path):
+    """So a negated word holds, as for an empty text; a condition on a null does not, negated or not."""
+    home, made = Home(str(tmp_path), "w"), settings_of(messages=True, text="text")
+    asking = {"fire": "fire", "calm": "not fire", "either": "fire or not drill", "both": "fire and not drill"}
+    change(home, [circle(name, 0.0, 0.0, 600.0, words=words, events=1) for name, words in asking.items()])
+    change(home, [circle("other", 0.0, 0.0, 600.0, where="not kind = 'taxi'", events=1)])
+    found = []
+    for text in (None, "", "Fire!"):
+        run(home, made, [at(1, 0) | {"text": text}])
+        found.append(sorted(event[1] for event in told(home, len(found) + 1)))
+    assert found == [["calm", "either"], ["calm", "either"], ["both", "either", "fire"]]
+
+
+def test_changes_that_cancel_out_between_two_batches_are_told_once_or_not_at_all(tmp_path):
+    """A reader is told how what stands now differs from what stood for the batch before."""
+    home, there = Home(str(tmp_path), "w"), circle("there", 0.0, 0.0, 600.0, events=6)
+    change(home, [there, circle("twice", 0.0, 0.0, 700.0, events=6), circle("again", 0.0, 0.0, 800.0, events=6)])
+    run(home, settings_of(), [at(1, 0)])
+    change(home, [circle("twice", 0.0, 0.0, 710.0, events=6), circle("passing", 0.0, 0.0, 900.0, events=6)])
+    change(home, [circle("twice", 0.0, 0.0, 720.0, events=6)], ["passing", "again"])
+    change(home, [circle("again", 0.0, 0.0, 800.0, events=6), there | {"expires": BEGIN - DAY}])
+    change(home, [circle("dead", 0.0, 0.0, 800.0, events=6, expires=BEGIN - DAY)])
+    run(home, settings_of(), [at(1, 1)])
+    assert [event[:3] + event[5:] for event in told(home, 2)] == [
+        ("reset", "again", 1, "changed"), ("reset", "there", 1, "changed"), ("reset", "twice", 1, "changed"),
+        ("enter", "again", 5, None), ("enter", "twice", 3, None),
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_sent_again_tells_nothing_and_its_last_rows_alone_are_known(tmp_path):
+    """Of an object the last row is repeated, all before it are late."""
+    home = Home(str(tmp_path), "w")
+    change(home, [FENCE])
+    rows = [at(id, second, lon=second % 2) for id in range(3) for second in range(5)]
+    run(home, settings_of(), rows)
+    counts = run(home, settings_of(), rows, source=Source(files={"again": 1})).document["counts"]
+    assert told(home, 2) == []
+    assert (counts["repeated"], counts["late"]) == (3, 12)
 
 
 def test_messages_are_matched_each_for_itself(tmp_path):

@@ -180,6 +180,7 @@ def test_words_of_commands_that_are_not_known(run, tmp_path):
         (("watch", "in", "--store", store, "--evry", "2s"), "did you mean --every?"),
         (("watch", "in", "--store", store, "--every", "2"), "--every: '2' is no duration"),
         (("watch", "in", "--store", store, "--expire", "soon"), "--expire: 'soon' is no duration"),
+        (("watch", "in", "--store", store, "--witnesses", "few"), "--witnesses is 'few': a share such as 1%"),
         (("watch", "in", "--store", store, "--retain", "7"), "--retain: '7' is no duration"),
         (("watch", "in", "--store", store, "--max-bad", "200%"), "--max-bad is '200%': a share such as 50%"),
         (("watch", "in", "--store", store, "--crs", "nonsense"), "crs 'nonsense'"),

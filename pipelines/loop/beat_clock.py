@@ -1,4 +1,4 @@
-"""What moves a watermark where there are no rows: nothing, or the clock of this machine."""
+"""What moves the time of windows and watches where there are no rows: nothing, or the clock of this machine."""
 
 from __future__ import annotations
 
