@@ -40,9 +40,10 @@ from pipelines.cycles.spread import spread
 from pipelines.cycles.stands import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
 from pipelines.cycles.tally import profile_of_tallies
 from pipelines.cycles.witnessing import Asked, Seen, moment_after, moment_of, said_of, seen
+from pipelines.loop.known import columns_of
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough
-from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
+from pipelines.rows.positions import Positions, attribute_column, from_frame, screened
 from pipelines.rows.quarantine import quarantine
 from pipelines.rows.survey import Profile, judge
 from pipelines.spark.progress import Stages
@@ -421,7 +422,7 @@ def _manifest(
         timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
     )
     manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renamed(positions.attributes)
-    manifest["input"] = profile.extent
+    manifest["input"] = profile.extent | ({} if positions is None else {"taken": dict(positions.taken)})
     return manifest
 
 
@@ -435,17 +436,10 @@ def _positions(updates: DataFrame | Positions | None, last: dict[str, Any] | Non
     """Return updates as positions; a frame's columns mean what those of the store's last rebuild meant."""
     if updates is None or isinstance(updates, Positions):
         return updates
-    said = dict((last or {}).get("source") or {})
-    said |= {name: rules.first[name] for name in ("id", "x", "y", "time", "columns") if rules.first.get(name)}
-    columns = Columns(
-        id=said.get("id", "id"),
-        x=said.get("x"),
-        y=said.get("y"),
-        time=said.get("time"),
-        attributes=said.get("columns", "all"),
-        time_format=said.get("time_format"),
-        deleted=rules.deleted,
-    )
+    said = {name: rules.first[name] for name in ("id", "x", "y", "time", "columns") if rules.first.get(name)}
+    if "columns" in said:
+        said["attributes"] = said.pop("columns")
+    columns = replace(columns_of(last, said), deleted=rules.deleted)
     return from_frame(updates, columns)
 
 

@@ -312,7 +312,7 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
         ("bound", bound_text(made)),
         ("servers", f"{len(made)}: {pools}" if pools else "0"),
         ("partitions", held),
-        ("overload", f"risk {risk.name}: {risk.overload:.2g} of the requests of {period} expected above capacity"),
+        ("overload", f"risk {risk.name}: {_share(risk.overload)} of the requests of {period} expected above capacity"),
     ]  # fmt: skip
     if risk.worst_name:
         rows.append(("", f"worst weekday {risk.worst_name}: {risk.worst:.2%} above capacity"))
@@ -353,6 +353,10 @@ def bound_text(made: Plan) -> str:
     return f"${made.lower_bound:.3f} a day; the plan costs {made.gap - 1:.2%} more"
 
 
+def _share(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
 def offer_rows(made: Plan) -> list[tuple[str, str]]:
     """Return the ways to rent that were compared, the recommended one first, as rows of two texts."""
     rows = []
@@ -360,7 +364,8 @@ def offer_rows(made: Plan) -> list[tuple[str, str]]:
         late = one.overload if one.risk is None else one.risk
         kept = "" if one.meets else ", more than was asked"
         text = (
-            f"${one.cost_per_day * DAYS_A_MONTH:,.2f} a month, {how_many(one.servers, 'server')}, {late:.2g} late{kept}"
+            f"${one.cost_per_day * DAYS_A_MONTH:,.2f} a month, {how_many(one.servers, 'server')}, "
+            f"{_share(late)} of the requests late{kept}"
         )
         text += f"; {one.note}" if one.note else ""
         rows.append((f"{'*' if one.recommended else ' '} {one.name}", text))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.commits.lease import Writer
-from dtoss.errors import StoreError
+from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
 from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
 from dtoss.partitioning.bounds import bounds_round
@@ -27,6 +27,7 @@ from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import Wishes, choose_regions, make_partitions, repeats
 from pipelines.cycles.policy import Shape
+from pipelines.loop.known import current_manifest
 from pipelines.rows.by_id import repeated
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough, objects_now
@@ -94,8 +95,8 @@ def rebuild(
     partitions, objects_per_partition
         How many, or how large; 250,000 objects a partition and at least one a core when None.
     pivots
-        "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot, lambdas too, while they are
-        balanced and as many as ``partitions`` says (or about as many as the objects ask for).
+        "balanced", "spread" (dissertation, 3.1.1), or "keep" those of the current snapshot, lambdas too: it fails where
+        they are not balanced, or not as many as ``partitions`` says (or about as many as the objects ask for).
     reach
         Lambda of all partitions, a distance (plane) or chord (sphere); chosen from a sample when None.
     on_duplicate
@@ -140,8 +141,8 @@ def rebuild(
     Raises
     ------
     InputError
-        If a column is missing, too many rows are bad, objects are too few, or ids repeat; the current snapshot stays as
-        it was.
+        If a column is missing, too many rows are bad, objects are too few, ids repeat, or pivots cannot be kept; the
+        current snapshot stays as it was.
     StoreError
         If another process writes to the store or has committed meanwhile, or it cannot be written.
     ValueError
@@ -185,7 +186,10 @@ def rebuild(
             with stages.stage("ids"):
                 kept = _count_objects(positions, profile, on_duplicate)
             check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
-            return {"counts": _counts(profile, kept, profile.good - kept), "input": profile.extent}
+            return {
+                "counts": _counts(profile, kept, profile.good - kept),
+                "input": profile.extent | {"taken": dict(positions.taken)},
+            }
         assert held is not None  # a dry run has ended
         box = None
         if space.dimension == 2:
@@ -230,7 +234,7 @@ def rebuild(
             )
             manifest["quarantine"] = rejected
             manifest["renamed"] = renamed(positions.attributes)
-            manifest["input"] = profile.extent
+            manifest["input"] = profile.extent | {"taken": dict(positions.taken)}
             home.finish(snapshot, manifest, held, last)
         home.tidy(keep, held, heard, keep_for)
     finally:
@@ -317,11 +321,17 @@ def _count_objects(positions: Positions, profile: Profile, on_duplicate: str) ->
 
 
 def _last_regions(store: Store, space: Space) -> tuple[Regions, NDArray[np.float64]] | None:
-    try:
-        manifest = store.manifest()
-    except StoreError:
+    """Return the regions of the current snapshot, which are to be kept; None where there is none yet."""
+    manifest = current_manifest(store)
+    if manifest is None:
         return None
-    return (regions_of_manifest(manifest), reach_of(manifest)) if space_of_manifest(manifest) == space else None
+    held = space_of_manifest(manifest)
+    if held != space:
+        raise InputError(
+            f"--pivots keep: those of the current snapshot are in {held.crs} ({held.metric}), and the positions in "
+            f"{space.crs} ({space.metric}): --pivots balanced chooses others"
+        )
+    return regions_of_manifest(manifest), reach_of(manifest)
 
 
 def _column_types(positions: Positions) -> dict[str, str]:
@@ -337,6 +347,7 @@ def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("snapshot", manifest["snapshot"] if built else "none: a dry run writes nothing"),
         ("rows read", f"{counts['read']:,}"),
+        *_taken(manifest),
         *_extent(manifest["input"]),
         ("objects kept", f"{counts['kept']:,}{sites}"),
         ("duplicates", f"{counts['duplicates']:,} rows gave way to others of their id"),
@@ -363,6 +374,15 @@ def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     rate = f", {manifest['objects'] / total:,.0f} objects/s" if total > 0 and not math.isinf(total) else ""
     rows.append(("seconds", f"{total:.1f} ({spent}){rate}"))
     return rows
+
+
+def _taken(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return which columns were taken for what, and in which CRS positions are."""
+    taken = dict(manifest["input"].get("taken") or {})
+    if "crs" in manifest and "crs" not in taken:
+        said = not taken or (manifest.get("source") or {}).get("crs")
+        taken["crs"] = manifest["crs"] if said else f"{manifest['crs']}, as nothing says another"
+    return list(taken.items())
 
 
 def _extent(extent: dict[str, Any]) -> list[tuple[str, str]]:

@@ -185,11 +185,12 @@ def watch_files(
         lambda: counted(watching.beat()),
         stopping,
         warn,
-        asked.encoding,
+        asked,
         schema,
         most_rows,
         renew,
         not once if patient is None else patient,
+        others={"--text": watching.rows.text},
     )
     lease = leased(home.folder, f"watch {home.name} of {home.store}", warn)
     try:

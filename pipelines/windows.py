@@ -178,7 +178,7 @@ def run_windows(
                 lambda: done.add(running.beat()),
                 stopping,
                 warn,
-                asked.encoding,
+                asked,
                 schema,
                 most_rows,
                 renew,

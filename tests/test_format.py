@@ -352,7 +352,8 @@ def test_the_manifest_has_the_fields_of_the_document(spark, tmp_path):
     assert read["renamed"] == {"rank": "rank_"}
     assert [sorted(entry) for entry in read["quarantine"]] == [["bytes", "file", "rows", "sha256"]]
     assert sorted(read["counts"]) == ["duplicates", "kept", "quarantined", "read"]
-    assert sorted(read["input"]) == ["box", "times"]
+    assert sorted(read["input"]) == ["box", "taken", "times"]
+    assert read["input"]["taken"] == {"id": "id, whole numbers", "position": "lon, lat"}
     assert read["area"] == pytest.approx(4 * np.pi)
 
 

@@ -282,7 +282,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "spark": set(),
         "rows": {"spark"},
         "cycles": {"rows", "spark"},
-        "loop": {"cycles", "rows", "spark"},
+        "loop": {"cycles", "files", "rows", "spark"},
         "requests": {"loop", "rows"},
         "calibration": set(),
         "files": {"rows"},
@@ -292,7 +292,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "windowing": {"files", "loop", "rows", "spark", "watching"},
         "pages": {"balancing"},
         "balancing": {"rows"},
-        "beats": {"", "loop", "past", "rows", "spark", "windowing"},
+        "beats": {"", "files", "loop", "past", "rows", "spark", "windowing"},
         "": {
             "beats",
             "watching",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoss.frames.geo_columns import GeoColumn
 from dtoss.frames.points import points_of
 from dtoss.frames.tables import Table, read_column
-from dtoss.geometry.axes import AXES
+from dtoss.geometry.axes import axes_of
 from dtoss.names import did_you_mean
 
 
@@ -51,16 +51,16 @@ def located(
         The column of points; bytes are read as WKB, text as WKT. None is the only one, or the active one.
     x, y
         The columns of lon and lat, or of x and y; where they are None and there are no geometries, those that
-        :data:`dtoss.geometry.axes.AXES` calls so.
+        :func:`dtoss.geometry.axes.axes_of` finds.
     missing
         Whether rows may have no position: it is NaN then.
 
     Raises
     ------
     ValueError
-        If a column is not there, a coordinate is missing and may not, or is no number, only one coordinate is there, or
-        geometries are as :func:`dtoss.frames.points.points_of` says; if there are several columns of geometries, and
-        none is named.
+        If a column is not there, a coordinate is missing and may not, or is no number, names are as
+        :func:`dtoss.geometry.axes.axes_of` says, or geometries are as :func:`dtoss.frames.points.points_of` says; if
+        there are several columns of geometries, and none is named.
     """
     if (x is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'x'}= is missing: both name columns of coordinates, or neither does")
@@ -81,19 +81,11 @@ def located(
 
 
 def _by_name(table: Table, missing: bool) -> Located | None:
-    folded = {str(name).casefold(): name for name in reversed(table.names)}
-    for first, second in AXES:
-        if first in folded and second in folded:
-            names = (folded[first], folded[second])
-            meaning = "plain" if first == "x" else "degrees"
-            return Located(_coordinates(table, *names, missing), None, meaning, names)
-    half = [axis for pair in AXES for axis in pair if axis in folded]
-    if half:
-        raise ValueError(
-            f"positions have a column {folded[half[0]]!r} and not the other coordinate: lon and lat, or x and y, are "
-            f"wanted; the columns are {', '.join(map(str, table.names))}"
-        )
-    return None
+    names = axes_of(table.names)
+    if names is None:
+        return None
+    meaning = "plain" if str(names[0]).casefold() == "x" else "degrees"
+    return Located(_coordinates(table, *names, missing), None, meaning, names)
 
 
 def _geometries(table: Table, name: Any) -> Any:

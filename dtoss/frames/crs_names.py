@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
+from dtoss.geometry.space import LONLAT, NO_CRS, Space, same_crs
 
 if TYPE_CHECKING:
     import pyproj
+
+NO_CRS_SAID = "unknown"
+"""In place of the name of a CRS: geometries, and nobody says in which they are."""
 
 
 def crs_name(crs: Any) -> str | None:
@@ -83,3 +86,27 @@ def agreed(crs: Any, found: str | None, whose: str, way_out: str) -> str | None:
     if not same_crs(crs_name(crs) or NO_CRS, found):
         raise ValueError(f"crs {short(str(crs))} is not {short(found)} of {whose}: {way_out}")
     return crs if isinstance(crs, str) else found
+
+
+def check_crs(crs: str | None, space: Space, what: str = "the zones", whose: str = "the index") -> None:
+    """Check that the CRS of zones or places is that of a space; nothing is ever transformed in silence.
+
+    Raises
+    ------
+    ValueError
+        If it is another one, or one that could be known is not.
+    """
+    if crs is None:
+        return
+    if crs == NO_CRS_SAID:
+        if space.crs == NO_CRS:
+            return
+        raise ValueError(
+            f"{what} name no CRS and {whose} is in {short(space.crs)}: gdf.set_crs({short(space.crs)!r}) says that "
+            "they are in it"
+        )
+    if not same_crs(crs, space.crs):
+        way = "gdf.set_crs(None, allow_override=True) says that they are in its plane"
+        if space.crs != NO_CRS:
+            way = f"transform them first, gdf.to_crs({short(space.crs)!r})"
+        raise ValueError(f"{what} are in {short(crs)} and {whose} in {short(space.crs)}: {way}")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.frames.crs_names import crs_name, short
+from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name
 from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
 from dtoss.frames.tables import read_column, table_of
 from dtoss.frames.warn import warn_caller
@@ -26,7 +26,7 @@ from dtoss.geometry.polygons import (
     rings_of,
     rings_together,
 )
-from dtoss.geometry.space import NO_CRS, Space, same_crs
+from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import PLANAR, SPHERICAL, check_edges
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.areas.covered import listed
@@ -65,9 +65,6 @@ class Zones:
     def missing(self) -> int:
         """How many rows have no geometry, or an empty one."""
         return int(np.count_nonzero(np.diff(self.rings.shape) == 0))
-
-
-NO_CRS_SAID = "unknown"
 
 
 def polygons_asked(shapes: Any, space: Space, edges: str | None = None) -> list[list[Polygon]]:
@@ -140,30 +137,6 @@ _WAYS = {
     SPHERICAL: "it goes the short way, over the antimeridian; edges='planar' goes through longitude 0, as GeoJSON says",
 }
 """What is said of an edge that could go either way."""
-
-
-def check_crs(crs: str | None, space: Space, what: str = "the zones", whose: str = "the index") -> None:
-    """Check that the CRS of zones is that of a space; nothing is ever transformed in silence.
-
-    Raises
-    ------
-    ValueError
-        If it is another one, or one that could be known is not.
-    """
-    if crs is None:
-        return
-    if crs == NO_CRS_SAID:
-        if space.crs == NO_CRS:
-            return
-        raise ValueError(
-            f"{what} name no CRS and {whose} is in {short(space.crs)}: gdf.set_crs({short(space.crs)!r}) says that "
-            "they are in it"
-        )
-    if not same_crs(crs, space.crs):
-        way = "gdf.set_crs(None, allow_override=True) says that they are in its plane"
-        if space.crs != NO_CRS:
-            way = f"transform them first, gdf.to_crs({short(space.crs)!r})"
-        raise ValueError(f"{what} are in {short(crs)} and {whose} in {short(space.crs)}: {way}")
 
 
 def zones_of(shapes: Any) -> Zones | None:

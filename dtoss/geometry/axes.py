@@ -2,13 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 AXES = (("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"), ("x", "y"))
-"""Names of the two coordinates, in the order in which they are looked for; case does not matter."""
+"""Names of the two coordinates; case does not matter. The first pair wins over all, of the others there may be one."""
+
+
+def axes_of(names: Iterable[Any], *, half: bool = False) -> tuple[Any, Any] | None:
+    """Return which of the columns of a table are its coordinates, None where no two are called so.
+
+    lon and lat win over all others. A name in lower case wins over one that differs in case only.
+
+    Parameters
+    ----------
+    names
+        Of all columns.
+    half
+        Where only one of two is there, return it with the name that the other would have; else that is an error.
+
+    Raises
+    ------
+    ValueError
+        If there is no lon and lat, and several others are called as coordinates; or only one of two is there.
+
+    Examples
+    --------
+    >>> axes_of(["t", "Latitude", "LONGITUDE"]), axes_of(["x", "lat", "y", "lon"]), axes_of(["a", "b"])
+    (('LONGITUDE', 'Latitude'), ('lon', 'lat'), None)
+    """
+    names = list(names)
+    spelled: dict[str, list[Any]] = {}
+    for name in names:
+        spelled.setdefault(str(name).casefold(), []).append(name)
+    pairs = [pair for pair in AXES if pair[0] in spelled and pair[1] in spelled]
+    if not pairs:
+        lone = [(axis, pair) for pair in AXES for axis in pair if axis in spelled]
+        if lone and half:
+            first, second = (spelled.get(axis, [axis])[0] for axis in lone[0][1])
+            return first, second
+        if lone:
+            raise ValueError(
+                f"positions have a column {spelled[lone[0][0]][0]!r} and not the other coordinate: lon and lat, or x "
+                f"and y, are wanted; the columns are {', '.join(map(str, names))}"
+            )
+        return None
+    if len(pairs) > 1 and pairs[0] != AXES[0]:
+        raise _unclear(", ".join(f"{spelled[x][0]} and {spelled[y][0]}" for x, y in pairs))
+    first, second = (_one(spelled[axis], axis) for axis in pairs[0])
+    return first, second
+
+
+def _one(names: list[Any], axis: str) -> Any:
+    if len(names) > 1 and axis not in names:
+        raise _unclear(", ".join(map(str, names)))
+    return axis if axis in names else names[0]
+
+
+def _unclear(names: str) -> ValueError:
+    return ValueError(f"columns {names} may all be the positions: name those that are, x= and y=")
 
 
 def by_name(positions: Any) -> Any:
@@ -20,7 +74,7 @@ def by_name(positions: Any) -> Any:
     Raises
     ------
     ValueError
-        If only one of two coordinates is there.
+        As :func:`axes_of`.
 
     Examples
     --------
@@ -32,17 +86,9 @@ def by_name(positions: Any) -> Any:
     names = _names(positions)
     if names is None:
         return positions
-    folded = {str(name).casefold(): name for name in reversed(names)}
-    for first, second in AXES:
-        if first in folded and second in folded:
-            columns = [positions[folded[axis]] for axis in (first, second)]
-            return np.stack([np.asanyarray(column).reshape(-1) for column in columns], axis=1)
-    half = [axis for pair in AXES for axis in pair if axis in folded]
-    if half:
-        raise ValueError(
-            f"positions have a column {folded[half[0]]!r} and not the other coordinate: lon and lat, or x and y, are "
-            f"wanted; the columns are {', '.join(map(str, names))}"
-        )
+    if (pair := axes_of(names)) is not None:
+        columns = [positions[axis] for axis in pair]
+        return np.stack([np.asanyarray(column).reshape(-1) for column in columns], axis=1)
     return positions
 
 

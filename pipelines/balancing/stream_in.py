@@ -16,6 +16,7 @@ from dtoss.geometry.space import Space
 from dtoss.watch.given import given_rows
 from dtoss.watch.rows import Rows
 from pipelines.rows.inputs import look
+from pipelines.rows.positions import Columns
 
 _PARSING = {"csv": ds.CsvFileFormat(), "tsv": ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))}
 
@@ -78,7 +79,8 @@ def read_stream(path: str, space: Space, names: Names, wanted: Sequence[str] = (
     """
     table = _table(path)
     x, y = ("lon", "lat") if space.geographic else ("x", "y")
-    chosen = {x: names.x or _found(table, x, "x"), y: names.y or _found(table, y, "y"), "t": names.time or "t"}
+    at = Columns(x=names.x, y=names.y).coordinates(table.column_names)
+    chosen = {x: at[0], y: at[1], "t": names.time or "t"}
     if names.id is not None or "id" in table.column_names:
         chosen["id"] = names.id or "id"
     others = [name for name in (*wanted, names.text) if name is not None and name not in chosen]
@@ -95,10 +97,6 @@ def read_stream(path: str, space: Space, names: Names, wanted: Sequence[str] = (
     assert rows.t is not None
     order = np.argsort(rows.t, kind="stable")
     return Stream(rows.take(order), len(whole) - len(kept))
-
-
-def _found(table: pa.Table, name: str, other: str) -> str:
-    return name if name in table.column_names or other not in table.column_names else other
 
 
 def _good(table: pa.Table, x: str, y: str, space: Space) -> pa.ChunkedArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from dtoss.commits.source import Source
 from dtoss.errors import DtossError, StoreError
 from pipelines.beats.steady import Steady
 from pipelines.cycle import cycle
+from pipelines.files.first_look import check_columns
 from pipelines.history import append_files, options_of_cycle
 from pipelines.loop.arriving import Arrived
 from pipelines.loop.batches import Vanished
@@ -69,6 +71,8 @@ def committed(
         wanted = types_of(manifest, columns)
         reads = Reads(partial(_read, columns, wanted), loop.schema, columns.encoding)
         inputs = reads.inputs(mine)
+        if inputs is not None:
+            check_columns(inputs, replace(columns, attributes="all"))
         with loop.stopping.starting():
             session = loop.sessions()
         loop.stopping.listen_again()

@@ -59,7 +59,9 @@ def run(
         int | None, typer.Option(help="Port of 127.0.0.1 on which Prometheus finds numbers.", metavar="PORT")
     ] = None,
     metrics_file: Annotated[str | None, typer.Option(help="File for the same numbers.", metavar="FILE")] = None,
-    crs: Annotated[str | None, typer.Option(help="Of a store's first snapshot: as dtoss rebuild.")] = None,
+    crs: Annotated[
+        str | None, typer.Option(help="CRS of the positions, that of the store; as the files say, or degrees.")
+    ] = None,
     metric: Annotated[Literal["sphere", "plane"] | None, typer.Option(help="Of a store's first snapshot.")] = None,
     bounds: Annotated[
         tuple[float, float, float, float] | None,
@@ -84,13 +86,15 @@ def run(
     as_json: options.Json = False,
 ) -> int:
     """Merge files that keep arriving, cycle after cycle."""
-    say_compiling("windows" if windows else "build")
+    from dtoss.export.targets import check_folder
     from dtoss.snapshots.store import Store, on_stderr
     from pipelines.cycle import check_cycle
     from pipelines.loop.disposal import disposal_of
     from pipelines.loop.metrics import Metrics
     from pipelines.rebuild import check_arguments
     from pipelines.rows.amounts import seconds_of, share_of
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.said import check_said
     from pipelines.run import CyclesFailed
     from pipelines.run import run as loop
     from pipelines.windowing.asked import read_asked
@@ -117,7 +121,11 @@ def run(
     check_arguments(
         partitions, objects_per_partition, max_bad=max_bad, keep=keep, min_objects=min_objects, max_shrink=shrink
     )
-    asked = row_options.with_others(rows, attributes=columns, deleted=deleted)
+    asked = row_options.with_others(rows, attributes=columns, deleted=deleted, crs=row_options.crs_said(crs, metric))
+    check_said(Columns(**asked))
+    if history is not None and "://" not in history:
+        check_folder("--history", history)
+    say_compiling("windows" if windows else "build")
     numbers = Metrics(metrics, metrics_file)
     started: list[Any] = []
 

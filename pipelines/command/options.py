@@ -63,6 +63,16 @@ DriverMemory = Annotated[
 QueryId = Annotated[str, typer.Option("--id", help="Column of --queries with the query's id.")]
 QueryX = Annotated[str | None, typer.Option("--x", help="Column of --queries with lon or x.")]
 QueryY = Annotated[str | None, typer.Option("--y", help="Column of --queries with lat or y.")]
+QueryGeometry = Annotated[
+    str | None, typer.Option("--geometry", help="Column of --queries with points, WKB or WKT.", metavar="COLUMN")
+]
+QueryIdType = Annotated[
+    Literal["int", "text"] | None,
+    typer.Option("--id-type", help="What ids of --queries are; as they look if not given."),
+]
+QueryCrs = Annotated[
+    str | None, typer.Option("--crs", help="CRS of --queries, that of the store, where the file does not say it.")
+]
 Where = Annotated[
     str | None,
     typer.Option(

@@ -31,7 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
 
 
-@row_options.takes_rows(without=("id",))
+@row_options.takes_rows(without=("id", "id_type"))
 def patterns(
     store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
     out: Annotated[str, typer.Option(help="The patterns file to write, Parquet.", metavar="FILE", show_default=False)],
@@ -58,7 +58,8 @@ def patterns(
     ] = False,
     rows: row_options.Rows = row_options.NOTHING_SAID,
     weight: Annotated[
-        str | None, typer.Option(help="Column with the requests that a row stands for; 1 if none.")
+        str | None,
+        typer.Option(help="Requests that a row stands for: a number, or the column that holds it; 1 if none."),
     ] = None,
     k: Annotated[
         str | None, typer.Option("-k", help="Each asks for its k nearest: a number, or the column that holds it.")
@@ -81,6 +82,9 @@ def patterns(
         ),
     ] = None,
     max_bad: row_options.MaxBad = 0.10,
+    crs: Annotated[
+        str | None, typer.Option(help="CRS of the accesses, that of the store; as the file says if not given.")
+    ] = None,
     snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
     master: Annotated[str | None, typer.Option(help="Spark master; local[*] if not given.")] = None,
     driver_memory: Annotated[str | None, typer.Option(help="Heap of a local Spark, such as 4g.")] = None,
@@ -92,7 +96,7 @@ def patterns(
 
     raw = {
         **row_options.option_names(rows), "--weight": weight, "-k": k, "--radius": radius, "--snapshot": snapshot,
-        "--master": master, "--driver-memory": driver_memory,
+        "--crs": crs, "--master": master, "--driver-memory": driver_memory,
     }  # fmt: skip
     if watch is not None:
         others = {"ACCESSES": accesses, "--live": live or None, "--costs": costs, "--since": since, "--until": until}
@@ -103,7 +107,7 @@ def patterns(
     if live:
         weight, k, radius = "weight", "k", "radius"
     asks = Asks(
-        weight=weight,
+        weight=_number_or_column(weight, float),
         k=_number_or_column(k, int),
         radius=length_or_column(radius, store, snapshot),
         slot_seconds=60 * slot_minutes,
@@ -121,17 +125,15 @@ def patterns(
         return
     from ceps import write_patterns
     from dtoss.snapshots.store import Store
+    from pipelines.files.first_look import look_at
     from pipelines.patterns import patterns as run
     from pipelines.rows.accesses import access_columns
-    from pipelines.rows.delimited import check_text
-    from pipelines.rows.inputs import look
     from pipelines.rows.read_files import read_positions
     from pipelines.spark.progress import Stages
 
     Store(store).manifest(snapshot)
-    named = access_columns(asks, **rows)
-    check_text(named)
-    inputs = look(accesses or [], encoding=named.encoding)
+    named = access_columns(asks, **row_options.with_others(rows, crs=crs))
+    inputs = look_at(accesses or [], named, numbers={"--weight": asks.weight, "-k": asks.k, "--radius": asks.radius})
     session = start_spark(master, driver_memory)
     stages = Stages(session, shown=not quiet())
     with stages.stage("read"):

@@ -16,10 +16,10 @@ from pipelines.rows.amounts import share_of
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Id = Annotated[str | None, typer.Option("--id", help="Column with the object's id: id, or as the store's rows had it.")]
 X = Annotated[
-    str | None, typer.Option("--x", help="Column with lon or x: lon, x without a lon, or as the store's rows had it.")
+    str | None, typer.Option("--x", help="Column with lon or x: lon, lng, longitude, x, or as the store's rows had it.")
 ]
 Y = Annotated[
-    str | None, typer.Option("--y", help="Column with lat or y: lat, y without a lon, or as the store's rows had it.")
+    str | None, typer.Option("--y", help="Column with lat or y: lat, latitude, y, or as the store's rows had it.")
 ]
 Time = Annotated[
     str | None,
@@ -30,17 +30,29 @@ OwnId = Annotated[
 ]
 """Of a stream of positions, whose columns no store has named; as the next three."""
 OwnX = Annotated[
-    str | None, typer.Option("--x", help="Column with lon or x; lon, or x without a lon.", metavar="COLUMN")
+    str | None, typer.Option("--x", help="Column with lon or x; lon, lng, longitude or x.", metavar="COLUMN")
 ]
-OwnY = Annotated[
-    str | None, typer.Option("--y", help="Column with lat or y; lat, or y without a lon.", metavar="COLUMN")
-]
+OwnY = Annotated[str | None, typer.Option("--y", help="Column with lat or y; lat, latitude or y.", metavar="COLUMN")]
 OwnTime = Annotated[
     str | None, typer.Option("--time", help="Column with the time of a row; t if there is one.", metavar="COLUMN")
 ]
 TimeFormat = Annotated[
     str | None,
-    typer.Option("--time-format", help="Of times in text: a pattern such as M/d/yyyy H:mm:ss, epoch_s, epoch_ms."),
+    typer.Option(
+        "--time-format",
+        help="A pattern such as M/d/yyyy H:mm:ss, or epoch_s, epoch_ms, epoch_us, excel; else ISO 8601.",
+    ),
+]
+Zone = Annotated[
+    str | None, typer.Option("--zone", help="Of times that name none: Asia/Shanghai; UTC if not given.", metavar="ZONE")
+]
+IdType = Annotated[
+    Literal["int", "text"] | None,
+    typer.Option("--id-type", help="What ids are; what most of them look like if not given."),
+]
+Geometry = Annotated[
+    str | None,
+    typer.Option("--geometry", help="Column of points, WKB or WKT, instead of --x and --y.", metavar="COLUMN"),
 ]
 Delimiter = Annotated[
     str | None,
@@ -72,11 +84,12 @@ Attributes = Annotated[
 _OWN = {"id": OwnId, "x": OwnX, "y": OwnY, "time": OwnTime}
 _OF_STORE = {"id": Id, "x": X, "y": Y, "time": Time}
 _WRITTEN = {
-    "time_format": TimeFormat, "delimiter": Delimiter, "encoding": Encoding, "multiline": Multiline,
-    "decimal": Decimal, "header": NoHeader, "quote": Quote, "escape": Escape, "null": Null,
+    "id_type": IdType, "geometry": Geometry, "time_format": TimeFormat, "zone": Zone,
+    "delimiter": Delimiter, "encoding": Encoding, "multiline": Multiline, "decimal": Decimal, "header": NoHeader,
+    "quote": Quote, "escape": Escape, "null": Null,
 }  # fmt: skip
 """How rows are written, by the fields of :class:`pipelines.rows.positions.Columns` that the options fill."""
-TEXT = tuple(field for field in _WRITTEN if field != "time_format")
+TEXT = ("delimiter", "encoding", "multiline", "decimal", "header", "quote", "escape", "null")
 """Those that say how text is written, whatever is read of it."""
 Rows = Mapping[str, Any]
 """What options say of rows: fields of :class:`pipelines.rows.positions.Columns`, without what is not given."""
@@ -123,6 +136,13 @@ def takes_rows(
 def with_others(rows: Rows, **others: Any) -> dict[str, Any]:
     """Return what is said of rows and of other fields, without those that are None."""
     return {**rows, **{field: value for field, value in others.items() if value is not None}}
+
+
+def crs_said(crs: str | None, metric: str | None) -> str | None:
+    """Return the CRS that is said of positions: a plane by itself has none."""
+    from dtoss.geometry.space import NO_CRS
+
+    return NO_CRS if crs is None and metric == "plane" else crs
 
 
 def option_names(rows: Rows) -> dict[str, Any]:

@@ -118,10 +118,11 @@ def rebuild(
         return cycles.run(
             updates, store, cycles=1, done=done, rows=rows, schema=schema, columns=columns, deleted=deleted,
             deleted_for=deleted_for, expire=expire, now=now, clock=clock, witnesses=witnesses, max_ahead=max_ahead,
-            missing=missing, pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap, min_objects=min_objects,
-            max_shrink=max_shrink, allow_empty=allow_empty, keep=keep, keep_for=keep_for, lease=lease, crs=crs,
-            metric=metric, bounds=bounds, partitions=partitions, objects_per_partition=objects_per_partition,
-            seed=seed, master=master, driver_memory=driver_memory, history=history, as_json=as_json,
+            missing=missing, pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap,
+            min_objects=min_objects, max_shrink=max_shrink, allow_empty=allow_empty, keep=keep, keep_for=keep_for,
+            lease=lease, crs=crs, metric=metric, bounds=bounds, partitions=partitions,
+            objects_per_partition=objects_per_partition, seed=seed, master=master, driver_memory=driver_memory,
+            history=history, as_json=as_json,
         )  # fmt: skip
     if pivots == "auto":
         raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
@@ -138,18 +139,17 @@ def rebuild(
     if done is not None:
         raise InputError("--done is for --updates: files of POSITIONS stay")
     pivots = pivots or "balanced"
-    say_compiling("build")
+    from dtoss.export.targets import check_folder
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import cycle
+    from pipelines.files.first_look import look_at, said_of_ids
     from pipelines.history import append_files
     from pipelines.past.file_keys import keyed
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
     from pipelines.rows.amounts import share_of
-    from pipelines.rows.delimited import check_text
-    from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
     from pipelines.rows.read_files import read_positions, unreadable
     from pipelines.spark.progress import Stages
@@ -160,10 +160,18 @@ def rebuild(
     space = space_of(crs, metric)
     if crs is not None or metric is not None:
         check_wrap(wrap, space)
-    named = Columns(**row_options.with_others(rows, attributes=columns or None, deleted=deleted))
-    check_text(named)
-    inputs = look(positions, schema=schema, encoding=named.encoding)
+    named = Columns(
+        **row_options.with_others(
+            rows, attributes=columns or None, deleted=deleted, crs=row_options.crs_said(crs, metric)
+        )
+    )
+    inputs = look_at(positions, named, schema=schema)
+    if history is not None and "://" not in history:
+        check_folder("--history", history)
     _say_skipped(inputs)
+    if (odd := said_of_ids(inputs, named)) is not None:
+        on_stderr(odd)
+    say_compiling("build")
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
         keys = [] if history is None or dry_run else keyed(inputs)
         session = start_spark(master, driver_memory)

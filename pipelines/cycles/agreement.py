@@ -52,7 +52,10 @@ def agreed(
         )
     kind = "string" if positions.string_ids else "int64"
     if kind != manifest["id_type"]:
-        raise InputError(f"ids of the updates are {kind}, those of snapshot {name} are {manifest['id_type']}")
+        way = "read them as text (--id-type text)"
+        if kind == "string":
+            way = "rebuild from all rows with --id-type text, which keeps all ids as text"
+        raise InputError(f"ids of the updates are {kind}, those of snapshot {name} are {manifest['id_type']}: {way}")
     stored = columns_of_manifest(manifest)
     pairs, selected = [], []
     for attribute in [*order, *(other for other in column_of if other not in stored)]:

@@ -63,13 +63,21 @@ def choose_regions(
     wishes: Wishes,
     last: tuple[Regions, NDArray[np.float64]] | None = None,
 ) -> tuple[Regions, NDArray[np.float64]]:
-    """Return regions and their lambdas for the sampled rows, or ``last`` if those regions still are good ones."""
+    """Return regions and their lambdas for the sampled rows, or ``last`` where these are to be kept.
+
+    Raises
+    ------
+    InputError
+        If they are to be kept, and are as many as are wanted no more, or not even.
+    """
     vectors, objects = sampled_vectors(profile, positions, space)
     per = wishes.objects_per_partition or OBJECTS_PER_PARTITION
     count = wishes.partitions or max(-(-objects // per), cores(session))
     method = "balanced" if wishes.pivots == "keep" else wishes.pivots
-    if last is not None and len(vectors) and _fit(last[0], vectors, count, wishes.partitions is not None):
+    if last is not None:
         regions, reach = last
+        if len(vectors):
+            _check_fit(regions, vectors, count, wishes.partitions is not None)
         if wishes.reach is None:
             return regions, reach
     else:
@@ -79,12 +87,20 @@ def choose_regions(
     return regions, np.full(len(regions), np.inf if len(regions) == 1 else float(wishes.reach))
 
 
-def _fit(regions: Regions, vectors: NDArray[np.float64], count: int, exactly: bool) -> bool:
-    """Return whether regions are as many as are wanted, within a factor of two if only a size was named, and even."""
-    if not (len(regions) == count if exactly else count / 2 <= len(regions) <= 2 * count):
-        return False
-    sizes = np.bincount(regions.nearest(vectors), minlength=len(regions))
-    return bool(sizes.max() <= BALANCED_ENOUGH * sizes.mean())
+def _check_fit(regions: Regions, vectors: NDArray[np.float64], count: int, exactly: bool) -> None:
+    """Check that regions are as many as are wanted, within a factor of two if only a size was named, and even."""
+    there = len(regions)
+    if not (there == count if exactly else count / 2 <= there <= 2 * count):
+        raise InputError(
+            f"--pivots keep: the current snapshot has {there:,} partitions, and {count:,} are wanted: --partitions "
+            f"{there} keeps them, --pivots balanced chooses others"
+        )
+    sizes = np.bincount(regions.nearest(vectors), minlength=there)
+    if sizes.max() > BALANCED_ENOUGH * sizes.mean():
+        raise InputError(
+            f"--pivots keep: the largest of {there:,} partitions would have {sizes.max() / sizes.mean():.2f} times the "
+            f"mean of the objects, and {BALANCED_ENOUGH:g} is the most: --pivots balanced chooses others"
+        )
 
 
 def make_partitions(

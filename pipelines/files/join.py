@@ -83,6 +83,9 @@ def join_file(
     verify: Verify = "touch",
     threads: int | None = None,
     at_a_time: int = AT_A_TIME,
+    geometry: str | None = None,
+    id_type: str | None = None,
+    crs: str | None = None,
 ) -> Joined:
     """Write the k nearest objects, or all within a radius, of each place in a file; return how many rows there are.
 
@@ -123,6 +126,8 @@ def join_file(
         Batches that are answered at a time; the machine's processors when None.
     at_a_time
         Places of a batch at the most.
+    geometry, id_type, crs
+        Of the places, as :class:`pipelines.rows.positions.Columns` has them.
 
     Raises
     ------
@@ -137,7 +142,7 @@ def join_file(
     -----
     Memory does not grow with the places: a few batches are held for each thread.
     """
-    places = read_places(path, id=id, x=x, y=y, rows=rows)
+    places = read_places(path, id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, rows=rows)
     ask = make_ask(
         store, snapshot, k=k, radius=radius, max_distance=max_distance, how=how, columns=columns,
         exclude_self=exclude_self, where=where, having=having, verify=verify,
@@ -172,6 +177,9 @@ def join_with_server(
     snapshot: str | None = None,
     token: str | None = None,
     threads: int | None = None,
+    geometry: str | None = None,
+    id_type: str | None = None,
+    crs: str | None = None,
 ) -> Joined:
     """Write what :func:`join_file` writes, as a server answers it; all by the snapshot that it has open at first.
 
@@ -189,6 +197,8 @@ def join_with_server(
         Where the server wants one.
     threads
         Batches that are asked at a time; the machine's processors when None.
+    geometry, id_type, crs
+        As there.
 
     Raises
     ------
@@ -203,7 +213,7 @@ def join_with_server(
         raise ValueError(f"how is {how!r}: inner or left is wanted")
     from dtoss.client.connecting import connect
 
-    places = read_places(path, id=id, x=x, y=y, rows=rows)
+    places = read_places(path, id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, rows=rows)
     first = connect(url, token, snapshot)
     index = connect(url, token, first.snapshot)
     check_crs(places, index.space, path)

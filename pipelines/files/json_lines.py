@@ -13,8 +13,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from pipelines.files.text_values import number
+from pipelines.files.text_values import number, whole_number
 from pipelines.rows.inputs import PACKED
+from pipelines.rows.paths import value_at
 
 _BLOCK = 1 << 22
 _ROWS = 1 << 16
@@ -87,15 +88,28 @@ class JsonLines:
                     kinds.add(_kind(value))
         return {name: _together(kinds) for name, kinds in found.items()}
 
-    def slow(self, id_name: str, others: Sequence[str], kind: pa.DataType) -> Iterator[pa.RecordBatch]:
-        """Yield an id, as it is or as text, and coordinates, line by line."""
+    def kinds(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the type that Spark takes for each of some paths to fields; None where no value is there."""
+        found: dict[str, set[str]] = {name: set() for name in names}
+        for one in self.objects() if names else ():
+            for name, kinds in found.items():
+                if (value := value_at(one, name)) not in (None, ""):
+                    kinds.add(_kind(value))
+        return {name: _together(kinds) if kinds else None for name, kinds in found.items()}
+
+    def slow(
+        self, id_name: str, others: Sequence[str], kind: pa.DataType, *, pointed: bool = False
+    ) -> Iterator[list[pa.Array]]:
+        """Yield an id, as it is or as text, and coordinates, or what holds points, line by line."""
         objects = self.objects()
         text = not pa.types.is_integer(kind)
         while some := list(islice(objects, _ROWS)):
-            ids = [_text(one.get(id_name)) if text else _whole(one.get(id_name)) for one in some]
-            columns = [pa.array(ids, kind)]
-            columns += [pa.array([_number(one.get(name)) for one in some], pa.float64()) for name in others]
-            yield pa.record_batch(columns, names=[f"c{i}" for i in range(len(columns))])
+            ids = [_text(value_at(one, id_name)) if text else _whole(value_at(one, id_name)) for one in some]
+            read, to = (_point, pa.string()) if pointed else (_number, pa.float64())
+            yield [
+                pa.array(ids, kind),
+                *(pa.array([read(value_at(one, name)) for one in some], to) for name in others),
+            ]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -135,7 +149,16 @@ def _text(value: Any) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
+    if isinstance(value, str):
+        return whole_number(value)
     return value if type(value) is int and -(2**63) <= value < 2**63 else None
+
+
+def _point(value: Any) -> str | None:
+    """Return a point as WKT: of text as it is, of two numbers or more, as GeoJSON has them, the first two."""
+    if isinstance(value, list) and len(value) >= 2 and all(_number(one) is not None for one in value):
+        return f"POINT ({value[0]} {value[1]})"
+    return value if isinstance(value, str) else None
 
 
 def _number(value: Any) -> float | None:

@@ -1,71 +1,24 @@
-"""Places in Parquet: coordinates in columns, points of GeoParquet, and points as GeoArrow writes them."""
+"""Places in Parquet: coordinates in columns, or points in one."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from dtoss.errors import InputError
 from dtoss.ids import LARGEST
-from pipelines.files.text_values import numbers
+from pipelines.files.text_values import ID_TYPES, numbers, whole_numbers
+from pipelines.rows.paths import parts_of, type_at
+from pipelines.rows.points import points
 
 _BUFFER = 1 << 20
 """Bytes of a column that are read ahead; a whole row group may be as large as the file."""
 Found = tuple[pa.Array, pa.Array, pa.Array]
-
-
-@dataclass(frozen=True)
-class Point:
-    """A column of points.
-
-    Parameters
-    ----------
-    name
-        Of the column.
-    wkb
-        Whether they are well-known binary; else a struct of x and y, or pairs.
-    crs
-        What the file states, None where it says nothing.
-    """
-
-    name: str
-    wkb: bool
-    crs: str | None
-
-
-def point_of(schema: pa.Schema) -> Point | None:
-    """Return the column of points that the metadata of GeoParquet, or the type of GeoArrow, names; None without one.
-
-    Raises
-    ------
-    InputError
-        If the geometries are no points, or are encoded in a way that is not read.
-    """
-    from pipelines.rows.geoparquet_in import crs_of, primary_points
-
-    if b"geo" in (schema.metadata or {}):
-        name, about = primary_points(schema)
-        return Point(name, about["encoding"] == "WKB", crs_of(about))
-    for field in schema:
-        told = field.metadata or {}
-        extension = told.get(b"ARROW:extension:name", b"").decode()
-        if extension in ("geoarrow.point", "geoarrow.wkb"):
-            about = json.loads(told.get(b"ARROW:extension:metadata") or b"{}")
-            return Point(field.name, extension == "geoarrow.wkb", _geoarrow_crs(about))
-    return None
-
-
-def _geoarrow_crs(about: dict[str, object]) -> str | None:
-    from pipelines.rows.geoparquet_in import crs_of
-
-    stated = about.get("crs")
-    return stated if stated is None or isinstance(stated, str) else crs_of({"crs": stated})
 
 
 def parquet_batches(
@@ -73,8 +26,9 @@ def parquet_batches(
     filesystem: fs.FileSystem,
     schema: pa.Schema,
     names: Sequence[str],
-    point: Point | None,
+    pointed: bool,
     rows: int,
+    id_type: str | None = None,
 ) -> tuple[pa.DataType, Callable[[], Iterator[Found]]]:
     """Return the type of the ids, and what makes a stream of ids, x and y.
 
@@ -87,28 +41,31 @@ def parquet_batches(
     schema
         The columns of all files.
     names
-        The columns of the id and of the coordinates, or of the points.
-    point
-        How points are encoded; None for coordinates.
+        The columns of the id and of the coordinates, or of the points; or paths to fields of structs.
+    pointed
+        Whether they are points.
     rows
         Of a batch.
+    id_type
+        As :class:`pipelines.rows.positions.Columns` has it.
 
     Raises
     ------
     InputError
         If a column is of a type that is of no use.
     """
-    kind = _id_type(names[0], schema.field(names[0]).type)
-    if point is None:
-        for name in names[1:]:
-            _check_coordinate(name, schema.field(name).type)
+    types = [_type_of(schema, name) for name in names]
+    kind = id_type_of(names[0], types[0]) if id_type is None else ID_TYPES[id_type]
+    if not pointed:
+        for name, found in zip(names[1:], types[1:], strict=True):
+            check_numbers(name, found)
 
     def batches() -> Iterator[Found]:
         for file in files:
             try:
-                for found in _columns(file, filesystem, schema, names, rows):
+                for found in _columns(file, filesystem, names, types, rows):
                     ids = _ids(found[0], kind)
-                    yield (ids, *(map(_coordinates, found[1:]) if point is None else _points(found[1], point)))
+                    yield (ids, *(_points(found[1]) if pointed else map(_coordinates, found[1:])))
             except (OSError, pa.ArrowException) as error:
                 raise InputError(f"{file} cannot be read as parquet: {str(error).splitlines()[0]}") from None
 
@@ -116,21 +73,43 @@ def parquet_batches(
 
 
 def _columns(
-    file: str, filesystem: fs.FileSystem, schema: pa.Schema, names: Sequence[str], rows: int
+    file: str, filesystem: fs.FileSystem, names: Sequence[str], types: Sequence[pa.DataType], rows: int
 ) -> Iterator[list[pa.Array]]:
     """Yield columns of a file, null where it has none; names that differ in case only are one, as Spark reads them."""
     with pq.ParquetFile(filesystem.open_input_file(file), buffer_size=_BUFFER, pre_buffer=False) as reader:
-        there = {name.casefold(): name for name in reader.schema_arrow.names}
-        own = [there.get(name.casefold()) for name in names]
-        read = [name for name in dict.fromkeys(own) if name is not None]
+        own = reader.schema_arrow
+        there = {name.casefold(): name for name in own.names}
+        paths = [
+            (there[name.casefold()],) if name.casefold() in there else parts_of(name) if type_at(own, name) else None
+            for name in names
+        ]
+        read = [path[0] if len(path) == 1 else ".".join(path) for path in dict.fromkeys(paths) if path is not None]
         for batch in reader.iter_batches(rows, columns=read):
             yield [
-                pa.nulls(len(batch), schema.field(name).type) if mine is None else batch.column(mine)
-                for name, mine in zip(names, own, strict=True)
+                pa.nulls(len(batch), kind) if path is None else _field(batch, path)
+                for path, kind in zip(paths, types, strict=True)
             ]
 
 
-def _id_type(name: str, kind: pa.DataType) -> pa.DataType:
+def _field(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    column = batch.column(path[0])
+    return column if len(path) == 1 else pc.struct_field(column, list(path[1:]))
+
+
+def _type_of(schema: pa.Schema, name: str) -> pa.DataType:
+    kind = type_at(schema, name)
+    assert kind is not None  # it was looked for
+    return kind
+
+
+def id_type_of(name: str, kind: pa.DataType) -> pa.DataType:
+    """Return the type of ids that are read from a column: int64 or string.
+
+    Raises
+    ------
+    InputError
+        If they are neither.
+    """
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(kind) or _is_long(kind):
         return pa.int64()
@@ -147,17 +126,26 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _check_coordinate(name: str, kind: pa.DataType) -> None:
+def check_numbers(name: str, kind: pa.DataType, what: str = "coordinates are numbers") -> None:
+    """Check that numbers are read from a column of some type.
+
+    Raises
+    ------
+    InputError
+        If they are not.
+    """
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or _is_text(kind)):
-        raise InputError(f"column {name!r} is {kind}: coordinates are numbers")
+        raise InputError(f"column {name!r} is {kind}: {what}")
 
 
 def _ids(ids: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_uint64(ids.type) or _is_long(ids.type):
-        import pyarrow.compute as pc
-
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    if _is_text(ids.type) and pa.types.is_integer(kind):
+        return whole_numbers(ids.cast(pa.string()))
+    if pa.types.is_integer(kind) and (pa.types.is_uint64(ids.type) or _is_long(ids.type)):
         largest = LARGEST if pa.types.is_uint64(ids.type) else Decimal(LARGEST)
         ids = pc.if_else(pc.greater(ids, pa.scalar(largest, ids.type)), None, ids)
     return ids.cast(kind)
@@ -169,23 +157,11 @@ def _coordinates(values: pa.Array) -> pa.Array:
     return numbers(values) if _is_text(values.type) else values.cast(pa.float64(), safe=False)
 
 
-def _points(column: pa.Array, point: Point) -> tuple[pa.Array, pa.Array]:
+def _points(column: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the x and y of points, null where there is no point or an empty one."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    if point.wkb:
-        from pipelines.rows.geoparquet_in import wkb_points
-
-        column = wkb_points(column)
-    if pa.types.is_struct(column.type):
-        x, y = (column.field(name) for name in ("x", "y"))
-        if column.null_count == 0:
-            return x, y
-        import pyarrow.compute as pc
-
-        return tuple(pc.struct_field(column, name) for name in ("x", "y"))
-    if not pa.types.is_fixed_size_list(column.type):
-        raise InputError(f"column {point.name!r} is {column.type}: points as WKB, struct or pairs are wanted")
-    import pyarrow.compute as pc
-
-    return tuple(pc.list_element(column, at).cast(pa.float64()) for at in (0, 1))
+    found = points(column)
+    if found.null_count == 0:
+        return found.field("x"), found.field("y")
+    return pc.struct_field(found, "x"), pc.struct_field(found, "y")

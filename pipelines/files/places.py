@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dtoss.delimited.reading import FLAW
 from dtoss.errors import InputError
+from dtoss.geometry.axes import AXES
 from dtoss.snapshots.place import filesystem_of
-from pipelines.rows.delimited import check_text
+from pipelines.files.text_values import ID_TYPES, numbers
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.positions import Columns, check_found
+from pipelines.rows.paths import check_found, leaves, parts_of
+from pipelines.rows.points import points
+from pipelines.rows.positions import Columns
+from pipelines.rows.said import check_said
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -58,6 +63,9 @@ def read_places(
     y: str | None = None,
     rows: Mapping[str, Any] = MappingProxyType({}),
     kept_bytes: int = KEPT_BYTES,
+    geometry: str | None = None,
+    id_type: str | None = None,
+    crs: str | None = None,
 ) -> Places:
     """Return the places in a file, in a folder at any depth, or in what a glob matches.
 
@@ -68,23 +76,25 @@ def read_places(
     id
         The column of the ids.
     x, y
-        The columns of the coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or
-        the points of a GeoParquet file.
+        The columns of the coordinates; None takes those that :class:`pipelines.rows.positions.Columns` does.
     rows
         How they are written: other fields of :class:`pipelines.rows.positions.Columns`.
     kept_bytes
         Of text that is kept from the first look at it, so that no more than that is held.
+    geometry, id_type, crs
+        As :class:`pipelines.rows.positions.Columns` has them.
 
     Raises
     ------
     InputError
         If nothing is there, it cannot be read, a column is missing (the message lists those found), or one is of a type
-        that is of no use. What is wrong further behind in a file is raised by the stream.
+        that is of no use; or if the CRS is not known, or another one than is said. What is wrong further behind in a
+        file is raised by the stream.
     ValueError
         If text cannot be written as ``rows`` says.
     """
-    columns = Columns(id=id, x=x, y=y, attributes="none", **rows)
-    check_text(columns)
+    columns = Columns(id=id, x=x, y=y, attributes="none", geometry=geometry, id_type=id_type, crs=crs, **rows)
+    check_said(columns)
     inputs = look([path], encoding=columns.encoding)
     if not inputs.files:
         raise InputError(f"{path} cannot be reached by this process: name --master for a Spark that can")
@@ -96,16 +106,29 @@ def read_places(
     return _read_delimited(inputs, columns, kept_bytes)
 
 
-def _names(inputs: Inputs, columns: Columns, found: Sequence[str]) -> tuple[str, str, str]:
-    """Return the columns of the id and the coordinates, after a look whether they are there."""
+def _names(inputs: Inputs, columns: Columns, found: Sequence[str], nested: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the columns of the id and the coordinates, or of the points, after a look whether they are there."""
     assert columns.id is not None
-    x, y = columns.coordinates(found)
+    options = [("--id", columns.id)]
+    if columns.geometry is not None:
+        options.append(("--geometry", columns.geometry))
+    else:
+        options += zip(("--x", "--y"), columns.coordinates(found), strict=True)
     folders = {name for file in inputs.files for name in _FOLDER.findall(file)}
-    for option, name in (("--id", columns.id), ("--x", x), ("--y", y)):
+    for option, name in options:
         if name in folders and name not in found:
             raise InputError(f"column {name!r} stands in names of folders: Spark reads it (--master 'local[*]')")
-        check_found(name, option, found)
-    return columns.id, x, y
+        if name not in nested:
+            check_found(name, option, found, nested)
+    return tuple(name for _, name in options)
+
+
+def _places(columns: Sequence[pa.Array], decimal: str = ".") -> tuple[pa.Array, pa.Array]:
+    """Return the x and y of texts: of two columns, or of one that holds points."""
+    if len(columns) == 2:
+        return numbers(columns[0], decimal), numbers(columns[1], decimal)
+    found = points(columns[0])
+    return pc.struct_field(found, "x"), pc.struct_field(found, "y")
 
 
 def _batch(ids: pa.Array, x: pa.Array, y: pa.Array) -> pa.RecordBatch:
@@ -126,34 +149,38 @@ def _keep_first(batches: Iterator[pa.RecordBatch], most: int) -> tuple[list[pa.R
 
 def _read_delimited(inputs: Inputs, columns: Columns, most: int) -> Places:
     from pipelines.files.delimited_text import flawless, text_batches
-    from pipelines.files.text_values import ids_of, numbers, type_of_ids
+    from pipelines.files.text_values import ids_of, type_of_ids
     from pipelines.rows.delimited import layout_in
 
     layout = layout_in(inputs, columns)
-    id_name, x, y = _names(inputs, columns, layout.names)
-    wanted = list(dict.fromkeys((id_name, x, y)))
+    id_name, *at = _names(inputs, columns, layout.names)
+    wanted = list(dict.fromkeys((id_name, *at)))
     kept, whole = _keep_first(text_batches(inputs, layout, wanted), most)
     some = kept if whole else text_batches(inputs, layout, [id_name])
-    kind = type_of_ids(batch.column(id_name) for batch in some)
+    kind = ID_TYPES.get(columns.id_type or "") or type_of_ids(batch.column(id_name) for batch in some)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in kept if whole else text_batches(inputs, layout, wanted):
-            xy = [numbers(batch.column(name), columns.decimal) for name in (x, y)]
-            found = (ids_of(batch.column(id_name), kind), *xy)
+            places = _places([batch.column(name) for name in at], columns.decimal)
+            found = (ids_of(batch.column(id_name), kind), *places)
             yield _batch(*(flawless(values, batch.column(FLAW)) for values in found))
 
     if not whole:
         kept.clear()
-    return Places(kind, None, batches)
+    return Places(kind, columns.crs, batches)
 
 
 def _json(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int) -> Places:
     from pipelines.files.json_lines import JsonLines
 
     lines = JsonLines(inputs.files, filesystem)
-    asked = [columns.x, columns.y] if columns.x and columns.y else ["lon", "lat", "x", "y", columns.x, columns.y]
+    asked = [columns.x, columns.y]
+    if not all(asked):
+        asked += dict.fromkeys(axis for pair in AXES for axis in pair)
     others = [name for name in dict.fromkeys(asked) if name is not None and name != columns.id]
-    for kind in (pa.int64(), pa.string()):
+    simple = all(parts_of(name) == (name,) for name in (columns.id or "", *others)) and columns.geometry is None
+    kinds = [ID_TYPES[columns.id_type]] if columns.id_type else [pa.int64(), pa.string()]
+    for kind in kinds if simple else ():
         schema = pa.schema([(columns.id, kind), *((name, pa.float64()) for name in others)])
         seen: set[str] = set()
         kept: list[pa.RecordBatch] = []
@@ -169,56 +196,60 @@ def _json(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns, most: int
             raise InputError(f"{', '.join(inputs.paths)} cannot be read as json: {error}") from None
         x, y = columns.coordinates([*seen])
         if {columns.id, x, y} <= seen:
-            return _quick_json(lines, schema, (columns.id or "", x, y), kept if size <= most else None)
+            return _quick_json(lines, schema, (columns.id or "", x, y), kept if size <= most else None, columns.crs)
         break
     return _slow_json(lines, inputs, columns)
 
 
 def _quick_json(
-    lines: Any, schema: pa.Schema, names: tuple[str, str, str], kept: list[pa.RecordBatch] | None
+    lines: Any,
+    schema: pa.Schema,
+    names: tuple[str, str, str],
+    kept: list[pa.RecordBatch] | None,
+    crs: str | None,
 ) -> Places:
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in lines.quick(schema) if kept is None else kept:
             yield _batch(*(batch.column(name) for name in names))
 
-    return Places(schema.field(names[0]).type, None, batches)
+    return Places(schema.field(names[0]).type, crs, batches)
 
 
 def _slow_json(lines: Any, inputs: Inputs, columns: Columns) -> Places:
     found = lines.columns()
-    id_name, x, y = _names(inputs, columns, list(found))
-    if found[id_name] not in ("bigint", "string"):
-        raise InputError(f"column {id_name!r} is {found[id_name]}: ids are integers or strings, cast it first")
-    for name in (x, y):
-        if found[name] not in ("bigint", "double", "string"):
-            raise InputError(f"column {name!r} is {found[name]}: coordinates are numbers")
-    kind = pa.int64() if found[id_name] == "bigint" else pa.string()
+    nested = [name for name in (columns.id, columns.x, columns.y, columns.geometry) if name and name not in found]
+    nested = [name for name, kind in lines.kinds(nested).items() if kind is not None]
+    id_name, *at = _names(inputs, columns, list(found), nested)
+    types = found | lines.kinds(nested)
+    if types[id_name] not in ("bigint", "string"):
+        raise InputError(f"column {id_name!r} is {types[id_name]}: ids are integers or strings, cast it first")
+    for name in at:
+        if types[name] not in ("bigint", "double", "string") and columns.geometry is None:
+            raise InputError(f"column {name!r} is {types[name]}: coordinates are numbers")
+    kind = ID_TYPES.get(columns.id_type or "") or (pa.int64() if types[id_name] == "bigint" else pa.string())
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in lines.slow(id_name, (x, y), kind):
-            yield batch.rename_columns(list(QUERY))
+        for ids, *others in lines.slow(id_name, at, kind, pointed=columns.geometry is not None):
+            yield _batch(ids, *(_places(others) if len(others) == 1 else others))
 
-    return Places(kind, None, batches)
+    return Places(kind, columns.crs, batches)
 
 
 def _parquet(inputs: Inputs, filesystem: fs.FileSystem, columns: Columns) -> Places:
-    from pipelines.files.parquet_places import parquet_batches, point_of
+    from pipelines.files.parquet_places import parquet_batches
+    from pipelines.rows.geoparquet_in import crs_taken, point_of
 
     assert inputs.schema is not None
-    found = inputs.schema.names
-    x, y = columns.coordinates(found)
-    point = None
-    if columns.x is None and columns.y is None and not {x, y} <= set(found):
-        point = point_of(inputs.schema)
-    if point is None:
-        names = _names(inputs, columns, found)
-    else:
-        check_found(columns.id, "--id", found)
-        names = (columns.id or "", point.name)  # type: ignore[assignment]
-    kind, batches = parquet_batches(inputs.files, filesystem, inputs.schema, names, point, _ROWS)
+    found, nested = inputs.schema.names, leaves(inputs.schema)
+    point = point_of(inputs.schema, columns)
+    crs = crs_taken(point, columns.crs)
+    names = _names(inputs, columns if point is None else replace(columns, geometry=point.name), found, nested)
+    kind, batches = parquet_batches(
+        inputs.files, filesystem, inputs.schema, names, point is not None, _ROWS, columns.id_type
+    )
 
     def renamed() -> Iterator[pa.RecordBatch]:
         for columns_ in batches():
             yield _batch(*columns_)
 
-    return Places(kind, None if point is None else point.crs, renamed)
+    return Places(kind, crs, renamed)

@@ -15,6 +15,8 @@ from pipelines.rows.texts import LOOSE, MOST, WHOLE_NUMBER
 
 _LOOSE = re.compile(LOOSE, re.ASCII)
 _WHOLE = re.compile(WHOLE_NUMBER.replace(r"\z", r"\Z"), re.ASCII)
+ID_TYPES = {"int": pa.int64(), "text": pa.string()}
+"""What ids are read as, by what a user says that they are."""
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
@@ -42,7 +44,7 @@ def whole_numbers(texts: pa.Array) -> pa.Array:
             return found
     except pa.ArrowInvalid:
         pass
-    return _array([_whole(text) for text in texts.to_pylist()], np.int64)
+    return _array([whole_number(text) for text in texts.to_pylist()], np.int64)
 
 
 def _array(values: list[Any], kind: type) -> pa.Array:
@@ -50,7 +52,8 @@ def _array(values: list[Any], kind: type) -> pa.Array:
     return arrow_of(np.array([0 if value is None else value for value in values], kind), valid)
 
 
-def _whole(text: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
+    """Return the whole number in one text, None where there is none, or it would not be written back as it was read."""
     if text is None or not _WHOLE.match(text):
         return None
     number = int(text)

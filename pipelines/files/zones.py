@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.extras import needed
-from dtoss.frames.crs_names import crs_name, short
-from dtoss.frames.zones import NO_CRS_SAID, Zones, check_crs, rings_of_values, zones_of
+from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name, short
+from dtoss.frames.zones import Zones, rings_of_values, zones_of
 from dtoss.geometry.space import NO_CRS, Space
 from dtoss.names import did_you_mean
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.source import Source
 from dtoss.errors import DtossError, InputError
+from pipelines.files.first_look import check_columns
 from pipelines.loop.amounts import taken_files
 from pipelines.loop.arriving import Arrived, Patience, arrived
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.positions import Columns, Positions
+from pipelines.rows.positions import DEFAULTS, Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import said
 from pipelines.spark.renewal import renewed
@@ -61,8 +62,10 @@ class Loop:
         Whether somebody has asked to end.
     warn
         Is told what looks wrong but is legal.
-    encoding, schema
-        Of files, as they were asked for.
+    asked
+        Which columns mean what, as far as the user says it, and how text is written.
+    schema
+        Of files, as it was asked for.
     most_rows
         Rows of a batch, about, of whole files; None takes all there are.
     renew
@@ -73,6 +76,8 @@ class Loop:
         That have committed so far.
     first
         Returns which of the files that were not read come first, in one batch; None where any will do.
+    others
+        Columns that are named besides, by their options.
     """
 
     positions: str | Sequence[str]
@@ -83,13 +88,14 @@ class Loop:
     beat: Callable[[], bool]
     stopping: Stopping
     warn: Callable[[str], None]
-    encoding: str | None = None
+    asked: Columns = DEFAULTS
     schema: str = "union"
     most_rows: int | None = None
     renew: Callable[[], None] | None = None
     patient: bool = True
     batches: int = 0
     first: Callable[[Mapping[str, int]], dict[str, int] | None] = lambda fresh: None
+    others: Mapping[str, str | None] = field(default_factory=dict)
     _patience: Patience = field(default_factory=Patience)
 
 
@@ -171,7 +177,7 @@ def _batches_of(loop: Loop) -> tuple[Arrived, list[dict[str, int]]]:
 def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> bool:
     """Make a batch of some files; return whether it has committed anything."""
     some = replace(found, fresh=files)
-    inputs = some.inputs(schema=loop.schema, encoding=loop.encoding)
+    inputs = some.inputs(schema=loop.schema, encoding=loop.asked.encoding)
     source = Source(files=files, there=tuple(found.there))
     if inputs is None:
         return False
@@ -181,6 +187,7 @@ def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> bool:
         if changed:  # the ledger would say bytes that were not those that were read
             raise Vanished(f"{changed[0]} has changed while it was read")
 
+    check_columns(inputs, replace(loop.asked, attributes="all"), others=loop.others)
     with loop.stopping.starting():
         session = loop.sessions()
     loop.stopping.listen_again()

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from dtoss.commits.ledger import Ledger
+from dtoss.geometry.space import NO_CRS
 from dtoss.snapshots.store import Store
 from pipelines.rows.positions import Columns
 
@@ -42,5 +43,11 @@ def columns_of(manifest: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> 
     stored = dict((manifest or {}).get("source") or {})
     if "columns" in stored:
         stored["attributes"] = stored.pop("columns")
-    stored |= {name: value for name, value in asked.items() if value is not None}
+    if manifest is not None and manifest.get("crs") == NO_CRS:
+        stored["crs"] = NO_CRS  # numbers on a plane are taken as they are
+    said = {name: value for name, value in asked.items() if value is not None}
+    if "geometry" in said or {"x", "y"} & set(said):
+        # the other way to say where positions are holds no more
+        stored |= dict.fromkeys(("x", "y") if "geometry" in said else ("geometry",))
+    stored |= said
     return Columns(**{one.name: stored[one.name] for one in fields(Columns) if one.name in stored})

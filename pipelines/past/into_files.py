@@ -26,9 +26,9 @@ from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_
 from dtoss.history.segments import put
 from dtoss.history.times import moment_of
 from dtoss.history.versions import Home
+from pipelines.rows.moments import LAST_SECOND
 from pipelines.rows.positions import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, Positions, attribute_name
 from pipelines.rows.quarantine import SCHEMA as QUARANTINED
-from pipelines.rows.texts import LAST_SECOND
 from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:

@@ -235,9 +235,15 @@ def summary(counted: Counted) -> list[tuple[str, str]]:
     rows.append(
         (
             "requests/s",
-            f"mean {mean:,.4g}, peak {whole.peak:,.4g} at {peak // 3600:02d}:{peak % 3600 // 60:02d}{scale}",
+            f"mean {_rate(mean)}, peak of the mean day {_rate(whole.peak)} at {peak // 3600:02d}:"
+            f"{peak % 3600 // 60:02d}{scale}",
         )
     )
     if len(counted.patterns) > 1:
-        rows.append(("weekdays", ", ".join(f"{_DAYS[p.weekday or 0]} {p.peak:,.4g}" for p in counted.patterns[1:])))
+        peaks = ", ".join(f"{_DAYS[p.weekday or 0]} {_rate(p.peak)}" for p in counted.patterns[1:])
+        rows.append(("weekdays", f"peaks of their own mean days: {peaks}"))
     return rows
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 1000.0 else f"{rate:.4g}"

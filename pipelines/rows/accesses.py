@@ -37,7 +37,7 @@ class Asks:
     Parameters
     ----------
     weight
-        The column with the requests that a row stands for; 1 when None.
+        The requests that a row stands for, or the column that says so; 1 when None.
     k
         How many nearest each request asks for, or the column that says so; without a k in its row it asks for none.
     radius
@@ -59,7 +59,7 @@ class Asks:
         How many base requests each counts as by its k and radius; one, whatever it asks for, when None.
     """
 
-    weight: str | None = None
+    weight: float | str | None = None
     k: int | str | None = None
     radius: float | str | None = None
     slot_seconds: int = 300
@@ -83,6 +83,8 @@ class Asks:
                 raise ValueError(
                     f"time zone {self.time_zone!r} is not known: write a name such as UTC or Europe/Berlin"
                 ) from None
+        if isinstance(self.weight, float) and not 0.0 <= self.weight <= 1e9:
+            raise ValueError(f"weight is {self.weight:g}: a number from 0 to 1e9, or a column, is wanted")
         if isinstance(self.k, int) and self.k < 1:
             raise ValueError(f"k is {self.k}: a whole number of at least 1, or a column, is wanted")
         if isinstance(self.radius, float) and not self.radius >= 0.0:
@@ -121,7 +123,7 @@ def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[D
     # only what is in range may be cast
     legal = weight.between(0.0, 1e9)
     millionths = F.when(legal, F.round(weight * MILLIONTHS)).cast("bigint")
-    if asks.weight:
+    if isinstance(asks.weight, str):
         wrong.append((NO_WEIGHT.format(asks.weight), _not(legal)))
     if isinstance(asks.k, str):
         # a row without a k asks for none
@@ -138,7 +140,7 @@ def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[D
         "y",
         F.floor(second / DAY).cast("int").alias("day"),
         F.floor(F.pmod(second, F.lit(DAY)) / asks.slot_seconds).cast("int").alias("slot"),
-        (millionths if asks.weight else F.lit(MILLIONTHS).cast("bigint")).alias("weight"),
+        (F.lit(MILLIONTHS).cast("bigint") if asks.weight is None else millionths).alias("weight"),
         k.alias("k"),
         radius.alias("radius"),
         F.coalesce(F.col(REASON), reason).alias(REASON),

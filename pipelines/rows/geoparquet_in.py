@@ -1,73 +1,92 @@
-"""Points in GeoParquet files: coordinates from the geometry column, and the CRS that the file states."""
+"""Columns of points in files: which one it is, in which CRS, and its points as two columns of a frame."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyproj
-from pyproj.exceptions import CRSError
 
 from dtoss.errors import InputError
-from dtoss.names import unused
+from dtoss.frames.crs_names import NO_CRS_SAID, short
+from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, PREFIX
+from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
+from pipelines.rows.paths import check_found, leaves, type_at
+from pipelines.rows.points import with_points
 from pipelines.rows.positions import Columns
-from pipelines.rows.texts import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_NEVER_STATED = "OGC:CRS84"
+"""The CRS of GeoParquet that has no word of it; null is another thing: it says that nobody knows."""
 
-def point_columns(frame: DataFrame, schema: pa.Schema, columns: Columns) -> tuple[DataFrame, str | None, Columns]:
-    """Return a GeoParquet frame with its points in two columns, the CRS that the file states, and the columns' names.
 
-    Where the schema of the file has no metadata of GeoParquet, everything is returned as it is.
+@dataclass(frozen=True)
+class Point:
+    """A column of points.
+
+    Parameters
+    ----------
+    name
+        Of the column.
+    crs
+        What the file states: :data:`dtoss.frames.zones.NO_CRS_SAID` where it says that its CRS is not known, None where
+        it says nothing.
+    covering
+        Columns that say no more than the points.
+    """
+
+    name: str
+    crs: str | None
+    covering: frozenset[str] = frozenset()
+
+
+def point_of(schema: pa.Schema, columns: Columns) -> Point | None:
+    """Return the column of points that is to be read; None where coordinates are.
+
+    That is the one that is named, or else, where no coordinates are named and there is no lon and lat, the one that the
+    metadata of GeoParquet or of GeoArrow tell of.
 
     Raises
     ------
     InputError
-        If the geometries are no points, or their encoding is another one than WKB or point.
+        If geometries are no points, or are encoded in a way that is not read; if the column that is named is not there.
     """
-    if b"geo" not in (schema.metadata or {}):
-        return frame, None, columns
-    name, about = primary_points(schema)
-    point = exactly(name) if about["encoding"] == "point" else _wkb_points()(exactly(name))
-    attributes = columns.attributes
-    if attributes == "all":
-        covering = {path[0] for path in about.get("covering", {}).get("bbox", {}).values()}
-        attributes = [found for found in frame.columns if found not in {name, columns.id, *covering}]
-        attributes = [found for found in attributes if not found.startswith("_")]
-    # columns of the file stay what they are, whatever they are called
-    pair, x, y = (unused(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
-    frame = frame.withColumn(pair, point)
-    frame = frame.withColumn(x, exactly(pair)["x"]).withColumn(y, exactly(pair)["y"]).drop(pair)
-    return frame, crs_of(about), replace(columns, x=x, y=y, attributes=attributes)
+    if columns.geometry is not None:
+        if type_at(schema, columns.geometry) is None:
+            check_found(columns.geometry, "--geometry", schema.names, leaves(schema))
+        return _told(schema, columns.geometry) or Point(columns.geometry, None)
+    if columns.x is not None or columns.y is not None or {"lon", "lat"} <= set(schema.names):
+        return None
+    if b"geo" in (schema.metadata or {}):
+        return _told(schema, json.loads(schema.metadata[b"geo"])["primary_column"])
+    return next((told for field in schema if (told := _told(schema, field.name)) is not None), None)
 
 
-def primary_points(schema: pa.Schema) -> tuple[str, dict[str, Any]]:
-    """Return the geometry column that the metadata of GeoParquet names, and what it says of it.
+def _told(schema: pa.Schema, name: str) -> Point | None:
+    """Return what the metadata of a file say of a column; None where they say nothing."""
+    geo = json.loads((schema.metadata or {}).get(b"geo", b"{}"))
+    if (about := geo.get("columns", {}).get(name)) is not None:
+        kinds = set(about.get("geometry_types") or ["Point"])
+        if not kinds <= {"Point", "Point Z"}:
+            raise InputError(f"geometry column {name!r} holds {', '.join(sorted(kinds))}: points are wanted")
+        if about["encoding"] not in ("point", "WKB"):
+            raise InputError(f"geometry column {name!r} is encoded as {about['encoding']}: WKB or point is wanted")
+        boxes = about.get("covering", {}).get("bbox", {}).values()
+        return Point(name, crs_of(about), frozenset(path[0] for path in boxes))
+    field = schema.field(name) if name in schema.names else None
+    told = (None if field is None else field.metadata) or {}
+    extension = told.get(EXTENSION_NAME, b"").decode()
+    if extension in (f"{PREFIX}point", f"{PREFIX}wkb", f"{PREFIX}wkt"):
+        stated = json.loads(told.get(EXTENSION_TOLD) or b"{}").get("crs")
+        return Point(name, crs_of({"crs": stated}) if stated is not None else None)
+    return None
 
-    Raises
-    ------
-    InputError
-        If the geometries are no points, or their encoding is another one than WKB or point.
-    """
-    geo = json.loads(schema.metadata[b"geo"])
-    name = geo["primary_column"]
-    about = geo["columns"][name]
-    kinds = set(about.get("geometry_types") or ["Point"])
-    if not kinds <= {"Point", "Point Z"}:
-        raise InputError(f"geometry column {name!r} holds {', '.join(sorted(kinds))}: points are wanted")
-    if about["encoding"] not in ("point", "WKB"):
-        raise InputError(f"geometry column {name!r} is encoded as {about['encoding']}: WKB or point is wanted")
-    return name, about
 
-
-def crs_of(about: dict[str, Any]) -> str | None:
-    """Return the name of a geometry column's CRS: longitude and latitude where none is stated, None where unknown.
+def crs_of(about: dict[str, Any]) -> str:
+    """Return the name of a geometry column's CRS: longitude and latitude where none is stated, NO_CRS_SAID where null.
 
     Raises
     ------
@@ -75,49 +94,52 @@ def crs_of(about: dict[str, Any]) -> str | None:
         If pyproj does not read what is stated.
     """
     if "crs" not in about:
-        return "OGC:CRS84"
+        return _NEVER_STATED
     stated = about["crs"]
     if stated is None:
-        return None
+        return NO_CRS_SAID
+    import pyproj
+    from pyproj.exceptions import CRSError
+
     try:
-        return pyproj.CRS.from_json_dict(stated).to_string()
+        read = pyproj.CRS.from_user_input(stated) if isinstance(stated, str) else pyproj.CRS.from_json_dict(stated)
+        return read.to_string()
     except CRSError:
         raise InputError("the CRS that the file states is not one that pyproj reads: name it (--crs)") from None
 
 
-def _wkb_points() -> Any:
-    from pyspark.sql.functions import arrow_udf
+def crs_taken(point: Point | None, asked: str | None) -> str | None:
+    """Return the CRS of positions: what the user says, else what the file does; None where neither does.
 
-    def decode(geometries: pa.Array) -> pa.Array:
-        return wkb_points(geometries)
+    Raises
+    ------
+    InputError
+        If the file says that its CRS is not known, and the user does not say it; or each says another one.
+    """
+    if point is None or point.crs is None:
+        return asked
+    if asked is None:
+        if point.crs == NO_CRS_SAID:
+            raise InputError(
+                f"geometry column {point.name!r} has no known CRS (crs is null): say it, --crs {LONLAT} where it holds "
+                f"degrees, or --crs {NO_CRS} for a plane without one"
+            )
+        return point.crs
+    if point.crs == NO_CRS_SAID or asked.lower() == NO_CRS or same_crs(asked, point.crs):
+        return asked
+    raise InputError(
+        f"--crs is {short(asked)} and geometry column {point.name!r} is in {short(point.crs)}: leave --crs out, or "
+        "transform the points first"
+    )
 
-    return arrow_udf(decode, "struct<x:double,y:double>")
 
-
-def wkb_points(geometries: pa.Array) -> pa.Array:
-    """Return the x and y of WKB points as an Arrow struct array; null where a value is null, empty or not a point."""
-    data = geometries.cast(pa.large_binary())
-    n = len(data)
-    lengths = pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False)
-    _, offset_buffer, bytes_buffer = data.buffers()
-    starts = np.frombuffer(offset_buffer, np.int64)[data.offset : data.offset + n]
-    raw = np.frombuffer(bytes_buffer or b"", np.uint8)
-    x, y = np.full(n, np.nan), np.full(n, np.nan)
-    ok = np.zeros(n, np.bool_)
-    for first, order in ((1, "<"), (0, ">")):
-        candidate = np.flatnonzero(lengths >= 21)
-        candidate = candidate[raw[starts[candidate]] == first]
-        if len(candidate) == 0:
-            continue
-        head = raw[starts[candidate][:, None] + np.arange(1, 5)].copy().view(f"{order}u4").ravel()
-        # the type may carry flags or thousands for Z, M and an SRID of 4 bytes
-        point = (head & 0xFFFF) % 1000 == 1
-        skip = np.where(head & 0x20000000, 9, 5)
-        long_enough = lengths[candidate] >= skip + 16
-        rows, at = candidate[point & long_enough], (starts[candidate] + skip)[point & long_enough]
-        values = raw[at[:, None] + np.arange(16)].copy().view(f"{order}f8")
-        x[rows], y[rows] = values[:, 0], values[:, 1]
-        ok[rows] = True
-    empty = np.isnan(x) | np.isnan(y)
-    mask = pa.array(~ok | empty)
-    return pa.StructArray.from_arrays([pa.array(x), pa.array(y)], ["x", "y"], mask=mask)
+def point_columns(frame: DataFrame, point: Point | None, columns: Columns) -> tuple[DataFrame, Columns]:
+    """Return a frame with points in two columns of their own, and the columns' names; without points as they are."""
+    if point is None:
+        return frame, columns
+    attributes = columns.attributes
+    if attributes == "all":
+        left_out = {point.name, columns.id, *point.covering}
+        attributes = [found for found in frame.columns if found not in left_out and not found.startswith("_")]
+    frame, x, y = with_points(frame, point.name)
+    return frame, replace(columns, x=x, y=y, attributes=attributes)

@@ -7,7 +7,7 @@ used has a reason in ``_reason`` instead of being lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -17,9 +17,12 @@ import pyarrow as pa
 from dtoss.delimited.lines import BEHIND_QUOTE, UNDECODED, UNENDED
 from dtoss.delimited.reading import CORRUPT, FLAW
 from dtoss.errors import InputError
-from dtoss.geometry.space import FURTHEST, SMALLEST, Space
-from dtoss.names import did_you_mean
-from pipelines.rows import texts
+from dtoss.frames.crs_names import check_crs
+from dtoss.geometry.axes import AXES, axes_of
+from dtoss.geometry.space import FURTHEST, NO_CRS, SMALLEST, Space
+from pipelines.rows import moments, texts
+from pipelines.rows.paths import check_found, with_fields
+from pipelines.rows.points import with_points
 from pipelines.rows.texts import empty, exactly
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 REASON = "_reason"
 RAW = "_raw"
+NOT_WHOLE = "id is not an integer as the others are"
+NO_POINT = "geometry is no point"
+NO_NUMBER = "position is not a number"
 TOO_LARGE = "id does not fit in 64 bits"
 AHEAD = "time is ahead of now"
 UNMARKED = "mark of a deletion is neither true nor false"
@@ -41,14 +47,15 @@ REASONS = (
     BEHIND_QUOTE,
     "unreadable line",
     "no id",
-    "id is not an integer as the others are",
+    NOT_WHOLE,
     TOO_LARGE,
     "no time",
     UNREADABLE_TIME,
     AHEAD,
     UNMARKED,
     "no position",
-    "position is not a number",
+    NO_POINT,
+    NO_NUMBER,
     "position is NaN",
     MISTYPED,
     "position is infinite",
@@ -67,9 +74,10 @@ class Columns:
     Parameters
     ----------
     id
-        The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then.
+        The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then. As each name here it is
+        that of a column, or else a path to a field of structs (:mod:`pipelines.rows.paths`).
     x, y
-        The coordinates; None takes ``lon`` and ``lat``, ``x`` and ``y`` where there is no ``lon``, or the points of a
+        The coordinates; None takes the two columns that :func:`dtoss.geometry.axes.axes_of` finds, or the points of a
         GeoParquet file.
     time
         The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
@@ -92,10 +100,19 @@ class Columns:
     null
         What stands in text for no value, as the empty text does.
     time_format
-        Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, ``epoch_s`` or ``epoch_ms``; ISO 8601 when None.
+        Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, or a word of
+        :data:`pipelines.rows.moments.COUNTED`; ISO 8601 when None.
     deleted
         The column that says of a row whether it deletes its object: booleans, 1 and 0, or such words; None where none
         does. A row that deletes needs no position.
+    id_type
+        "int" or "text"; what the column, or most of its texts, are when None.
+    zone
+        Of times that name none, such as ``Asia/Shanghai``; UTC when None. Numbers that count since 1970 have no zone.
+    geometry
+        The column of points, instead of x and y: WKB, WKT, or as a GeoParquet file has them.
+    crs
+        Of the positions, as the user says it; as the file states it, else degrees, when None.
     """
 
     id: str | None = "id"
@@ -113,11 +130,30 @@ class Columns:
     null: str | None = None
     time_format: str | None = None
     deleted: str | None = None
+    id_type: str | None = None
+    zone: str | None = None
+    geometry: str | None = None
+    crs: str | None = None
 
     def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
-        """Return the names of the two coordinates among those found."""
-        names = ("x", "y") if "lon" not in found and "x" in found else ("lon", "lat")
+        """Return the names of the two coordinates among those found; lon and lat where none are called so.
+
+        Raises
+        ------
+        InputError
+            If several are.
+        """
+        if self.x is not None and self.y is not None:
+            return self.x, self.y
+        try:
+            names = axes_of(found, half=True) or AXES[0]
+        except ValueError as error:
+            raise InputError(str(error).replace("x= and y=", "--x NAME --y NAME")) from None
         return self.x or names[0], self.y or names[1]
+
+
+DEFAULTS = Columns()
+"""What is taken where nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +172,9 @@ class Positions:
     string_ids
         Whether ids are strings.
     crs
-        What the file itself says its CRS is (GeoParquet), or None.
+        Of the positions, as the user says it, or else the file (GeoParquet); None where neither does.
+    taken
+        What was taken for what, to be told: of the id, the position and the time.
     source
         Which columns of the input mean what, as they were asked for, the column of the time as it was found.
     kept
@@ -148,6 +186,7 @@ class Positions:
     timed: bool
     string_ids: bool
     crs: str | None = None
+    taken: Mapping[str, str] = field(default_factory=dict)
     source: Columns | None = None
     kept: DataFrame | None = None
 
@@ -187,28 +226,41 @@ def from_frame(
     """
     from pyspark.sql import functions as F
 
+    asked = columns
+    if columns.geometry is not None and columns.x is None:
+        frame, x_name, y_name = with_points(frame, columns.geometry)
+        columns = replace(columns, x=x_name, y=y_name)
+    as_read = [exactly(name) for name in frame.columns if name != FLAW]
     found = [name for name in frame.columns if name not in (CORRUPT, FLAW)]
     id_name, (x_name, y_name) = columns.id, columns.coordinates(found)
     time = columns.time or ("t" if "t" in found and "t" not in (id_name, x_name, y_name) else None)
-    for option, name in (
+    roles = (
         ("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time), ("--deleted", columns.deleted),
-    ):  # fmt: skip
-        check_found(name, option, found)
-    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name, columns.deleted or x_name})
+    )  # fmt: skip
+    named = [name for _, name in roles]
+    frame = with_fields(frame, [*named, *listed(columns.attributes)])
+    for option, name in roles:
+        if name not in frame.columns:
+            check_found(name, option, found)
+    others = {columns.deleted or x_name, columns.geometry or x_name}
+    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name, *others}, frame.columns)
     types = {field.name: field.dataType for field in frame.schema.fields}
     kinds: dict[str, str] = {}
     if text:
-        tolerant = [name for name in (id_name, time) if name]
+        tolerant = [name for name in (None if columns.id_type else id_name, time) if name]
         names = list(dict.fromkeys([*tolerant, *attributes]))
         kinds = texts.kinds_of(frame, names, tolerant, columns.decimal, wanted) if names else {}
     wanted = wanted or {}
 
-    whole, rules, id_column = True, [], F.lit(0).cast("bigint")
+    rules: list[_Rule] = []
+    whole, id_column = True, F.lit(0).cast("bigint")
     if id_name is not None:
         unsigned = _is_uint64(types[id_name])
-        whole = unsigned or _whole_ids(id_name, types[id_name], kinds)
+        whole = unsigned or _whole_ids(id_name, types[id_name], {} if columns.id_type else kinds)
         mixed = kinds.get(id_name) == texts.MOSTLY
-        if not text and not unsigned and id_name in wanted:
+        if columns.id_type is not None:
+            mixed, whole = not whole, columns.id_type == "int"
+        elif not text and not unsigned and id_name in wanted:
             mixed, whole = not whole, wanted[id_name] == "bigint"
         source = exactly(id_name)
         id_column = source.cast("string")
@@ -216,7 +268,7 @@ def from_frame(
             id_column = texts.whole(source) if mixed else source.try_cast("bigint")
         rules = [
             _Rule("no id", _missing(id_name, types[id_name])),
-            _Rule(TOO_LARGE if unsigned else "id is not an integer as the others are", id_column.isNull()),
+            _Rule(TOO_LARGE if unsigned and whole else NOT_WHOLE, id_column.isNull()),
         ]
     x, y = (coordinate(name, types[name], columns.decimal) for name in (x_name, y_name))
     selected = [id_column.alias("id"), x.alias("x"), y.alias("y")]
@@ -233,8 +285,8 @@ def from_frame(
         unsure = [bad for name in carried if (bad := texts.not_utf8(exactly(name), types[name])) is not None]
         rules = [*(_Rule(UNDECODED, bad) for bad in unsure), *rules]
     if time is not None:
-        texts.check_pattern(frame.sparkSession, columns.time_format)
-        t = _time(time, types[time], columns.time_format, kinds, columns.decimal)
+        moments.check_pattern(frame.sparkSession, columns.time_format)
+        t = _time(time, types[time], columns, kinds)
         if not text and wanted.get(time) in ("bigint", "double"):
             cast = texts.as_type(exactly(time), types[time], wanted[time])
             t = t if cast is None else cast
@@ -247,9 +299,13 @@ def from_frame(
         stands = ~F.coalesce(gone, F.lit(False))
         selected[1:3] = [F.when(stands, x).alias("x"), F.when(stands, y).alias("y")]
         selected.append(F.coalesce(gone, F.lit(False)).alias(DELETED))
+    nowhere = [_Rule("no position", _missing(x_name, types[x_name]) | _missing(y_name, types[y_name]))]
+    if columns.geometry is not None:
+        there = _missing(columns.geometry, types[columns.geometry])
+        nowhere = [_Rule("no position", there), _Rule(NO_POINT, x.isNull() | y.isNull())]
     elsewhere = [
-        _Rule("no position", _missing(x_name, types[x_name]) | _missing(y_name, types[y_name])),
-        _Rule("position is not a number", x.isNull() | y.isNull()),
+        *nowhere,
+        _Rule(NO_NUMBER, x.isNull() | y.isNull()),
         _Rule("position is NaN", F.isnan(x) | F.isnan(y)),
     ]
     rules += [_Rule(rule.reason, stands & rule.bad) for rule in elsewhere]
@@ -273,14 +329,15 @@ def from_frame(
     reason = F.lit(None).cast("string")
     for rule in reversed(rules):
         reason = F.when(rule.bad, F.lit(rule.reason)).otherwise(reason)
-    as_read = [exactly(name) for name in frame.columns if name != FLAW]
     raw = F.to_json(F.struct(*as_read), {"ignoreNullFields": "false"})
     return Positions(
         frame=frame.select(*selected, reason.alias(REASON), raw.alias(RAW)),
         attributes=tuple(attributes),
         timed=time is not None,
         string_ids=not whole,
-        source=replace(columns, time=time),
+        crs=columns.crs,
+        taken=_taken(columns, (x_name, y_name), time, whole, types, kinds),
+        source=replace(asked, time=time),
     )
 
 
@@ -315,9 +372,16 @@ def screened(positions: Positions, space: Space, wrap: bool = False) -> Position
     """Return the positions with the reasons completed by what is legal in a space.
 
     ``wrap`` takes 360 from longitudes above 180 first.
+
+    Raises
+    ------
+    ValueError
+        If the positions are known to be in another CRS.
     """
     from pyspark.sql import functions as F
 
+    if space.crs != NO_CRS:
+        check_crs(positions.crs, space, "the positions", "what they are for")
     x, y = F.col("x"), F.col("y")
     if wrap:
         west = F.when((x > 180.0) & (x <= 360.0), x - 360.0).otherwise(x)
@@ -367,29 +431,41 @@ def attribute_name(column: str) -> str:
     return unquote(column.removeprefix("a:"))
 
 
-def check_found(name: str | None, option: str, found: Sequence[str]) -> None:
-    """Check that a column is among those found.
-
-    Raises
-    ------
-    InputError
-        If it is not; the message names the option.
-    """
-    if name is not None and name not in found:
-        there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"
-        meant = did_you_mean(name, found)
-        raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}{meant}")
-
-
-def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str]) -> list[str]:
-    if wanted == "none":
+def listed(wanted: Sequence[str] | str) -> list[str]:
+    """Return the names of attributes that are asked for; none where they are not named one by one."""
+    if wanted in ("none", "all"):
         return []
+    return [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
+
+
+def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str], there: Sequence[str]) -> list[str]:
     if wanted == "all":
         return [name for name in found if name not in roles and not name.startswith("_")]
-    names = [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
+    names = listed(wanted)
     for name in names:
-        check_found(name, "--columns", found)
+        if name not in there:
+            check_found(name, "--columns", found)
     return list(dict.fromkeys(names))
+
+
+def _taken(
+    columns: Columns,
+    axes: tuple[str, str],
+    time: str | None,
+    whole: bool,
+    types: Mapping[str, Any],
+    kinds: Mapping[str, str],
+) -> dict[str, str]:
+    """Return what was taken for what, as a reader is told it."""
+    taken = {}
+    if columns.id is not None:
+        guess = "" if columns.id_type or kinds.get(columns.id) != texts.MOSTLY else ", as nine in ten are"
+        way = f"{guess} (--id-type text keeps all)" if guess else ""
+        taken["id"] = f"{columns.id}, {'whole numbers' if whole else 'text'}{way}"
+    taken["position"] = columns.geometry or ", ".join(axes)
+    if time is not None:
+        taken["time"] = f"{time}, {moments.described(types[time], kinds.get(time), columns.time_format, columns.zone)}"
+    return taken
 
 
 def _is_uint64(kind: Any) -> bool:
@@ -427,16 +503,21 @@ def coordinate(name: str, kind: Any, decimal: str = ".") -> Column:
     raise InputError(f"column {name!r} is {kind.simpleString()}: coordinates are numbers")
 
 
-def _time(name: str, kind: Any, pattern: str | None, kinds: Mapping[str, str], decimal: str) -> Column:
+def _time(name: str, kind: Any, columns: Columns, kinds: Mapping[str, str]) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    value = exactly(name)
+    value, pattern = exactly(name), columns.time_format
     if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
-        return texts.moment(value, kinds.get(name, texts.TEXT), pattern, decimal)
+        return moments.moment(value, kinds.get(name, texts.TEXT), pattern, columns.decimal, columns.zone)
     if isinstance(kind, (T.FloatType, T.DoubleType)):
-        return F.when(~F.isnan(value), value)
-    if isinstance(kind, (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)):
+        value = F.when(~F.isnan(value), value)
+    if isinstance(kind, T.NumericType):
+        # seconds and milliseconds stay numbers, as they always did
+        return moments.counted(value, pattern, columns.zone) if pattern in moments.ONLY_MOMENTS else value
+    if isinstance(kind, T.TimestampNTZType) and columns.zone is not None:
+        return moments.of_zone(value.cast("timestamp"), columns.zone)
+    if isinstance(kind, (T.DateType, T.TimestampType, T.TimestampNTZType)):
         return value
     raise InputError(f"column {name!r} is {kind.simpleString()}: times are timestamps, dates, numbers or text")
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 from dtoss.delimited.reading import CORRUPT
 from dtoss.errors import InputError
 from pipelines.rows import through_arrow
-from pipelines.rows.delimited import check_text, read_delimited
-from pipelines.rows.geoparquet_in import point_columns
+from pipelines.rows.delimited import read_delimited
+from pipelines.rows.geoparquet_in import crs_taken, point_columns, point_of
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.positions import Columns, Positions, from_frame
+from pipelines.rows.said import check_said
 from pipelines.rows.texts import exactly
 from pipelines.spark.causes import raised_in_task
 
@@ -63,7 +64,7 @@ def read_positions(
     -----
     Text is looked through for the types of its columns, and kept by Spark until :meth:`Positions.release`.
     """
-    check_text(columns)
+    check_said(columns)
     inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
     if inputs.kind == "json" and columns.encoding is not None:
         raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")
@@ -120,14 +121,18 @@ def _read_parquet(session: SparkSession, inputs: Inputs, columns: Columns) -> Po
         if through_arrow.spark_reaches(session, inputs)
         else through_arrow.read_parquet(session, inputs)
     )
-    crs, asked = None, columns
-    coordinates = columns.coordinates(frame.columns)
-    if columns.x is None and columns.y is None and not set(coordinates) <= set(frame.columns):
-        frame, crs, columns = point_columns(frame, schema, columns)
-    found = from_frame(frame, columns)
+    point = point_of(schema, columns)
+    crs = crs_taken(point, columns.crs)
+    frame, named = point_columns(frame, point, columns)
+    found = from_frame(frame, named)
     # points of GeoParquet stand in columns that no other file has
-    source = found.source and replace(asked, time=found.source.time)
-    return replace(found, crs=crs, source=source)
+    source = found.source and replace(columns, time=found.source.time)
+    taken = dict(found.taken)
+    if point is not None:
+        taken["position"] = f"{point.name}, points"
+    if crs is not None and columns.crs is None:
+        taken["crs"] = f"{crs}, as the file states"
+    return replace(found, crs=crs, source=source, taken=taken)
 
 
 def _by_spark(session: SparkSession, inputs: Inputs, schema: pa.Schema) -> DataFrame:

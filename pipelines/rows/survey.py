@@ -15,7 +15,7 @@ from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import Space
 from dtoss.history.latest import latest
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
-from pipelines.rows.positions import REASON, REASONS, TOO_LARGE, Positions
+from pipelines.rows.positions import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE, Positions
 from pipelines.spark.session import cores
 
 MANY_AT_ZERO = 0.001
@@ -127,9 +127,16 @@ def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], 
             hint = "; longitudes seem to run from 0 to 360: subtract 360 where they are above 180 (--wrap)"
         elif space.geographic and profile.bad["latitude out of range"] > 0.5 * bad:
             hint = "; latitudes are out of range: are lon and lat swapped (--x, --y), or is this another CRS (--crs)?"
+        elif profile.bad.get(NO_NUMBER, 0) > 0.5 * bad:
+            hint = "; coordinates are no numbers: is their mark a comma (--decimal ,), or are they points (--geometry)?"
         raise InputError(
             f"{bad:,} of {profile.read:,} rows are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
             f"the current snapshot stays{hint}"
+        )
+    if texts := profile.bad.get(NOT_WHOLE):
+        warn(
+            f"{texts:,} ids are text where others are whole numbers, and are set aside: --id-type text keeps all ids "
+            "as text; a store of whole numbers is rebuilt with it once, from all rows"
         )
     if profile.at_zero > MANY_AT_ZERO * max(profile.good, 1):
         warn(f"{profile.at_zero:,} of {profile.good:,} rows are at (0, 0): is that where they are, or is it 'unknown'?")

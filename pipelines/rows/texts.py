@@ -1,4 +1,4 @@
-"""What columns of text hold: whole numbers, numbers, times, or just text."""
+"""What columns of text hold: whole numbers, numbers, or just text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, cast
 
-from dtoss.errors import InputError
-
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 WHOLE = "whole"
 MOSTLY = "mostly whole"
@@ -27,8 +25,6 @@ _PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infin
 LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
 _KINDS = {"bigint": WHOLE, "double": NUMBER, "string": TEXT, "timestamp": TEXT}
 """What text of a column of this type is."""
-LAST_SECOND = 253_402_300_799
-"""Of the year 9999, which is the last one of a timestamp."""
 
 
 def exactly(name: str) -> Column:
@@ -173,37 +169,3 @@ def as_type(value: Column, found: Any, wanted: str) -> Column | None:
         return F.when(value.rlike(_PLAIN), value.try_cast("double"))
     # of all others only their nulls
     return F.lit(None).cast(wanted)
-
-
-def moment(value: Column, kind: str, pattern: str | None, decimal: str = ".") -> Column:
-    """Return the time in a text, null where it cannot be read; numbers without a pattern are in their own order."""
-    from pyspark.sql import functions as F
-
-    if pattern in ("epoch_s", "epoch_ms"):
-        seconds = number(value, decimal) / (1000.0 if pattern == "epoch_ms" else 1.0)
-        return F.when(F.abs(seconds) <= float(LAST_SECOND), F.timestamp_seconds(seconds))
-    if pattern is not None:
-        return F.try_to_timestamp(value, F.lit(pattern))
-    return F.try_to_timestamp(value) if kind == TEXT else typed(value, kind, decimal)
-
-
-def check_pattern(session: SparkSession, pattern: str | None) -> None:
-    """Check a time format before it meets the data.
-
-    Raises
-    ------
-    InputError
-        If Spark does not know it.
-    """
-    from pyspark.sql import functions as F
-
-    if pattern in (None, "epoch_s", "epoch_ms"):
-        return
-    try:
-        # a value of its own keeps Spark from leaving the pattern unread
-        session.range(1).select(F.try_to_timestamp(F.col("id").cast("string"), F.lit(pattern))).toArrow()
-    except Exception:
-        raise InputError(
-            f"time format {pattern!r} is not known: write epoch_s, epoch_ms or a pattern of Spark's such as "
-            "M/d/yyyy H:mm:ss"
-        ) from None

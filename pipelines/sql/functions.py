@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dtoss.answer_rows import Ask, answer_batch, make_ask, opened
 from dtoss.errors import InputError
 from dtoss.extras import needed
-from dtoss.geometry.axes import AXES
+from dtoss.geometry.axes import axes_of
 from dtoss.mapped_index import Verify
 
 QUERY_ID = ("query_id", "id")
@@ -250,10 +250,12 @@ def _query_ids(batch: pa.RecordBatch, told: Told) -> pa.Array:
 
 
 def _coordinates(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-    folded = {name.casefold(): name for name in reversed(batch.schema.names)}
-    for first, second in AXES:
-        if first in folded and second in folded:
-            return _numbers(batch, folded[first]), _numbers(batch, folded[second])
+    try:
+        names = axes_of(batch.schema.names, half=True)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if names is not None and set(names) <= set(batch.schema.names):
+        return _numbers(batch, names[0]), _numbers(batch, names[1])
     raise InputError(
         f"the table has no columns lon and lat, or x and y; its columns are {', '.join(batch.schema.names)}"
     )

@@ -9,8 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import DtossError, InputError
+from dtoss.frames.crs_names import check_crs
 from dtoss.geometry.polygons import Rings
-from dtoss.geometry.space import LONLAT, Space, same_crs, space_of
+from dtoss.geometry.space import LONLAT, NO_CRS, Space, same_crs, space_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.keys import Keys
@@ -104,7 +105,11 @@ def _same(one: Space, other: Space) -> bool:
 
 def _sites(path: str, space: Space) -> tuple[NDArray[np.float64], pa.Array]:
     """Return the positions of sites in the order of their file, and their ids."""
-    places = read_places(path)
+    places = read_places(path, crs=NO_CRS if space.crs == NO_CRS else None)
+    try:
+        check_crs(places.crs, space, f"the sites of {path}", "the windows")
+    except ValueError as error:
+        raise InputError(str(error)) from None
     batches = list(places.batches())
     x, y = (
         np.concatenate([np.zeros(0), *(np.asarray(batch[name].to_numpy(zero_copy_only=False)) for batch in batches)])

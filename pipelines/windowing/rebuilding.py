@@ -29,6 +29,7 @@ from dtoss.windows.stored.placement import Placement, even, placement_of
 from dtoss.windows.stored.plan import Options
 from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.spec_file import Fixed, known
+from pipelines.files.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrived, Patience, arrived
 from pipelines.rows.inputs import look_in
 from pipelines.rows.positions import REASON, Columns
@@ -188,6 +189,9 @@ def rebuild_windows(
         found = _there(positions, head.ledger, warn)
         check_there(reads, found.there, rebuild.rows_from, rebuild.rows_to)
         asked = replace(columns or Columns(), attributes="none")
+        inputs = found.inputs(schema=schema, encoding=asked.encoding)
+        if inputs is not None:
+            check_columns(inputs, asked)
         said = head.commit.document
         settings = Settings(fixed.spec.space, said["id"], said["time"])
         files = _Files(found, asked, schema, settings, wrap, unit)

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.frames.crs_names import crs_name
+from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name
 from dtoss.frames.geo_columns import geo_column
 from dtoss.frames.points import points_of
-from dtoss.frames.zones import GEOMETRY_NAMES, check_crs
+from dtoss.frames.zones import GEOMETRY_NAMES
 from dtoss.geometry.space import Space
 from dtoss.watch.asked.forms import RADII
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
@@ -42,7 +42,7 @@ def placed(table: pa.Table, space: Space) -> pa.Table:
     said = (table.schema.metadata or {}).get(b"geo")
     read = geo_column(table.column(at), table.schema.field(at), said)
     if read is not None:
-        check_crs(read.crs or "unknown", space, "the places", _WHOSE)
+        check_crs(read.crs or NO_CRS_SAID, space, "the places", _WHOSE)
     reach = next((one for one in RADII if one in table.column_names), None)
     if reach is not None and read is not None:
         centres, _ = points_of(read, missing=True)

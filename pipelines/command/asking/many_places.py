@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dtoss.export.targets import check_file
 from pipelines.command.asking.lengths import Length, in_space, in_store
 from pipelines.command.asking.one_place import column_list, token_of
 from pipelines.command.notes import note
 from pipelines.command.output import say_compiling, start_spark
+
+if TYPE_CHECKING:
+    from pipelines.rows.positions import Columns
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 
@@ -40,6 +43,9 @@ def join_places(
     token_file: str | None = None,
     master: str | None = None,
     driver_memory: str | None = None,
+    geometry: str | None = None,
+    id_type: str | None = None,
+    crs: str | None = None,
 ) -> None:
     """Write the hits of each place in a file, and say how many rows there are and which places could have none.
 
@@ -51,8 +57,13 @@ def join_places(
     DtossError, ValueError
         As these functions, or if options do not go together.
     """
+    from pipelines.files.first_look import look_at
+    from pipelines.rows.positions import Columns
+    from pipelines.rows.said import check_said
+
     target = target_of("--queries", out)
-    say_compiling("open")
+    named = Columns(id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, attributes="none", **rows)
+    check_said(named)
     names = column_list(columns)
     asked: dict[str, Any] = {
         "how": how, "columns": names, "where": where, "having": having, "snapshot": snapshot,
@@ -62,9 +73,12 @@ def join_places(
             raise ValueError("--driver-memory is for Spark: name --master too, such as 'local[*]', or leave both out")
         if (store is None) == (url is None):
             raise ValueError("one of --store STORE and --url URL is wanted")
+        if url is None:
+            look_at([queries], named)
+        say_compiling("open")
         from pipelines.files.join import join_file, join_with_server
 
-        asked |= {"k": k, "id": id, "x": x, "y": y, "rows": rows}
+        asked |= {"k": k, "id": id, "x": x, "y": y, "geometry": geometry, "id_type": id_type, "crs": crs, "rows": rows}
         if url is not None:
             if asked.pop("having") is not None:
                 raise ValueError("--having does not go with --queries and --url: a server does not tell the ranks")
@@ -88,7 +102,6 @@ def join_places(
     asked["verify"] = "touch" if verify is None else verify
     store = stored(store, url, "--queries")
     within = _bound(k, radius, max_distance, partial(in_store, store=store, snapshot=snapshot), asked)
-    named = {"id": id, "x": x, "y": y, "attributes": "none", **rows}
     _join_in_spark(store, queries, target, k, within, named, master, driver_memory, asked)
 
 
@@ -112,25 +125,21 @@ def _join_in_spark(
     target: str,
     k: int | None,
     radius: float | None,
-    named: Mapping[str, Any],
+    named: Columns,
     master: str,
     driver_memory: str | None,
     asked: dict[str, Any],
 ) -> None:
+    from pipelines.files.first_look import look_at
     from pipelines.join import knn_join, range_join
-    from pipelines.rows.delimited import check_text
-    from pipelines.rows.inputs import look
-    from pipelines.rows.positions import Columns
     from pipelines.rows.read_files import read_positions
     from pipelines.rows.write_file import write_file
 
-    columns = Columns(**named)
-    check_text(columns)
-    inputs = look([queries], encoding=columns.encoding)
+    inputs = look_at([queries], named)
     session = start_spark(master, driver_memory)
     from pyspark.sql import Observation
 
-    read = read_positions(session, inputs, columns)
+    read = read_positions(session, inputs, named)
     observation = Observation()
     asked |= {"id": "id", "x": "x", "y": "y", "crs": read.crs, "observation": observation}
     if radius is not None:

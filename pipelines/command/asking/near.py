@@ -25,7 +25,10 @@ from pipelines.command.options import (
     MaxDistance,
     Out,
     Queries,
+    QueryCrs,
+    QueryGeometry,
     QueryId,
+    QueryIdType,
     QueryX,
     QueryY,
     Radius,
@@ -55,6 +58,9 @@ def knn(
     x: QueryX = None,
     y: QueryY = None,
     rows: row_options.Rows = row_options.NOTHING_SAID,
+    geometry: QueryGeometry = None,
+    id_type: QueryIdType = None,
+    crs: QueryCrs = None,
     columns: Carry = "",
     where: Where = None,
     having: Having = None,
@@ -72,7 +78,6 @@ def knn(
     limit: Limit = None,
 ) -> None:
     """Print the k nearest objects of a place, or join those of a file of places."""
-    say_compiling("open")
     names = column_list(columns)
     if everything:
         if at is not None or queries is not None or having is not None:
@@ -81,6 +86,7 @@ def knn(
         form_of(as_json, geojson, limit, "--all")
         _check_unasked(rows)
         store = stored(store, url, "--all")
+        say_compiling("open")
         from pipelines.graph import knn_graph
         from pipelines.rows.write_file import write_file
 
@@ -99,8 +105,10 @@ def knn(
         return
     if queries is None:
         _check_unasked(rows)
+        place = _place(at)
+        say_compiling("open")
         print_near(
-            store, _place(at), k=k, max_distance=max_distance, columns=columns, where=where, having=having,
+            store, place, k=k, max_distance=max_distance, columns=columns, where=where, having=having,
             snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
             geojson=geojson, limit=limit,
         )  # fmt: skip
@@ -111,7 +119,7 @@ def knn(
     join_places(
         store, queries, out, k=k, max_distance=max_distance, how=how, id=id_, x=x, y=y, rows=rows, columns=columns,
         where=where, having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file,
-        master=master, driver_memory=driver_memory,
+        master=master, driver_memory=driver_memory, geometry=geometry, id_type=id_type, crs=crs,
     )  # fmt: skip
 
 
@@ -129,6 +137,9 @@ def range_(
     x: QueryX = None,
     y: QueryY = None,
     rows: row_options.Rows = row_options.NOTHING_SAID,
+    geometry: QueryGeometry = None,
+    id_type: QueryIdType = None,
+    crs: QueryCrs = None,
     columns: Carry = "",
     where: Where = None,
     having: Having = None,
@@ -144,11 +155,12 @@ def range_(
     limit: Limit = None,
 ) -> None:
     """Print all objects within a radius of a place, or join those of a file of places."""
-    say_compiling("open")
     if queries is None:
         _check_unasked(rows)
+        place = _place(at)
+        say_compiling("open")
         print_near(
-            store, _place(at), radius=radius, columns=columns, where=where, having=having, count=count,
+            store, place, radius=radius, columns=columns, where=where, having=having, count=count,
             snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
             geojson=geojson, limit=limit,
         )  # fmt: skip
@@ -159,7 +171,7 @@ def range_(
     join_places(
         store, queries, out, radius=radius, how=how, id=id_, x=x, y=y, rows=rows, columns=columns, where=where,
         having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,
-        driver_memory=driver_memory,
+        driver_memory=driver_memory, geometry=geometry, id_type=id_type, crs=crs,
     )  # fmt: skip
 
 

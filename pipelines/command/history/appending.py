@@ -38,17 +38,22 @@ def append(
     as_json: Json = False,
 ) -> None:
     """Append the rows of files, each file once, whatever it is called."""
+    from dtoss.export.targets import check_folder
     from dtoss.snapshots.store import on_stderr
     from pipelines.command.output import start_spark
+    from pipelines.files.first_look import look_at
     from pipelines.history import append_files
-    from pipelines.rows.delimited import check_text
-    from pipelines.rows.inputs import look
     from pipelines.rows.positions import Columns
 
-    named = Columns(**row_options.with_others(rows, attributes=columns or None, deleted=deleted))
-    check_text(named)
+    named = Columns(
+        **row_options.with_others(
+            rows, attributes=columns or None, deleted=deleted, crs=row_options.crs_said(crs, metric)
+        )
+    )
     ahead = seconds_or_none(max_ahead)
-    inputs = look(positions, schema=schema, encoding=named.encoding)
+    inputs = look_at(positions, named, schema=schema)
+    if "://" not in history:
+        check_folder("--history", history)
     for file, why in inputs.skipped:
         print(f"skipped: {file}: {why}", file=sys.stderr)
     done = append_files(

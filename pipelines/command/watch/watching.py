@@ -75,24 +75,26 @@ def watch(
     as_json: options.Json = False,
 ) -> int:
     """Tell when objects enter, leave or are inside what was subscribed to."""
-    say_compiling("build")
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
     from dtoss.witnesses import USUAL_WITNESSES
     from pipelines.loop.batches import BatchesFailed
     from pipelines.loop.beat_clock import clock_of
     from pipelines.rows.positions import Columns
+    from pipelines.rows.said import check_said
     from pipelines.watch import watch_files
     from pipelines.watching.batches import Rowwise
 
     has_ids = "id" in rows or not messages
-    named = Columns(**row_options.with_others(rows, attributes=columns))
+    named = Columns(**row_options.with_others(rows, attributes=columns, crs=row_options.crs_said(crs, metric)))
+    check_said(named)
     if not has_ids:
         named = replace(named, id=None)
     unit = "ms" if named.time_format == "epoch_ms" else None
     space = None if crs is None and metric is None else space_of(crs, metric)
     spread = spread_said(strategy, workers, rebalance, memory)
     _warn_of_nothing(store, watch)
+    say_compiling("build")
     sessions = Sessions(master, driver_memory)
     try:
         done = watch_files(

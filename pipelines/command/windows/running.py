@@ -136,18 +136,19 @@ def run(
     as_json: options.Json = False,
 ) -> int:
     """Count the rows of arriving files in overlapping windows, each exactly once."""
-    say_compiling("windows")
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.batches import BatchesFailed
     from pipelines.loop.beat_clock import clock_of
     from pipelines.rows.positions import Columns
+    from pipelines.rows.said import check_said
     from pipelines.windowing.asked import wanted_of
     from pipelines.windowing.explaining import told_of
     from pipelines.windowing.moving import MOVE_BUDGET, REBALANCE, moving_of
     from pipelines.windows import run_windows
 
-    named = Columns(**rows)
+    named = Columns(**row_options.with_others(rows, crs=row_options.crs_said(crs, metric)))
+    check_said(named)
     of_spec = {
         "lengths": lengths, "slide": slide, "by": by, "measures": measures, "late": late, "delay": delay,
         "max-gap": max_gap, "expire": expire, "witnesses": witnesses, "max-ahead": max_ahead, "max-speed": max_speed,
@@ -161,6 +162,7 @@ def run(
         "warn": on_stderr,
     }  # fmt: skip
     moving = moving_of(workers, rebalance, move_budget)
+    say_compiling("windows")
     if explain:
         for line in told_of(store, name, wanted, how["space"], moving, replace):
             print(line)

@@ -59,13 +59,13 @@ class Scene:
     def write(self, name, age=60.0):
         path = self.updates / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{name}\n")
+        path.write_text(f"id,lon,lat,{name}\n")
         moment = time.time() - age
         os.utime(path, (moment, moment))
         return path
 
     def read_positions(self, session, inputs, columns, *, wanted):
-        self.positions.append(Read([Path(file).read_text().strip() for file in inputs.files]))
+        self.positions.append(Read([Path(file).read_text().strip().rpartition(",")[2] for file in inputs.files]))
         return self.positions[-1]
 
     def cycle(self, positions, store, *, ledger, warn, lock, lease, deleted, **options):

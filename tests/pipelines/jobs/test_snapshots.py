@@ -16,7 +16,7 @@ import pytest
 import dtoss
 import pipelines.cycles.partitions
 import pipelines.rebuild
-from dtoss.errors import StoreError
+from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.snapshots.store import Store
 from pipelines.cycles.partitions import Wishes, choose_regions
@@ -251,18 +251,21 @@ def chosen(data, last, *, crs=None, **wishes):
 
 
 def test_pivots_are_kept_while_they_fit():
-    """The same pivots while partitions are balanced and as many as asked for; new ones otherwise."""
+    """The same pivots while partitions are balanced and as many as asked for; else it is said what would do."""
     first = chosen(table(4000), None, partitions=4)
     assert chosen(table(4000, seed=1), None, partitions=4)[0].digest != first[0].digest
     assert chosen(table(4000), None, partitions=4)[0].digest == first[0].digest
     same = chosen(table(4000, seed=1), first, partitions=4)
     assert (same[0].digest, same[1].tolist()) == (first[0].digest, first[1].tolist())
     assert chosen(table(4000, seed=1), first, objects_per_partition=900)[0].digest == first[0].digest
-    five = chosen(table(4000), first, partitions=5)
-    assert len(five[0]) == 5
-    assert five[0].digest != first[0].digest
+    with pytest.raises(InputError, match="has 4 partitions, and 5 are wanted: --partitions 4 keeps them, --pivots bal"):
+        chosen(table(4000), first, partitions=5)
+    with pytest.raises(InputError, match="has 4 partitions, and 40 are wanted: --partitions 4 keeps them"):
+        chosen(table(4000), first, objects_per_partition=100)
+    five = chosen(table(4000), None, partitions=5)
     crowded = table(4000, seed=2).set_column(1, "lon", pa.array(np.random.default_rng(3).uniform(8, 9, 4000)))
-    assert chosen(crowded, five, partitions=5)[0].digest != five[0].digest
+    with pytest.raises(InputError, match=r"the largest of 5 partitions would have .* times the mean of the objects"):
+        chosen(crowded, five, partitions=5)
 
 
 def test_a_rebuild_keeps_pivots_of_its_space_alone(spark, tmp_path):
@@ -272,6 +275,7 @@ def test_a_rebuild_keeps_pivots_of_its_space_alone(spark, tmp_path):
     first = Store(store).manifest()
     same = rebuild(spark.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep")
     assert (same["pivots_hash"], same["reach"]) == (first["pivots_hash"], first["reach"])
-    other = rebuild(spark.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep", crs="EPSG:4258")
-    assert other["pivots_hash"] != first["pivots_hash"]
+    with pytest.raises(InputError, match=r"are in EPSG:4326 .sphere., and the positions in EPSG:4258"):
+        rebuild(spark.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep", crs="EPSG:4258")
+    assert Store(store).manifest() == same
     assert len(dtoss.open(store)) == 380

@@ -141,7 +141,7 @@ def test_times_of_text(spark, tmp_path, value, time_format, kind, unit):
     source = {
         "id": "name", "x": "lon", "y": "lat", "time": "when", "columns": "none", "time_format": time_format,
         "delimiter": ";", "encoding": None, "multiline": False, "decimal": ",", "header": True, "deleted": None,
-        "quote": '"', "escape": None, "null": None,
+        "quote": '"', "escape": None, "null": None, "id_type": None, "zone": None, "geometry": None, "crs": None,
     }  # fmt: skip
     assert (time_of(read), source_of(read)) == (time, source)
     if time_format is None:

@@ -6,10 +6,12 @@ That a rebuild builds the former and keeps the latter in its quarantine is teste
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dtoss.geometry.space import space_of
 from pipelines.rows.positions import RAW, REASON, Columns, attribute_name, screened
@@ -66,3 +68,12 @@ def read_rows(spark, paths, *, wanted=None, crs=None, metric=None, wrap=False, *
     pairs = zip(bad[REASON].to_pylist(), map(json.loads, bad[RAW].to_pylist()), strict=True)
     types = {name: frame.schema[column].dataType.simpleString() for column, name in zip(kept, called, strict=True)}
     return Rows(good, list(pairs), types)
+
+
+def with_points(path, about, places=((10.0, 20.0), (10.0, 25.0), (40.0, 60.0))):
+    """Write GeoParquet of points, of which the metadata say something."""
+    wkb = pa.array([struct.pack("<BIdd", 1, 1, *place) for place in places], pa.binary())
+    geo = {"version": "1.1.0", "primary_column": "geometry"}
+    geo["columns"] = {"geometry": {"encoding": "WKB", "geometry_types": ["Point"], **about}}
+    table = pa.table({"id": range(1, len(places) + 1), "geometry": wkb})
+    pq.write_table(table.replace_schema_metadata({"geo": json.dumps(geo)}), path)

@@ -124,14 +124,14 @@ def test_positions_that_a_projection_cannot_place(spark, tmp_path):
 
 def test_a_missing_column_lists_those_found(spark, tmp_path):
     """For each role, with the option that names another."""
-    frame = spark.createDataFrame(pa.table({"who": [1], "long": [1.0], "lat": [2.0], "when": [3]}))
-    columns = "the columns are who, long, lat, when"
+    frame = spark.createDataFrame(pa.table({"who": [1], "lons": [1.0], "lat": [2.0], "when": [3]}))
+    columns = "the columns are who, lons, lat, when"
     for options, missing, meant in (
         ({}, "there is no column 'id' (--id NAME)", ""),
-        ({"id": "who"}, "there is no column 'lon' (--x NAME)", "; did you mean long?"),
-        ({"id": "who", "x": "long", "y": "latitude"}, "there is no column 'latitude' (--y NAME)", ""),
-        ({"id": "who", "x": "long", "time": "t"}, "there is no column 't' (--time NAME)", ""),
-        ({"id": "who", "x": "long", "columns": "speed"}, "there is no column 'speed' (--columns NAME)", ""),
+        ({"id": "who"}, "there is no column 'lon' (--x NAME)", "; did you mean lons?"),
+        ({"id": "who", "x": "lons", "y": "latitude"}, "there is no column 'latitude' (--y NAME)", ""),
+        ({"id": "who", "x": "lons", "time": "t"}, "there is no column 't' (--time NAME)", ""),
+        ({"id": "who", "x": "lons", "columns": "speed"}, "there is no column 'speed' (--columns NAME)", ""),
     ):
         with pytest.raises(InputError) as error:
             rebuild(frame, str(tmp_path / "store"), **options)

@@ -81,7 +81,9 @@ def test_a_dry_run_says_what_a_rebuild_would_and_writes_nothing(spark, tmp_path)
     made = rebuild(frame, str(store), **options)
     assert dry == {name: made[name] for name in ("counts", "input")}
     assert dry["counts"] == {"read": 9, "kept": 7, "duplicates": 1, "quarantined": {"latitude out of range": 1}}
+    taken = dry["input"].pop("taken")
     assert dry["input"] == {"box": [0.0, 0.0, 1.0, 0.0], "times": [0, 7]}
+    assert (taken["id"], taken["position"]) == ("id, whole numbers", "lon, lat")
     assert dict(summary(dry))["snapshot"] == "none: a dry run writes nothing"
     assert dict(summary(made))["times"] == "0 to 7"
     for of_the_input, options, words in (

@@ -15,7 +15,7 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.history.latest import latest
 from pipelines.rebuild import rebuild
-from pipelines.rows.geoparquet_in import wkb_points
+from pipelines.rows.points import wkb_points
 from pipelines.rows.positions import REASON, Columns, from_frame
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
@@ -258,5 +258,7 @@ def test_files_that_cannot_be_used(spark, tmp_path, files, asked, words):
 def test_a_time_format_that_nobody_knows(spark, tmp_path):
     """Refused before any row is read."""
     (tmp_path / "a.csv").write_text("id,t,lon,lat\n1,x,2,3\n")
-    with pytest.raises(InputError, match="time format 'quux' is not known: write epoch_s, epoch_ms or a pattern"):
+    with pytest.raises(
+        InputError, match="time format 'quux' is not known: write epoch_s, epoch_ms, epoch_us, excel or"
+    ):
         read_positions(spark, [str(tmp_path / "a.csv")], Columns(time_format="quux"))

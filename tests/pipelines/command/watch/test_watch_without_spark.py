@@ -41,7 +41,7 @@ events --store STORE --kind enter
 events --store STORE --as me
 unsubscribe 7 --store STORE
 verify --store STORE --watch
-watch ASKED --store STORE --once"""
+watch ASKED.csv --store STORE --once"""
 
 
 def test_all_but_watching_needs_no_spark(tmp_path):
@@ -49,6 +49,7 @@ def test_all_but_watching_needs_no_spark(tmp_path):
     (tmp_path / "a").mkdir()
     asked = tmp_path / "a" / "a.jsonl"
     asked.write_text('{"id": 7, "circle": [8, 50, 100], "meta": [1]}\n{"id": 8, "where": "speed > 3"}\n')
+    (tmp_path / "a" / "a.jsonl.csv").write_text("id,lon,lat\n1,2,3\n")
     store = tmp_path / "store"
     home = Home(str(store))
     home.folder.make()
