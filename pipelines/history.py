@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, space_of
-from dtoss.history.batches import Appended, Key, changed_sources, commit_batch, unknown
+from dtoss.history.batches import Appended, Key, changed_sources, commit_batch, sources_below, unknown
 from dtoss.history.committing import Repeated
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
@@ -179,6 +179,7 @@ def append_files(
         repeated = len(files) - len(fresh)
         if not fresh:
             return Appended(None if version is None else version.number, 0, repeated)
+        _check_tables(version, inputs)
         for path in changed_sources(version, [file.key for file in fresh]):
             warn(f"{path} has other bytes than when it was appended before: it counts as a new batch")
         positions = read if read is not None and repeated == 0 else None
@@ -278,6 +279,23 @@ def _with_values(positions: Positions, inputs: Inputs) -> Positions:
         return positions
     empty = [attribute_column(field.name) for field in inputs.schema if pa.types.is_null(field.type)]
     return replace(positions, frame=positions.frame.drop(*empty)) if empty else positions
+
+
+def _check_tables(version: Version | None, inputs: Inputs) -> None:
+    """Check that no file of a table was appended that is the table's no more: its rows may stand in others by now.
+
+    Raises
+    ------
+    InputError
+        If one was; the message names it, and the way out.
+    """
+    for table in inputs.tables:
+        for source in sources_below(version, table.root):
+            if source not in table.files:
+                raise InputError(
+                    f"{source} was appended, and is no more of the {table.kind} {table.root}: its rows may stand in "
+                    "other files by now, and would count twice; append a table once, then single new files by name"
+                )
 
 
 def _fresh(version: Version | None, files: Sequence[KeyedFile]) -> list[int]:

@@ -22,6 +22,7 @@ from pipelines.beats.steady import Steady
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.known import columns_of, current_manifest
 from pipelines.loop.metrics import Metrics
+from pipelines.loop.odd import REFUSE, check_words
 from pipelines.loop.stopping import Stopping
 from pipelines.spark.causes import said
 from pipelines.spark.renewal import renewed
@@ -85,6 +86,7 @@ def run(
     history: str | None = None,
     windows: Sequence[Asked] = (),
     say_windows: Callable[[str, RanWindows], None] | None = None,
+    on_odd_file: str = REFUSE,
     **options: Any,
 ) -> Ran:
     """Make a cycle of the files that arrive at every beat, until a signal comes, and return what was done.
@@ -134,6 +136,9 @@ def run(
         read, so one that begins later counts the files that are still there.
     say_windows
         Is told of each batch of windows, after their name.
+    on_odd_file
+        "refuse" sets a file that cannot be read in the types at hand aside, by name, and the others go on; "fail" fails
+        the cycle.
     **options
         Other arguments of :func:`pipelines.cycle.cycle`.
 
@@ -152,6 +157,7 @@ def run(
         raise ValueError(f"every is {every!r}: seconds above 0 are wanted")
     if cycles is not None and cycles < 1:
         raise ValueError(f"cycles is {cycles!r}: a whole number of at least 1 is wanted")
+    check_words(on_odd_file)
     home, warn = Store(str(store)).absolute, warn or on_stderr
     if pivots_hash is not None:
         _keep_pivots(options, "a plan")
@@ -166,6 +172,7 @@ def run(
         loop = Steady(
             updates, home, sessions, columns or {}, schema, disposal, pivots_hash, metrics or Metrics(),
             stopping or Stopping(), say or (lambda manifest, staleness: None), warn, lease, history, feeds, options,
+            on_odd_file,
         )  # fmt: skip
         with loop.stopping.listening():
             return _beats(loop, every, cycles, renew)

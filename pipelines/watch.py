@@ -6,7 +6,7 @@ Also a script for spark-submit: ``spark-submit pipelines/watch.py POSITIONS --st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,14 @@ from dtoss.watch.home import DEFAULT_NAME, Home
 from dtoss.watch.stream.plan import ledger_of
 from dtoss.witnesses import USUAL_WITNESSES
 from pipelines.loop.batches import Loop, go_round
+from pipelines.loop.odd import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.ran import Ran, Tally, leased
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import Columns, from_frame
 from pipelines.watching.batches import Rowwise, Watching, check_amounts, events_of
 from pipelines.watching.fitted import types_wanted, with_attributes
+from pipelines.watching.lacking import KEEP, Lacking
 from pipelines.watching.spreading import Spread
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class Watched:
 
 
 def watch_files(
-    positions: str,
+    positions: str | Sequence[str],
     store: str,
     sessions: Callable[[], SparkSession],
     *,
@@ -76,6 +78,8 @@ def watch_files(
     renew: Callable[[], None] | None = None,
     patient: bool | None = None,
     spread: Spread | None = None,
+    on_odd_file: str = REFUSE,
+    missing: str | None = None,
     say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Watched:
@@ -87,7 +91,8 @@ def watch_files(
     Parameters
     ----------
     positions
-        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too.
+        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too, or several of
+        them.
     store
         Path or URI of the store.
     sessions
@@ -131,6 +136,12 @@ def watch_files(
         A batch that fails for no reason of its rows is tried again, three times in a row; unless ``once`` when None.
     spread
         How rows are spread over workers; None lets each task judge its own.
+    on_odd_file
+        "refuse" sets a file that cannot be read in the types at hand aside, by name, and the others go on; "fail" ends
+        the batch.
+    missing
+        What a column that conditions of subscriptions name, and a file lacks, is: "null"; "keep", the value that the
+        object had before; "error", which makes an odd file of it; null with a warning when None.
     say
         Is told of each batch.
     warn
@@ -142,14 +153,17 @@ def watch_files(
         If options do not go together, or the first batch cannot be made of its rows.
     StoreError
         If another process runs this watch (the message says which), or a file is damaged.
+    ValueError
+        If ``on_odd_file`` or ``missing`` is another word.
     BatchesFailed
         If three batches in a row have failed.
     """
     _check_paces(every, beat)
     if most_rows is not None and most_rows < 1:
         raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
+    check_words(on_odd_file, missing)
     warn = warn or on_stderr
-    options = replace(check_amounts(expire, max_ahead, max_bad, witnesses), carry=tuple(carry))
+    options = replace(check_amounts(expire, max_ahead, max_bad, witnesses), carry=tuple(carry), keep=missing == KEEP)
     home = Home(Store(store).absolute.path, name)
     watching = Watching(
         home,
@@ -160,6 +174,7 @@ def watch_files(
         warn,
         spread,
         clock,
+        Lacking(missing),
     )
     stopping = stopping or Stopping(grace=600.0)
     asked = columns or Columns()
@@ -173,8 +188,19 @@ def watch_files(
     def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
         settings = watching.settings()
         if settings is None:
+            watching.lacking.expect(inputs.names, inputs.files, inputs.columns)
             return asked, types_wanted(None, asked)
-        return with_attributes(asked, settings, _names_in(session, inputs, asked)), types_wanted(settings, asked)
+        names = _names_in(session, inputs, asked)
+        watching.lacking.expect(list(settings.attributes), inputs.files, inputs.columns or [names] * len(inputs.files))
+        return with_attributes(asked, settings, names), types_wanted(settings, asked)
+
+    def fits(inputs: Inputs) -> None:
+        settings = watching.settings()
+        check_ids(inputs, asked.id, None if settings is None else settings.id_type, f"watch {home.name}")
+
+    def by_bytes() -> bool:
+        settings = watching.settings()
+        return watching.rows.messages or (settings is not None and settings.time is None)
 
     loop = Loop(
         positions,
@@ -191,6 +217,12 @@ def watch_files(
         renew,
         not once if patient is None else patient,
         others={"--text": watching.rows.text},
+        check=watching.check,
+        fits=fits,
+        refuse=lambda source: counted(watching.beat(source)),
+        on_odd_file=on_odd_file,
+        stands=lambda: watching.settings() is not None,
+        by_bytes=by_bytes,
     )
     lease = leased(home.folder, f"watch {home.name} of {home.store}", warn)
     try:
@@ -213,7 +245,7 @@ def _names_in(session: SparkSession, inputs: Inputs, columns: Columns) -> list[s
     from pipelines.rows.read_files import read_json
 
     if inputs.kind == "parquet":
-        return list(inputs.schema.names) if inputs.schema is not None else []
+        return inputs.names
     if inputs.kind == "json":
         return list(read_json(session, inputs, columns).columns)
     if not inputs.places:

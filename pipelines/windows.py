@@ -17,6 +17,7 @@ from dtoss.snapshots.store import Store, on_stderr
 from dtoss.windows.kept.retained import retained_of
 from dtoss.windows.stored.home import Home
 from pipelines.loop.batches import Loop, go_round
+from pipelines.loop.odd import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.ran import Ran, Tally
 from pipelines.loop.stopping import Stopping
@@ -77,6 +78,7 @@ def run_windows(
     retain: str | None = None,
     clock: Callable[[], int] | None = None,
     replacing: bool = False,
+    on_odd_file: str = REFUSE,
 ) -> Summary:
     """Count the rows of files that arrive in a folder in windows, until a signal comes.
 
@@ -134,6 +136,8 @@ def run_windows(
         no rows the watermark follows it, less the delay; it stands when None.
     replacing
         Let a set of another spec, or of other pivots, take over without a gap; else these are an error.
+    on_odd_file
+        As :func:`pipelines.watch.watch_files`.
 
     Raises
     ------
@@ -141,6 +145,8 @@ def run_windows(
         If options are not legal, the windows stand for another spec, or the first batch cannot be made of its rows.
     StoreError
         If another process runs these windows (the message says which), or a file is damaged.
+    ValueError
+        If ``on_odd_file`` is another word.
     BatchesFailed
         If three batches in a row have failed.
     """
@@ -148,6 +154,7 @@ def run_windows(
         raise InputError(f"--every is {every:g} s: more than 0 is wanted")
     if most_rows is not None and most_rows < 1:
         raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
+    check_words(on_odd_file)
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
     stands = stands_for(home, wanted, space, replacing)
@@ -168,6 +175,10 @@ def run_windows(
         def batch(session: SparkSession, read: Positions, source: Source, check: Callable[[], None]) -> bool:
             return done.add(running.batch(session, read, source, check))
 
+        def fits(inputs: Inputs) -> None:
+            settings = running.settings()
+            check_ids(inputs, asked.id, None if settings is None else settings.id_type, f"windows {home.name}")
+
         with stopping.listening():
             loop = Loop(
                 positions,
@@ -184,6 +195,11 @@ def run_windows(
                 renew,
                 not once if patient is None else patient,
                 first=running.first,
+                check=running.check,
+                fits=fits,
+                refuse=lambda source: done.add(running.note(source)),
+                on_odd_file=on_odd_file,
+                stands=lambda: running.settings() is not None,
             )
             stopped = go_round(loop, every, every, once)
             return Summary(done.batches, done.counts, stopped)

@@ -284,7 +284,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "cycles": {"rows", "spark"},
         "loop": {"cycles", "files", "rows", "spark"},
         "requests": {"loop", "rows"},
-        "calibration": set(),
+        "calibration": {"rows"},
         "files": {"rows"},
         "sql": {"", "rows", "spark"},
         "past": {"rows", "spark"},
@@ -292,7 +292,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "windowing": {"files", "loop", "rows", "spark", "watching"},
         "pages": {"balancing"},
         "balancing": {"rows"},
-        "beats": {"", "files", "loop", "past", "rows", "spark", "windowing"},
+        "beats": {"", "cycles", "files", "loop", "past", "rows", "spark", "windowing"},
         "": {
             "beats",
             "watching",

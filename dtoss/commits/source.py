@@ -23,6 +23,9 @@ class Source:
         Of a stream; "" and -1 for none.
     plan
         The hash of what the stream has planned to read in the batch; "" where it is not known.
+    written, hashes, refused
+        What is known of the files, as :class:`dtoss.commits.ledger.Ledger`. None of the rows of refused ones is among
+        those of the batch.
     """
 
     files: Mapping[str, int] = field(default_factory=dict)
@@ -30,11 +33,18 @@ class Source:
     query: str = ""
     batch: int = -1
     plan: str = ""
+    written: Mapping[str, int] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def refusals(self) -> dict[str, dict[str, str]]:
+        """Return what a commit says of the files that its batch refuses, and why; nothing where there are none."""
+        return {"refused": dict(sorted(self.refused.items()))} if self.refused else {}
 
     def read(self, ledger: Ledger) -> Ledger:
         """Return a ledger once the rows are read."""
         if self.files:
-            ledger = ledger.reading(self.files, self.there)
+            ledger = ledger.reading(self.files, self.there, self.written, self.hashes, self.refused)
         if self.query:
             ledger = ledger.with_batch(self.query, self.batch)
         return ledger

@@ -95,6 +95,14 @@ def changed_sources(version: Version | None, keys: Sequence[Key]) -> list[str]:
     return sorted(set(sources.filter(pc.is_in(sources, asked)).to_pylist()))
 
 
+def sources_below(version: Version | None, folder: str) -> list[str]:
+    """Return the paths below a folder from which files were appended, sorted. Cost O(entries of the ledger)."""
+    if version is None:
+        return []
+    sources = _said(version, OF_FILE).column("source")
+    return sorted(set(sources.filter(pc.starts_with(sources, f"{folder.rstrip('/')}/")).to_pylist()))
+
+
 def check_stream(version: Version | None, query: str, source: str) -> None:
     """Check that a stream is one whose batches are known, or the first one of its source.
 

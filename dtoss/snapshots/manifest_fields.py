@@ -142,6 +142,13 @@ def _check_state(field: Callable[..., Any], manifest: dict[str, Any]) -> None:
     ledger = field(manifest, "ledger", lambda v: isinstance(v, dict), "an object")
     field(ledger, "files", _named(_whole), "the sizes of files", "ledger.")
     field(ledger, "batches", _named(_whole), "the numbers of batches", "ledger.")
+    for name, is_one, wanted in (
+        ("written", _whole, "times of files"),
+        ("hashes", _text, "hashes of files"),
+        ("refused", _text, "reasons of files"),
+    ):
+        if name in ledger:
+            field(ledger, name, _named(is_one), wanted, "ledger.")
     clock = field(manifest, "clock", _object_or_null, "an object, or null,")
     if clock is not None:
         field(clock, "kind", lambda v: v in ("wall", "given", "data"), "wall, given or data", "clock.")

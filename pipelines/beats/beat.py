@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from dtoss.commits.ledger import Ledger, in_all
+from dtoss.commits.ledger import in_all
 from dtoss.errors import DtossError, InputError
-from pipelines.beats.committing import committed
+from pipelines.beats.odd_files import committed_apart
 from pipelines.beats.steady import Steady
 from pipelines.loop.arriving import Arrived, arrived
 from pipelines.loop.disposal import dispose
 from pipelines.loop.expiry import something_expires
 from pipelines.loop.known import current_manifest, ledger_of
+from pipelines.loop.odd import REFUSE
 from pipelines.past.place import home_of
 from pipelines.spark.causes import said
 from pipelines.windowing.feeding import beat as feed_beat
@@ -23,6 +24,8 @@ VANISHED = 3
 
 def beat(loop: Steady) -> bool:
     """Make a cycle if something has changed; return whether it has.
+
+    Files of two kinds, of which each can be read, make a cycle for each.
 
     Parameters
     ----------
@@ -36,21 +39,35 @@ def beat(loop: Steady) -> bool:
     DtossError
         If the cycle fails by its rows, or the plan is for other pivots.
     """
+    made, more = False, True
+    while more and not (made and loop.stopping.asked):
+        done, more = _once(loop)
+        made |= done
+    return made
+
+
+def _once(loop: Steady) -> tuple[bool, bool]:
+    """Make a cycle if something has changed; return whether it has, and whether there is more to read."""
     for attempt in range(VANISHED):
         manifest = _current(loop)
         ledger = ledger_of(manifest)
-        read = Ledger(in_all([ledger, *(one.ledger() for one in loop.feeds)]))
-        found = arrived(loop.updates, read, loop.patience, loop.warn)
+        read = in_all([ledger, *(one.ledger() for one in loop.feeds)])
+        refuses = loop.on_odd_file == REFUSE and manifest is not None
+        found = arrived(loop.updates, read, loop.patience, loop.warn, refuses=refuses)
+        found = loop.patience.hashed(found, read)
         mine = found.unread(ledger)
         loop.metrics.files(waiting=len(found.waiting))
-        due = any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
+        odd = found.broken if refuses else {}
+        odd = {file: why for file, why in odd.items() if ledger.fresh({file: found.there[file]}, found.where.stamps)}
+        due = bool(odd) or any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
         made: dict[str, Any] | None = None
+        more = False
         if not due and not any(found.fresh.values()):
             for one in loop.feeds:
                 feed_beat(one)
         else:
             try:
-                made = committed(loop, found, mine, manifest, due)
+                made, more = committed_apart(loop, found, mine, manifest, due, odd)
             except Exception as error:
                 gone = [] if loop.stopping.asked else found.gone()
                 if not gone or attempt == VANISHED - 1:
@@ -61,14 +78,14 @@ def beat(loop: Steady) -> bool:
             loop.metrics.skipped()
             _dispose(loop, found)
             write_metrics(loop)
-            return False
+            return False, more
         staleness = None if mine.oldest is None else max(time.time() - mine.oldest, 0.0)
         loop.metrics.committed(made, staleness)
         _dispose(loop, found)
         write_metrics(loop)
         loop.say(made, staleness)
         settle_history(loop)
-        return True
+        return True, more
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.source import Source
 from dtoss.errors import DtossError, StoreError
 from pipelines.beats.steady import Steady
 from pipelines.cycle import cycle
-from pipelines.files.first_look import check_columns
+from pipelines.cycles.agreement import check_columns
+from pipelines.files import first_look
 from pipelines.history import append_files, options_of_cycle
 from pipelines.loop.arriving import Arrived
 from pipelines.loop.batches import Vanished
@@ -22,7 +22,7 @@ from pipelines.rows.described import types_of
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.positions import Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
-from pipelines.windowing.feeding import PARTITION, Feed, feed
+from pipelines.windowing.feeding import PARTITION, Feed, feed, refuse
 from pipelines.windowing.feeding import beat as feed_beat
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ class Busy(Exception):
 
 
 def committed(
-    loop: Steady, found: Arrived, mine: Arrived, manifest: dict[str, Any] | None, due: bool
+    loop: Steady,
+    found: Arrived,
+    mine: Arrived,
+    manifest: dict[str, Any] | None,
+    due: bool,
+    odd: Mapping[str, str] | None = None,
 ) -> dict[str, Any] | None:
     """Append what has arrived to the history, count it in windows, and make it current; return the manifest of that.
 
@@ -51,6 +56,8 @@ def committed(
         Of the current snapshot; None where there is none.
     due
         Whether the store has something to do.
+    odd
+        Files that are refused, and why: all commit that they are read, and none of their rows.
 
     Raises
     ------
@@ -59,7 +66,8 @@ def committed(
     DtossError
         As each of the three; those before it have committed then.
     """
-    columns = columns_of(manifest, loop.columns)
+    columns, wanted = how_read(loop, manifest)
+    refused = dict(odd or {})
     # a second writer is told before Spark starts
     try:
         lock = loop.home.writer(loop.warn) if loop.lease and due else None
@@ -68,11 +76,11 @@ def committed(
             raise
         raise Busy(str(error)) from None
     try:
-        wanted = types_of(manifest, columns)
-        reads = Reads(partial(_read, columns, wanted), loop.schema, columns.encoding)
+        reads = Reads(partial(read_files, columns, wanted), loop.schema, columns.encoding)
         inputs = reads.inputs(mine)
         if inputs is not None:
-            check_columns(inputs, replace(columns, attributes="all"))
+            first_look.check_columns(inputs, replace(columns, attributes="all"))
+            check_columns(inputs, manifest, loop.options.get("missing", "error"))
         with loop.stopping.starting():
             session = loop.sessions()
         loop.stopping.listen_again()
@@ -82,21 +90,21 @@ def committed(
             positions = reads.positions(session, mine)
             if loop.history is not None and inputs is not None:
                 _append(loop, session, inputs, columns, positions, keys, manifest)
-            _feed(early, session, reads, found)
+            _feed(early, session, reads, found, refused)
             if not due:
                 return None
             made = cycle(
                 positions,
                 loop.home.path,
                 deleted=columns.deleted,
-                ledger=mine.read,
+                ledger=mine.source(refused).read,
                 warn=loop.warn,
                 lock=lock,
                 lease=loop.lease,
                 **loop.options,
             )
             # partitions of a first snapshot are keys from now on
-            _feed([one for one in loop.feeds if one not in early], session, reads, found)
+            _feed([one for one in loop.feeds if one not in early], session, reads, found, refused)
             return made
         except DtossError:
             raise
@@ -113,11 +121,20 @@ def committed(
             lock.release()
 
 
-def _read(columns: Columns, wanted: Mapping[str, str], session: SparkSession, inputs: Inputs) -> Positions:
+def how_read(loop: Steady, manifest: dict[str, Any] | None) -> tuple[Columns, Mapping[str, str]]:
+    """Return which columns of files mean what, and the Spark types that those of text are to have."""
+    columns = columns_of(manifest, loop.columns)
+    return columns, types_of(manifest, columns)
+
+
+def read_files(columns: Columns, wanted: Mapping[str, str], session: SparkSession, inputs: Inputs) -> Positions:
+    """Return the positions in files, as a beat reads them."""
     return read_positions(session, inputs, columns, wanted=wanted)
 
 
-def _feed(feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived) -> None:
+def _feed(
+    feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived, refused: Mapping[str, str]
+) -> None:
     """Count what has arrived in windows, each of which leaves out the files that it has."""
     for one in feeds:
         for some in one.batches(found.unread(one.ledger())):
@@ -130,7 +147,8 @@ def _feed(feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arr
                 if changed := some.changed():
                     raise Vanished(f"{changed[0]} has changed while it was read")
 
-            feed(one, session, positions, Source(files=some.fresh, there=tuple(found.there)), check)
+            feed(one, session, positions, some.source(), check)
+        refuse(one, found, refused)
 
 
 def _append(

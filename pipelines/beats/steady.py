@@ -10,6 +10,7 @@ from dtoss.snapshots.store import Store
 from pipelines.loop.arriving import Patience
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.metrics import Metrics
+from pipelines.loop.odd import REFUSE
 from pipelines.loop.stopping import Stopping
 from pipelines.windowing.feeding import Feed
 
@@ -33,6 +34,8 @@ class Steady:
         Windows that get the rows, too.
     options
         Arguments of :func:`pipelines.cycle.cycle`.
+    on_odd_file
+        As :func:`pipelines.run.run`.
     patience
         What is remembered of files that were not read.
     """
@@ -52,4 +55,5 @@ class Steady:
     history: str | None
     feeds: Sequence[Feed]
     options: Mapping[str, Any]
+    on_odd_file: str = REFUSE
     patience: Patience = field(default_factory=Patience)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
 from pipelines.calibration.search import Held, highest
 from pipelines.calibration.sender import Where
 from pipelines.calibration.senders import Senders, Window
+from pipelines.rows.listing import listing
 
 PLACES = 16_384
 """Places that requests come from, in turn."""
@@ -183,7 +183,10 @@ def places_of_log(path: str, names: tuple[str, str], seed: int = 0, count: int =
         If there is no such file, or it holds no places.
     """
     try:
-        read = ds.dataset(path if "://" in path else str(Path(path)), format="parquet")
+        found = listing(path)
+        if found is None or not found.files:
+            raise InputError(f"--accesses {path} cannot be read as Parquet: no file is there")
+        read = ds.dataset(list(found.files), filesystem=found.filesystem, format="parquet")
         kept = [name for name in (*names, "weight") if name in read.schema.names]
         table = read.to_table(columns=kept)
     except (OSError, pa.ArrowException) as error:

@@ -201,3 +201,10 @@ AllowEmpty = Annotated[
     bool, typer.Option("--allow-empty", help="No object at all makes an empty snapshot, and no error.")
 ]
 Seed = Annotated[int, typer.Option(help="Of the sample and the random choices.")]
+OnOddFile = Annotated[
+    Literal["refuse", "fail"],
+    typer.Option(
+        "--on-odd-file",
+        help="A file that cannot be read as the others are is set aside by name, and they go on; or the batch fails.",
+    ),
+]

@@ -8,8 +8,37 @@ from typing import Any
 
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, free_names
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.paths import Unfitting
 from pipelines.rows.positions import DELETED, RAW, REASON, Positions, attribute_column, attribute_name
 from pipelines.rows.texts import exactly
+
+
+def check_columns(inputs: Inputs, manifest: dict[str, Any] | None, missing: str) -> None:
+    """Check that no file lacks a column of a store that other files have: null would stand for what it does not say.
+
+    Parameters
+    ----------
+    inputs
+        The files.
+    manifest, missing
+        As :func:`agreed`.
+
+    Raises
+    ------
+    Unfitting
+        If one does; the message names it.
+    """
+    if manifest is None or missing == "null":
+        return
+    stored = columns_of_manifest(manifest)
+    shared = [name for name in inputs.names if name in stored]
+    for file, names in zip(inputs.files, inputs.columns, strict=False):
+        if lacking := next((name for name in shared if name not in names), None):
+            raise Unfitting(
+                f"{file} has no column {lacking!r}, which snapshot {manifest['snapshot']} has: a row is the whole "
+                "object; --missing null stores null there"
+            )
 
 
 def agreed(
@@ -36,7 +65,7 @@ def agreed(
     from pyspark.sql import functions as F
 
     if not positions.timed:
-        raise InputError("updates need a time, which says what of an object is the latest: name its column (--time)")
+        raise Unfitting("updates need a time, which says what of an object is the latest: name its column (--time)")
     given = [column for column in positions.frame.columns if column.startswith("a:")]
     free = free_names(map(attribute_name, given))
     column_of = {free[attribute_name(column)]: column for column in given}
@@ -62,7 +91,7 @@ def agreed(
         column = column_of.get(attribute)
         if column is None:
             if missing != "null":
-                raise InputError(
+                raise Unfitting(
                     f"the updates have no column {attribute!r}, which snapshot {name} has: a row is the whole object; "
                     "--missing null stores null there"
                 )

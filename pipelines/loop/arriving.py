@@ -10,14 +10,19 @@ from dataclasses import dataclass, field, replace
 from pyarrow import fs
 
 from dtoss.commits.ledger import Ledger
+from dtoss.commits.source import Source
 from dtoss.errors import InputError
+from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
-from pipelines.rows.listing import Listing, escaped, joined, listing
+from pipelines.rows.listing import Listing, escaped, is_as_written, joined, listing
 
 YOUNG_SECONDS = 2.0
 """A text file that was written to less than this ago waits: nothing in it says where it ends."""
 LONG_SECONDS = 600.0
 """A file that has waited for longer is told of."""
+LEFT_SECONDS = 10.0
+"""Who reads once does not wait for a Parquet file that was not written to for so long: the next run has it."""
+_HASHED_AT_ONCE = 4
 _MAGIC = b"PAR1"
 _TAIL = 8
 """Bytes at the end of a Parquet file: the length of its footer, and its mark."""
@@ -33,16 +38,42 @@ class Patience:
         When a file of this name and size was first seen, in seconds of Unix time.
     told
         (file, why) of which somebody was told already.
+    has_read
+        Whether any file was read well.
+    hashes
+        The SHA-256 of files by name, bytes and when they were written.
     """
 
     since: dict[tuple[str, int], float] = field(default_factory=dict)
     told: set[tuple[str, str]] = field(default_factory=set)
+    has_read: bool = False
+    hashes: dict[tuple[str, int, int | None], str] = field(default_factory=dict)
 
     def tell(self, file: str, why: str, warn: Callable[[str], None]) -> None:
         """Tell of a file, once."""
         if (file, why) not in self.told:
             self.told.add((file, why))
             warn(f"{file}: {why}")
+
+    def hashed(self, found: Arrived, ledger: Ledger) -> Arrived:
+        """Return what has arrived with the hashes of fresh files, each read once for it; of them those that differ.
+
+        A file that has gone, or cannot be read, has none. Cost O(bytes) of the files that were not seen before.
+        """
+        stamps, filesystem = found.where.stamps, found.where.filesystem
+        keys = {file: (file, size, stamps.get(file)) for file, size in found.fresh.items() if size}
+
+        def digest_of(file: str) -> str | None:
+            try:
+                return self.hashes.get(keys[file]) or sha256_of(filesystem, file)
+            except OSError:
+                return None
+
+        with ThreadPoolExecutor(_HASHED_AT_ONCE) as pool:
+            made = dict(zip(keys, pool.map(digest_of, keys), strict=True))
+        self.hashes = {keys[file]: digest for file, digest in made.items() if digest}
+        order = sorted(keys, key=lambda file: (stamps.get(file, 0), file))
+        return replace(found, hashes={file: digest for file in order if (digest := made[file])}).unread(ledger)
 
     def forget_all_but(self, waiting: Mapping[str, int], there: Mapping[str, int]) -> None:
         """Keep what is known of files that still wait, or are still there."""
@@ -68,6 +99,10 @@ class Arrived:
         The format of all files: "parquet", "csv", "tsv" or "json"; None where there are none.
     oldest
         When the first of the fresh ones was written, in seconds of Unix time; None where there are none.
+    broken
+        Why files cannot be read as they are: waiting ones that will never be whole, and those of other formats.
+    hashes
+        The SHA-256 of the fresh ones that are not empty, once they are known.
     """
 
     where: Listing
@@ -76,6 +111,8 @@ class Arrived:
     waiting: Mapping[str, int]
     kind: str | None
     oldest: float | None
+    broken: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
     def inputs(self, *, schema: str = "union", encoding: str | None = None) -> Inputs | None:
         """Return the fresh files as Spark is to read them; None where there is nothing in any of them.
@@ -90,24 +127,50 @@ class Arrived:
             return None
         return look_in(self.where, files, self.kind, schema=schema, encoding=encoding)
 
+    def some(self, files: Mapping[str, int]) -> Arrived:
+        """Return the same of which only some files are fresh; all else stays."""
+        return replace(self, fresh=files, oldest=_oldest(self.where, files, None))
+
     def unread(self, ledger: Ledger) -> Arrived:
         """Return the same of which only those files are fresh that a ledger has not; all else stays."""
-        fresh = ledger.fresh(self.fresh)
-        return replace(self, fresh=fresh, oldest=_oldest(self.where, fresh, None))
+        return self.some(ledger.fresh(self.fresh, self.where.stamps, self.hashes))
+
+    def grows(self, now: float) -> bool:
+        """Return whether a waiting file may soon be whole: text is young, and Parquet was written to of late."""
+        written = dict(zip(self.where.files, self.where.written, strict=True))
+        return any(
+            self.kind != "parquet" or now - (written[file] or 0.0) < LEFT_SECONDS
+            for file in self.waiting
+            if file not in self.broken
+        )
+
+    def source(self, refused: Mapping[str, str] | None = None) -> Source:
+        """Return what a commit says of the fresh files, and of those that are refused, once they are read."""
+        why = dict(refused or {})
+        files = {**self.fresh, **{file: self.there[file] for file in why}}
+        written = {file: at for file, at in self.where.stamps.items() if file in files}
+        # what is refused is read again once it is touched: options may have been to blame
+        hashes = {file: digest for file, digest in self.hashes.items() if file in files and file not in why}
+        return Source(files, tuple(self.there), written=written, hashes=hashes, refused=why)
 
     def read(self, ledger: Ledger) -> Ledger:
         """Return a ledger once the fresh files are read; files that are gone are forgotten."""
-        return ledger.reading(self.fresh, self.there)
+        return self.source().read(ledger)
 
     def gone(self) -> list[str]:
-        """Return the fresh files that are no longer there, or have other bytes by now, sorted."""
-        infos = self.where.filesystem.get_file_info(sorted(self.fresh))
-        return [info.path for info in infos if info.size != self.fresh[info.path]]
+        """Return the fresh files that are no longer there, or were written again, sorted."""
+        return sorted(info.path for info in self._now() if self._is_other(info))
 
     def changed(self) -> list[str]:
-        """Return the fresh files that are there, and have other bytes by now, sorted."""
-        there = {info.path: info.size for info in self.where.filesystem.get_file_info(sorted(self.fresh))}
-        return [file for file, size in there.items() if size is not None and size != self.fresh[file]]
+        """Return the fresh files that are there, and were written again by now, sorted."""
+        return sorted(info.path for info in self._now() if info.size is not None and self._is_other(info))
+
+    def _now(self) -> list[fs.FileInfo]:
+        found: list[fs.FileInfo] = self.where.filesystem.get_file_info(sorted(self.fresh))
+        return found
+
+    def _is_other(self, info: fs.FileInfo) -> bool:
+        return info.size != self.fresh[info.path] or not is_as_written(info, self.where.stamps.get(info.path))
 
 
 def arrived(
@@ -116,6 +179,7 @@ def arrived(
     patience: Patience,
     warn: Callable[[str], None],
     clock: Callable[[], float] = time.time,
+    refuses: bool = False,
 ) -> Arrived:
     """Return what is in a folder, at any depth, and what of it is to be read.
 
@@ -136,11 +200,13 @@ def arrived(
         Is told of files that wait for long, and of those that are never read.
     clock
         The time, in seconds of Unix time.
+    refuses
+        Whether files of another format than those that were read, or than the oldest, are broken ones.
 
     Raises
     ------
     InputError
-        If the folder is missing or cannot be looked at, or holds files of several formats.
+        If the folder is missing or cannot be looked at, or holds files of several formats and nobody refuses them.
 
     Notes
     -----
@@ -150,34 +216,41 @@ def arrived(
     found = [_looked_at(one) for one in paths]
     where = joined(found)
     there = dict(zip(where.files, where.sizes, strict=True))
-    unread = ledger.fresh(there)
+    unread = ledger.fresh(there, where.stamps)
     kinds: dict[str, str] = {}
     for one in found:
         for file, folders in zip(one.files, one.folders, strict=True):
             # what was read has shown its format then
             kind = kind_in(one, file, folders) if file in unread else format_of(file)
-            if kind is not None:
+            if kind is not None and (file in unread or file not in ledger.refused):
                 kinds[file] = kind
     for file in unread:
         if file not in kinds:
             patience.tell(file, "no format that is read: it is left alone", warn)
-    _check_one(", ".join(paths), kinds)
     written = dict(zip(where.files, where.written, strict=True))
     now = clock()
+    broken = _of_other_formats(kinds, unread, written) if refuses else {}
+    kinds = {file: kind for file, kind in kinds.items() if file not in broken}
+    _check_one(", ".join(paths), kinds)
     candidates = [file for file in unread if file in kinds]
     whole = _whole(where.filesystem, {file: (kinds[file], there[file], written[file]) for file in candidates}, now)
     waiting = {file: there[file] for file in candidates if file not in whole}
     patience.forget_all_but(waiting, there)
     for file, size in waiting.items():
         since = patience.since.setdefault((file, size), now)
-        if now - min(since, written[file] or now) > LONG_SECONDS:
+        age = now - min(since, written[file] or now)
+        if kinds[file] == "parquet" and age > YOUNG_SECONDS and not _begins(where.filesystem, file):
+            broken[file] = "it is no Parquet file, whatever its name says"
+        elif kinds[file] == "parquet" and age > LONG_SECONDS:
+            broken[file] = f"it is cut short: after {LONG_SECONDS / 60.0:.0f} minutes it has no footer"
+        if age > LONG_SECONDS:
             why = "has no footer" if kinds[file] == "parquet" else "is still being written to"
             patience.tell(
                 file, f"{why} after {LONG_SECONDS / 60.0:.0f} minutes, and is not read: is its writer gone?", warn
             )
     fresh = {file: there[file] for file in candidates if file in whole}
     kind = next((kinds[file] for file in (*fresh, *kinds)), None)
-    return Arrived(where, there, fresh, waiting, kind, _oldest(where, fresh, now))
+    return Arrived(where, there, fresh, waiting, kind, _oldest(where, fresh, now), broken)
 
 
 def _oldest(where: Listing, fresh: Mapping[str, int], now: float | None) -> float | None:
@@ -187,7 +260,7 @@ def _oldest(where: Listing, fresh: Mapping[str, int], now: float | None) -> floa
 
 
 def _looked_at(path: str) -> Listing:
-    where = listing(path)
+    where = listing(path, follows=True)
     if where is None:
         raise InputError(f"{path} cannot be looked at: check the path, and that this machine can reach it")
     if not where.there and "://" not in path and escaped(path) == path:
@@ -206,6 +279,20 @@ def _check_one(path: str, kinds: Mapping[str, str]) -> None:
         )
 
 
+def _of_other_formats(
+    kinds: Mapping[str, str], unread: Mapping[str, int], written: Mapping[str, float | None]
+) -> dict[str, str]:
+    """Return why files are not of the format of those that were read, or else of the oldest one."""
+    if not kinds:
+        return {}
+    first = min(kinds, key=lambda file: (file in unread, written[file] or 0.0, file))
+    return {
+        file: f"it is {kind}, and others such as {first} are {kinds[first]}: files of one folder are of one format"
+        for file, kind in kinds.items()
+        if kind != kinds[first] and file in unread
+    }
+
+
 def _whole(filesystem: fs.FileSystem, files: Mapping[str, tuple[str, int, float | None]], now: float) -> set[str]:
     """Return which files are whole, given the format, bytes and last write of each."""
     parquet = [file for file, (kind, _, _) in files.items() if kind == "parquet"]
@@ -217,6 +304,16 @@ def _whole(filesystem: fs.FileSystem, files: Mapping[str, tuple[str, int, float 
         if kind != "parquet" and (written is None or abs(now - written) >= YOUNG_SECONDS):
             whole.add(file)
     return whole
+
+
+def _begins(filesystem: fs.FileSystem, file: str) -> bool:
+    """Return whether a file may become a Parquet file yet: it begins as one, or with bytes that are still to come."""
+    try:
+        with filesystem.open_input_file(file) as stream:
+            head = bytes(stream.read(len(_MAGIC)))
+    except OSError:
+        return True
+    return _MAGIC.startswith(head.rstrip(b"\0"))
 
 
 def has_footer(filesystem: fs.FileSystem, file: str, size: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dtoss.commits.ledger import Ledger
@@ -13,6 +14,7 @@ from dtoss.errors import DtossError, InputError
 from pipelines.files.first_look import check_columns
 from pipelines.loop.amounts import taken_files
 from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.odd import FAIL, REFUSE, Mixed, may_refuse, refusal, session_of, take_apart
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.positions import DEFAULTS, Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
@@ -78,6 +80,20 @@ class Loop:
         Returns which of the files that were not read come first, in one batch; None where any will do.
     others
         Columns that are named besides, by their options.
+    check
+        Takes the session and rows, and raises InputError where they cannot be taken: reads all of them, and commits
+        nothing.
+    fits
+        Raises InputError where files cannot be taken, by what is known of them before they are read.
+    refuse
+        Commits that files were read, or are refused, without rows; returns whether it has. None where nothing can be
+        committed yet.
+    on_odd_file
+        "refuse" sets files that cannot be read aside, by name; "fail" ends the batch.
+    stands
+        Returns whether there are types that files are held to.
+    by_bytes
+        Returns whether files are known by their bytes under whatever name, and not under their own only.
     """
 
     positions: str | Sequence[str]
@@ -96,7 +112,14 @@ class Loop:
     batches: int = 0
     first: Callable[[Mapping[str, int]], dict[str, int] | None] = lambda fresh: None
     others: Mapping[str, str | None] = field(default_factory=dict)
+    check: Callable[[SparkSession, Positions], None] = lambda session, positions: None
+    fits: Callable[[Inputs], None] = lambda inputs: None
+    refuse: Callable[[Source], bool] | None = None
+    on_odd_file: str = FAIL
+    stands: Callable[[], bool] = lambda: True
+    by_bytes: Callable[[], bool] = lambda: False
     _patience: Patience = field(default_factory=Patience)
+    _same: dict[str, str] = field(default_factory=dict)
 
 
 def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
@@ -127,9 +150,11 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
             found, batches = _batches_of(loop)
             if not batches and (once or time.monotonic() - last_beat >= beat):
                 last_beat = time.monotonic()
-                if once and found.waiting:
+                if once and found.grows(time.time()):
                     loop.stopping.wait(YOUNG_WAIT_SECONDS)
                     continue
+                for file in found.waiting if once else ():
+                    loop._patience.tell(file, "has no footer, and is left for the next run", loop.warn)
                 with loop.stopping.cycle():
                     loop.batches += loop.beat()
             for files in batches:
@@ -137,6 +162,7 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
                     break
                 with loop.stopping.cycle():
                     loop.batches += _batch(loop, found, files)
+                found = replace(found, broken={})
                 failed = 0
                 last_beat = time.monotonic()
         except Exception as error:
@@ -165,37 +191,122 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
 
 def _batches_of(loop: Loop) -> tuple[Arrived, list[dict[str, int]]]:
     """Return what has arrived, and the files of each batch to make of it."""
-    found = arrived(loop.positions, loop.ledger(), loop._patience, loop.warn)
+    ledger = loop.ledger()
+    refuses = loop.on_odd_file == REFUSE and loop.refuse is not None and loop.stands()
+    found = arrived(loop.positions, ledger, loop._patience, loop.warn, refuses=refuses)
+    found = replace(found, broken=found.broken if refuses else {})
+    found = loop._patience.hashed(found, ledger)
+    loop._same = {}
+    if loop.by_bytes():
+        found = _without_same(loop, found, ledger)
     if not any(found.fresh.values()):
-        return found, []
+        return found, [{}] if found.broken else []
     first = loop.first(found.fresh)
     if first:
         return found, [first]
     return found, taken_files(found, loop.most_rows)
 
 
-def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> bool:
-    """Make a batch of some files; return whether it has committed anything."""
-    some = replace(found, fresh=files)
+def _without_same(loop: Loop, found: Arrived, ledger: Ledger) -> Arrived:
+    """Return what has arrived without files of which another one had the same bytes; the next commit names them."""
+    known = {digest for file, digest in ledger.hashes.items() if file not in ledger.refused}
+    for file, digest in found.hashes.items():
+        if file in found.fresh and digest in known:
+            loop._same[file] = digest
+            loop._patience.tell(file, "has the bytes of a file that was read, and is not read again", loop.warn)
+        known.add(digest)
+    return found.some({file: size for file, size in found.fresh.items() if file not in loop._same})
+
+
+def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> int:
+    """Make a batch of some files, without those that cannot be read; return how many commits that were.
+
+    Files of two kinds, of which each can be read, are a batch for each.
+    """
+    return _made(loop, found.some(files), dict(found.broken))
+
+
+def _made(loop: Loop, some: Arrived, odd: dict[str, str]) -> int:
+    try:
+        return int(_read(loop, some, odd))
+    except Vanished:
+        raise
+    except InputError as error:
+        if (loop.on_odd_file == FAIL and not isinstance(error, Mixed)) or loop.refuse is None:
+            raise
+        try:
+            apart = take_apart({file: size for file, size in some.fresh.items() if size}, partial(_check, loop, some))
+        except Exception:
+            raise error from None  # what cannot be looked at says nothing of the files
+        if some.gone():
+            raise Vanished(f"{some.gone()[0]} has gone or changed while it was read") from None
+        if not may_refuse(apart, loop.stands(), loop._patience.has_read):
+            raise
+    made, odd = 0, {**odd, **apart.odd}
+    for group in apart.groups or ({},):
+        made += _made(loop, some.some(group), odd)
+        odd = {}
+    return made
+
+
+def _source(loop: Loop, some: Arrived, odd: Mapping[str, str]) -> Source:
+    """Return what a commit says of its files: those that it reads, those that are refused, and copies of those read."""
+    copies = {file: some.there[file] for file in loop._same}
+    return some.some({**some.fresh, **copies}).source(odd)
+
+
+def _inputs(loop: Loop, some: Arrived) -> Inputs | None:
     inputs = some.inputs(schema=loop.schema, encoding=loop.asked.encoding)
-    source = Source(files=files, there=tuple(found.there))
+    if inputs is not None:
+        check_columns(inputs, replace(loop.asked, attributes="all"), others=loop.others)
+        loop.fits(inputs)
+    return inputs
+
+
+def _session(loop: Loop) -> SparkSession:
+    with loop.stopping.starting():
+        session = loop.sessions()
+    loop.stopping.listen_again()
+    return session
+
+
+def _check(loop: Loop, some: Arrived, files: dict[str, int]) -> None:
+    """Raise where some files cannot be read together."""
+    inputs = _inputs(loop, some.some(files))
     if inputs is None:
-        return False
+        return
+    session = session_of(partial(_session, loop))
+    try:
+        columns, wanted = loop.chosen(session, inputs)
+        positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
+        try:
+            loop.check(session, positions)
+        finally:
+            positions.release()
+    except DtossError:
+        raise
+    except Exception as error:
+        raise unreadable(error, inputs) from None
+
+
+def _read(loop: Loop, some: Arrived, odd: Mapping[str, str]) -> bool:
+    """Make a batch of some files; return whether it has committed anything."""
+    inputs, source = _inputs(loop, some), _source(loop, some, odd)
+    if inputs is None:
+        _tell(loop, odd)
+        return bool(odd) and loop.refuse is not None and loop.refuse(source)
 
     def some_unchanged() -> None:
         changed = some.changed()
         if changed:  # the ledger would say bytes that were not those that were read
             raise Vanished(f"{changed[0]} has changed while it was read")
 
-    check_columns(inputs, replace(loop.asked, attributes="all"), others=loop.others)
-    with loop.stopping.starting():
-        session = loop.sessions()
-    loop.stopping.listen_again()
-    columns, wanted = loop.chosen(session, inputs)
+    session = _session(loop)
     try:
+        columns, wanted = loop.chosen(session, inputs)
         positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
         try:
-            return loop.batch(session, positions, source, some_unchanged)
+            done = loop.batch(session, positions, source, some_unchanged)
         finally:
             positions.release()
     except DtossError:
@@ -205,3 +316,11 @@ def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> bool:
         if gone:
             raise Vanished(f"{gone[0]} has gone or changed while it was read") from None
         raise unreadable(error, inputs) from None
+    loop._patience.has_read = True
+    _tell(loop, odd)
+    return done
+
+
+def _tell(loop: Loop, odd: Mapping[str, str]) -> None:
+    for file, why in odd.items():
+        loop._patience.tell(file, refusal(why), loop.warn)

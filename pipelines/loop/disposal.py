@@ -23,7 +23,7 @@ from dtoss.commits.ledger import Ledger, in_all
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.place import filesystem_of
 from dtoss.snapshots.store import Store
-from pipelines.rows.listing import Listing
+from pipelines.rows.listing import Listing, is_as_written
 
 DELETE, MOVE = "delete", "move:"
 
@@ -86,8 +86,8 @@ def _below(target: str, updates: str) -> tuple[str, ...] | None:
     return place.relative_to(above).parts if place.is_relative_to(above) else None
 
 
-def read_by_all(store: Store, others: Sequence[Ledger] = ()) -> dict[str, int]:
-    """Return the bytes of the files that every snapshot of a store has read, by name, and all others who read them.
+def read_by_all(store: Store, others: Sequence[Ledger] = ()) -> Ledger:
+    """Return the files that every snapshot of a store has read, and all others who read them.
 
     Raises
     ------
@@ -106,13 +106,15 @@ def read_by_all(store: Store, others: Sequence[Ledger] = ()) -> dict[str, int]:
             if name in store.snapshots():
                 raise
             continue  # cleared meanwhile
-    return in_all([*found, *others]) if found else {}
+    return in_all([*found, *others]) if found else Ledger()
 
 
 def dispose(
     disposal: Disposal, store: Store, where: Listing, warn: Callable[[str], None], others: Sequence[Ledger] = ()
 ) -> int:
     """Delete or move the files of a folder that every snapshot of a store has read; return how many.
+
+    Files that anybody has refused stay: their rows count nowhere.
 
     Parameters
     ----------
@@ -127,16 +129,17 @@ def dispose(
     others
         What others have read who read the same files: a file stays until all of them have.
     """
-    there = dict(zip(where.files, where.sizes, strict=True))
+    there, written = dict(zip(where.files, where.sizes, strict=True)), where.stamps
     try:
         read = read_by_all(store, others)
     except StoreError as error:
         warn(f"files that were read stay where they are: {error}")
         return 0
-    gone = 0
-    for file, inside in _inside(where, {file: size for file, size in read.items() if there.get(file) == size}):
+    gone, unread = 0, read.fresh(there, written)
+    for file, inside in _inside(where, {file: there[file] for file in there if file not in {**unread, **read.refused}}):
         try:
-            if where.filesystem.get_file_info(file).size != there[file]:
+            now = where.filesystem.get_file_info(file)
+            if now.size != there[file] or not is_as_written(now, written.get(file)):
                 continue  # written anew
             if disposal.target is None:
                 where.filesystem.delete_file(file)

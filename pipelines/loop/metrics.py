@@ -80,6 +80,7 @@ class Metrics:
         self._current = gauge("current_timestamp_seconds", "When the last snapshot became current, in Unix time.")
         self._waiting = gauge("files_waiting", "Files that have arrived and are not whole yet.")
         self._gone = counter("files_done", "Files that were deleted or moved after they were read.")
+        self._refused = counter("files_refused", "Files that could not be read as the others are, and were set aside.")
         if port is not None:
             self._serve(prometheus, port)
         self.write()
@@ -165,9 +166,10 @@ class Metrics:
         if self._registry is not None:
             self._sessions.inc()
 
-    def files(self, waiting: int | None = None, gone: int = 0) -> None:
-        """Say how many files wait, and count those that have gone."""
+    def files(self, waiting: int | None = None, gone: int = 0, refused: int = 0) -> None:
+        """Say how many files wait, and count those that have gone, and those that were refused."""
         if self._registry is not None:
             if waiting is not None:
                 self._waiting.set(waiting)
             self._gone.inc(gone)
+            self._refused.inc(refused)

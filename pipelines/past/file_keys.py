@@ -5,7 +5,6 @@ Where the names of folders are values of columns, they are part of what a file h
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from dtoss.history.batches import OF_FILE, Key
+from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import Inputs
 
-_PIECE = 1 << 22
 _AT_ONCE = 4
 """Files that are read at a time."""
 
@@ -70,15 +69,12 @@ def check_unchanged(files: Sequence[KeyedFile]) -> None:
 def _keyed(place: tuple[fs.FileSystem, str], named: str, folders: str) -> KeyedFile:
     filesystem, path = place
     source = path if named.startswith("file://") else named
-    digest = hashlib.sha256()
     try:
         size, mtime = _facts(filesystem, path)
-        with filesystem.open_input_stream(path, compression=None) as stream:
-            while data := stream.read(_PIECE):
-                digest.update(data)
+        digest = sha256_of(filesystem, path)
     except OSError as error:
         raise InputError(f"{source} cannot be read: {error}") from None
-    key = f"sha256:{digest.hexdigest()}" + (f" {folders}" if folders else "")
+    key = f"sha256:{digest}" + (f" {folders}" if folders else "")
     return KeyedFile(filesystem, path, Key(key, OF_FILE, source), size, mtime)
 
 

@@ -68,7 +68,7 @@ def union(schemas: Sequence[pa.Schema], files: Sequence[str], *, strict: bool = 
             if shape != its_shape:
                 raise InputError(
                     f"column {field.name!r} is {before.type} in {where} and {field.type} in {file}: "
-                    "rebuild from files in which it has one type"
+                    "files that are read together have one type of it"
                 )
     differ = lengths != {len(found)} and bool(found)
     if differ and strict:
@@ -125,6 +125,7 @@ def _geo(schemas: Sequence[pa.Schema], files: Sequence[str]) -> bytes | None:
             first = (data, facts, file)
         elif facts != first[1]:
             raise InputError(
-                f"{first[2]} and {file} state different CRS, encodings or geometry columns: rebuild from files of one"
+                f"{first[2]} and {file} state different CRS, encodings or geometry columns: files read together "
+                "have one"
             )
     return None if first is None else first[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from pyarrow import fs
 from dtoss.errors import InputError
 from pipelines.rows.footers import footer, union
 from pipelines.rows.listing import Listing, listing
+from pipelines.rows.table_files import TableFiles
 
 PACKED = (".gz", ".bz2")
 FORMATS = {
@@ -66,6 +67,12 @@ class Inputs:
         Of each file, the folders between ``below`` and it, where their names are values of columns; else nothing.
     below
         The directory whose directories ``name=value`` are columns; None where there are none, or several.
+    types
+        The Spark types of such columns, where a table says them; what their values look like when empty.
+    tables
+        Folders that are tables, whose log says which of their files are here.
+    columns
+        Parquet: the names of the columns in each file.
     """
 
     paths: tuple[str, ...]
@@ -80,6 +87,14 @@ class Inputs:
     named: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     below: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[TableFiles, ...] = ()
+    columns: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of Parquet files; none where they are not known."""
+        return [] if self.schema is None else list(self.schema.names)
 
     def facts(self) -> dict[str, object]:
         """Return what was read, for programs."""
@@ -134,6 +149,8 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
         named=tuple(name for one in found for name in one.named),
         folders=tuple(folders for one in found for folders in one.folders),
         below=found[0].below if len(found) == 1 else None,
+        types={name: kind for one in found for name, kind in one.types.items()},
+        tables=tuple(table for one in found for table in one.tables),
     )
     if not all(one.files for one in found):
         return replace(whole, files=())
@@ -216,8 +233,9 @@ def _inside(inputs: Inputs, schema: str, encoding: str | None) -> Inputs:
     """Return inputs with what the first or last bytes of their files say."""
     places = inputs.places
     if inputs.kind == "parquet":
-        together, differ = union(_each(places, footer), inputs.files, strict=schema == "strict")
-        return replace(inputs, schema=together, differ=differ)
+        schemas = _each(places, footer)
+        together, differ = union(schemas, inputs.files, strict=schema == "strict")
+        return replace(inputs, schema=together, differ=differ, columns=tuple(tuple(one.names) for one in schemas))
     return replace(inputs, mark=_mark(inputs, _each(places, _head), encoding))
 
 
@@ -231,6 +249,8 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
     where = listing(path)
     if where is None or (not where.files and not where.hidden and _spark_may_find(path)):
         return Inputs((path,), format_of(path.rstrip("/")) or "parquet"), []
+    if not where.files and where.tables:
+        raise InputError(f"the {where.tables[0].kind} {where.tables[0].root} has no row")
     if not where.files:
         only = f", only hidden files such as {where.hidden[0]}" if where.hidden else ""
         raise InputError(f"nothing is at {path}{only}: check the path")
@@ -247,6 +267,7 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
     files = tuple(file for file, kind in kinds.items() if kind)
     skipped = [(file, "no format that is read") for file, kind in kinds.items() if not kind]
     skipped += [(file, "hidden: its name, or a directory's, begins with _ or .") for file in where.hidden]
+    skipped += [(file, f"its rows are gone from the {where.tables[0].kind}") for file in where.left]
     below = [folders for file, folders in zip(where.files, where.folders, strict=True) if kinds[file]]
     valued = _valued(path, below)
     named = where.whole and len(files) == len(where.files) and (valued or not any(below))
@@ -260,6 +281,8 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
         named=tuple(where.named(file) for file in files),
         folders=tuple("/".join(folders) if valued else "" for folders in below),
         below=path if valued else None,
+        types={name: kind for table in where.tables for name, kind in table.types.items()},
+        tables=where.tables,
     )
     return found, [(where.filesystem, file) for file in files]
 
@@ -360,7 +383,9 @@ def _mark(inputs: Inputs, heads: Sequence[bytes], encoding: str | None) -> str |
         if head:
             seen.setdefault(mark, file)
     if len(seen) > 1:
-        raise InputError(f"{' and '.join(seen.values())} are of different encodings: rebuild from files of one")
+        raise InputError(
+            f"{' and '.join(seen.values())} are of different encodings: files that are read together have one"
+        )
     mark = next(iter(seen), None)
     if mark and inputs.kind == "json":
         raise InputError(f"{inputs.files[0]} is {mark.upper()}: JSON lines are read in UTF-8")

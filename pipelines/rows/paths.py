@@ -20,6 +20,10 @@ _DEEPEST = 8
 """Structs within structs that a message looks through."""
 
 
+class Unfitting(InputError):
+    """Rows do not fit what is asked of them: they are wrong, or the options are."""
+
+
 @lru_cache(maxsize=256)
 def parts_of(name: str) -> tuple[str, ...]:
     """Return the parts of a path; a part that holds dots stands in backticks.
@@ -125,7 +129,7 @@ def check_found(name: str | None, option: str, found: Sequence[str], nested: Seq
 
     Raises
     ------
-    InputError
+    Unfitting
         If it is not; the message names the option.
     """
     if name is not None and name not in found:
@@ -133,4 +137,4 @@ def check_found(name: str | None, option: str, found: Sequence[str], nested: Seq
         inner = [path for path in nested if path not in found]
         fields = f"; fields of structs are named by their path, as {inner[0]}" if inner else ""
         meant = did_you_mean(name, [*found, *inner])
-        raise InputError(f"there is no column {name!r} ({option} NAME); the columns are {there}{fields}{meant}")
+        raise Unfitting(f"there is no column {name!r} ({option} NAME); the columns are {there}{fields}{meant}")

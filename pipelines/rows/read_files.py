@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from pipelines.spark.causes import raised_in_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_GUESSED = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
 def read_positions(
@@ -101,7 +104,7 @@ def unreadable(error: Exception, inputs: Inputs) -> Exception:
     if "UNABLE_TO_INFER_SCHEMA" in text:
         return InputError(f"{where} holds no {kind} file: check the path")
     if "CANNOT_MERGE_SCHEMAS" in text:
-        return InputError(f"a column has different types in the files of {where}: rebuild from files of one type")
+        return InputError(f"a column has different types in the files of {where}: one type is wanted")
     if found := re.search(r"\[FAILED_READ_FILE[A-Z_.]*\] [^\n]*?reading file (\S+?)\.? ", text):
         causes = re.findall(r"Caused by: ([^\n]*)", text)
         cause = f": {causes[-1].rpartition('Exception: ')[2]}" if causes else ""
@@ -146,7 +149,10 @@ def _by_spark(session: SparkSession, inputs: Inputs, schema: pa.Schema) -> DataF
     options: dict[str, str | bool] = {"mergeSchema": inputs.differ or inputs.schema is None}
     if inputs.base is not None:
         options["basePath"] = inputs.base
-    frame = session.read.options(**options).parquet(*inputs.paths)
+    with _folders_as_text(session, bool(inputs.types)):
+        frame = session.read.options(**options).parquet(*inputs.paths)
+    for name, kind in inputs.types.items():
+        frame = frame.withColumn(name, exactly(name).cast(kind))
     if inputs.differ:
         there = {name.casefold() for name in schema.names}
         others = [name for name in frame.columns if name.casefold() not in there]
@@ -156,6 +162,20 @@ def _by_spark(session: SparkSession, inputs: Inputs, schema: pa.Schema) -> DataF
         zoned = schema.field(name).type.tz is not None
         frame = frame.withColumn(name, micros if zoned else micros.cast("timestamp_ntz"))
     return frame
+
+
+@contextmanager
+def _folders_as_text(session: SparkSession, asked: bool) -> Iterator[None]:
+    """Let Spark take values in names of folders as the text that they are, where their types are known."""
+    if not asked:
+        yield
+        return
+    before = session.conf.get(_GUESSED)
+    session.conf.set(_GUESSED, "false")
+    try:
+        yield
+    finally:
+        session.conf.set(_GUESSED, before or "true")
 
 
 def read_json(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:

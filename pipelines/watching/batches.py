@@ -19,13 +19,16 @@ from dtoss.watch.settings import Settings
 from dtoss.watch.stream.commit import commit_batch
 from dtoss.watch.stream.ending import worth_a_commit
 from dtoss.watch.stream.plan import Options, Plan, plan_batch, set_back, settings_of
+from dtoss.watch.stream.task import AHEAD_OF_CLOCK
 from dtoss.watch.told.folding import fold_watch
 from dtoss.watch.told.retain import retain
 from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses
+from pipelines.loop.odd import check_rows
 from pipelines.loop.ran import Ran, Turns
-from pipelines.rows.positions import Positions
+from pipelines.rows.positions import REASON, Positions
 from pipelines.watching.centres import CurrentCentres
-from pipelines.watching.fitted import first_settings, fitted
+from pipelines.watching.fitted import MICROS, first_settings, fitted
+from pipelines.watching.lacking import Lacking
 from pipelines.watching.on_workers import run_on_workers
 from pipelines.watching.spreading import Spread, Spreading
 from pipelines.watching.tasks import busiest, run_tasks
@@ -100,6 +103,8 @@ class Watching:
     clock
         Returns the time, in microseconds since 1970, that the clock of the watch follows where there are no rows; it
         stands when None.
+    lacking
+        What is made of columns that files lack.
     """
 
     home: Home
@@ -110,6 +115,7 @@ class Watching:
     warn: Callable[[str], None] = lambda text: None
     spread: Spread | None = None
     clock: Callable[[], int] | None = None
+    lacking: Lacking = field(default_factory=Lacking)
     _tended_us: int = 0
     _warned: bool = False
 
@@ -155,14 +161,13 @@ class Watching:
             self._turns.check()
             settings = self.settings()
             if settings is None:
-                settings = first_settings(
-                    positions, self.space(), self.rows.text, self.rows.messages, self.rows.has_ids
-                )
+                settings = self._first_settings(positions)
                 check_space(self.home, settings.space)
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
             plan = self._plan(settings, source, self.options, now_us)
             if plan is None:
                 return None
+            plan = self.lacking.judged(plan, self.warn)
             frame = fitted(
                 positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
             )
@@ -199,15 +204,40 @@ class Watching:
             raise
         return Ran(commit, time.perf_counter() - begun, max((one.seconds for one in worked), default=busiest(done)))
 
-    def beat(self) -> Ran | None:
-        """Adopt what was subscribed, and let expire what is over; None where there is nothing of either."""
+    def check(self, session: SparkSession, positions: Positions) -> None:
+        """Raise where rows cannot be taken: reads all of them, and commits nothing.
+
+        Raises
+        ------
+        InputError
+            If they are of other types, or more are bad than are borne.
+        """
+        from pyspark.sql import functions as F
+
+        settings = self.settings() or self._first_settings(positions)
+        self.lacking.check()
+        limit = believed(self.options.max_ahead, time.time_ns() // 1000)
+        frame = fitted(positions, settings, self.rows.wrap, self.rows.unit, limit)
+        if limit is not None and settings.time is not None:
+            late = F.when(F.col(MICROS) > limit, F.lit(AHEAD_OF_CLOCK))
+            frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
+        check_rows(frame, self.options.max_bad)
+
+    def _first_settings(self, positions: Positions) -> Settings:
+        return first_settings(positions, self.space(), self.rows.text, self.rows.messages, self.rows.has_ids)
+
+    def beat(self, source: Source | None = None) -> Ran | None:
+        """Adopt what was subscribed, and let expire what is over; None where there is nothing of either.
+
+        With a source it is committed that its files count as read, though there are no rows.
+        """
         with self._turns.turn():
             settings = self.settings()
             if settings is None:
                 return None
             begun, now_us = time.perf_counter(), time.time_ns() // 1000
             self.tend(now_us)  # before the plan: to fold is a commit
-            plan = self._plan(settings, Source(), self._carried(settings), now_us)
+            plan = self._plan(settings, source or Source(), self._carried(settings), now_us)
             if plan is None:
                 return None
             plan = replace(plan, clock_us=None if self.clock is None else self.clock())

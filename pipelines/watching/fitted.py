@@ -11,7 +11,8 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.settings import Settings
-from pipelines.rows.positions import RAW, REASON, Columns, Positions, attribute_column, screened
+from pipelines.rows.paths import Unfitting
+from pipelines.rows.positions import MISTYPED, RAW, REASON, Columns, Positions, attribute_column, screened
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -111,7 +112,7 @@ def fitted(
     reason = F.col(REASON)
     if settings.time is not None:
         if not positions.timed:
-            raise InputError(f"these rows have no column of times, those of the watch have ({settings.time})")
+            raise Unfitting(f"these rows have no column of times, those of the watch have ({settings.time})")
         t = _micros(F.col("t"), kinds["t"], unit)
         far = F.col("t").isNotNull() & (t.isNull() | ~t.between(_FIRST_US, _LAST_US))
         reason = F.coalesce(reason, F.when(far, F.lit(FAR_TIME)))
@@ -121,9 +122,12 @@ def fitted(
         reason = F.coalesce(reason, F.when(id_column.isNull(), F.lit("id is not an integer as the others are")))
     else:
         id_column = F.col("id")
-    carried = [
-        _attribute(name, kind, kinds).alias(attribute_column(name)) for name, kind in settings.attributes.items()
-    ]
+    carried = []
+    for name, kind in settings.attributes.items():
+        value, lost = _attribute(name, kind, kinds)
+        carried.append(value.alias(attribute_column(name)))
+        if lost is not None:
+            reason = F.coalesce(reason, F.when(lost, F.lit(MISTYPED)))
     doubted = F.col(REASON).isNotNull()
     if settings.time is not None and believed_us is not None:
         doubted |= F.col(MICROS) > F.lit(min(believed_us, _LAST_US))
@@ -147,16 +151,24 @@ def _micros(t: Column, kind: Any, unit: str | None) -> Column:
     raise InputError(f"times are {kind.simpleString()}, which are neither moments nor numbers")
 
 
-def _attribute(name: str, kind: pa.DataType, kinds: Mapping[str, Any]) -> Column:
+def _attribute(name: str, kind: pa.DataType, kinds: Mapping[str, Any]) -> tuple[Column, Column | None]:
+    """Return a column of the watch's type, and where a value cannot be of it; None where each can."""
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
     from pyspark.sql.pandas.types import from_arrow_type
 
     wanted = from_arrow_type(kind)
     held = kinds.get(attribute_column(name))
     if held is None:
-        return F.lit(None).cast(wanted)
+        return F.lit(None).cast(wanted), None
     column = F.col(f"`{attribute_column(name)}`")
-    return column if held == wanted else column.try_cast(wanted)
+    if held == wanted:
+        return column, None
+    value = column.try_cast(wanted)
+    lost = value.isNull()
+    if isinstance(wanted, T.IntegralType) and isinstance(held, (T.FractionalType, T.DecimalType)):
+        lost |= value.cast(held) != column
+    return value, column.isNotNull() & lost
 
 
 def with_attributes(columns: Columns, settings: Settings | None, found: list[str]) -> Columns:

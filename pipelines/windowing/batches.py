@@ -16,6 +16,7 @@ from dtoss.commits.listed import Listed
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.watch.settings import Settings
+from dtoss.watch.stream.task import AHEAD_OF_CLOCK
 from dtoss.windows.kept.merging import merge_hours
 from dtoss.windows.stored.commit import commit_batch
 from dtoss.windows.stored.debris import clear_merged, clear_state
@@ -29,10 +30,11 @@ from dtoss.windows.stored.spec_file import Fixed
 from dtoss.windows.stored.task import Done, run_task
 from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.watermark import followed
+from pipelines.loop.odd import check_rows
 from pipelines.loop.ran import Ran, Turns
-from pipelines.rows.positions import Positions
+from pipelines.rows.positions import REASON, Positions
 from pipelines.spark.by_bucket import done_by_bucket, done_by_number
-from pipelines.watching.fitted import first_settings, fitted
+from pipelines.watching.fitted import MICROS, first_settings, fitted
 from pipelines.watching.tasks import rows_in
 from pipelines.windowing.moving import Moving, placed
 
@@ -128,6 +130,42 @@ class Windowing:
             ran = Ran(commit, time.perf_counter() - begun, max((one.seconds for one in done), default=0.0))
             self.say(ran)
             self._tend(now_us)
+            return ran
+
+    def check(self, session: SparkSession, positions: Positions) -> None:
+        """Raise where rows cannot be taken: reads all of them, and commits nothing.
+
+        Raises
+        ------
+        InputError
+            If they are of other types, or more are bad than are borne.
+        """
+        from pyspark.sql import functions as F
+
+        settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
+        frame = fitted(positions, settings, self.wrap, self.unit)
+        if settings.time is not None:
+            late = F.when(F.col(MICROS) > time.time_ns() // 1000 + self.fixed.spec.max_ahead, F.lit(AHEAD_OF_CLOCK))
+            frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
+        check_rows(frame, self.options.max_bad)
+
+    def note(self, source: Source) -> Ran | None:
+        """Commit that files count as read, though none of their rows does; None before the first batch.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.windows.stored`; nothing has changed then.
+        """
+        with self._turns.turn():
+            types = types_of(self.home)
+            if types is None:
+                return None
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, as_it_stands)
+            assert plan is not None
+            ran = Ran(commit_batch(plan, []), time.perf_counter() - begun, 0.0)
+            self.say(ran)
             return ran
 
     def beat(self) -> Ran | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -197,7 +197,7 @@ def feed(
     """
     running = _begun(feed)
     try:
-        return running.batch(session, _placed(positions), source, check)
+        return running.batch(session, placed_rows(positions), source, check)
     except DtossError as error:
         raise type(error)(f"windows {feed.asked.name}: {error}") from None
 
@@ -216,7 +216,21 @@ def beat(feed: Feed) -> Ran | None:
         raise type(error)(f"windows {feed.asked.name}: {error}") from None
 
 
-def _placed(positions: Positions) -> Positions:
+def refuse(feed: Feed, found: Arrived, refused: Mapping[str, str]) -> None:
+    """Commit to windows that have begun that files are refused, and why, where they do not know it.
+
+    Raises
+    ------
+    DtossError
+        As :meth:`pipelines.windowing.running.Running.note`.
+    """
+    sizes = {file: found.there[file] for file in refused}
+    unknown = feed.ledger().fresh(sizes, found.where.stamps)
+    if unknown and feed.running is not None:
+        feed.running.note(found.some({}).source({file: refused[file] for file in unknown}))
+
+
+def placed_rows(positions: Positions) -> Positions:
     """Return positions without the rows that delete an object."""
     if DELETED not in positions.frame.columns:
         return positions

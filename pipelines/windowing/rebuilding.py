@@ -232,9 +232,11 @@ def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str],
     patience = Patience()
     for look in range(_LOOKS):
         found = arrived(positions, Ledger(), patience, warn)
-        unready = sorted(file for file, size in found.waiting.items() if size and file in ledger.files)
-        if not unready:
-            return found
+        known = set(ledger.files) - set(ledger.fresh(found.there, found.where.stamps))
+        refused = known & set(ledger.refused)
+        unready = sorted(file for file, size in found.waiting.items() if size and file in ledger.files.keys() - refused)
+        if not unready:  # what was refused is refused here as well
+            return found.some({file: size for file, size in found.fresh.items() if file not in refused})
         if look < _LOOKS - 1:
             time.sleep(_PAUSE)
     raise InputError(
@@ -267,6 +269,8 @@ def _rebuilt(
     marked = _counted_whole(session, head, rebuild, files, fixed.spec.late)
     now_us = time.time_ns() // 1000
     plan = plan_rebuild(home, fixed, (types[0], types[1]), rebuild, marked, options, now_us, stands)
+    stamps = {file: at for file, at in files.found.where.stamps.items() if file in marked}
+    plan = replace(plan, source=replace(plan.source, written=stamps))
     full = [file for file, size in files.found.fresh.items() if size]
     if not full:
         return commit_rebuild(plan, rebuild, [], reads)
@@ -304,8 +308,9 @@ def _counted_whole(session: SparkSession, head: Document, rebuild: Rebuild, file
     """
     assert head.watermark is not None
     there, before = files.found.fresh, head.ledger.files
-    new = {file: size for file, size in there.items() if file not in before}
-    other = {file: size for file, size in there.items() if file in before and before[file] != size}
+    unread = head.ledger.fresh(there, files.found.where.stamps)
+    new = {file: size for file, size in unread.items() if file not in before}
+    other = {file: size for file, size in unread.items() if file in before}
     empty = {file: size for file, size in files.found.there.items() if not size and file in before and before[file]}
     marked: dict[str, int] = {}
     times = files.times(session, [file for file, size in other.items() if size])

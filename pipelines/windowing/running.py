@@ -116,6 +116,30 @@ class Running:
             self._tell(before)
             return ran
 
+    def check(self, session: SparkSession, positions: Positions) -> None:
+        """Raise InputError where rows cannot be taken: reads all of them, and commits nothing."""
+        self._current(sets_of(self.home)).check(session, positions)
+
+    def note(self, source: Source) -> Ran | None:
+        """Commit that files count as read in each set, though none of their rows does; None before the first batch.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As :meth:`pipelines.windowing.batches.Windowing.note`; what a set has committed before stays.
+        """
+        with self._turns.turn():
+            self._turns.check()
+            before = sets_of(self.home)
+
+            def noted(one: Home) -> Ran | None:
+                coming = before.coming is not None and one.number != before.current.number
+                return self._of(one, coming).note(source)
+
+            ran = count_batch(self.home, source, noted)
+            self._tell(before)
+            return ran
+
     def beat(self) -> Ran | None:
         """Let the watermark follow the clock where there are no rows, in each set; None where no end becomes due.
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from dtoss.commits.folder import LocalFolder, link_if_absent
-from dtoss.errors import InputError, StoreError
+from dtoss.errors import InputError
 from dtoss.extras import needed
-from dtoss.history.blocks import BY_TIME
+from dtoss.history.care.facts import counting_files
 from dtoss.history.data_file import POINT_COLUMN
 from dtoss.history.segments import gone
 from dtoss.history.versions import Home, Version
@@ -133,14 +132,7 @@ def _plain(name: str, kind: pa.DataType) -> pa.DataType:
 
 def _files_of(version: Version, inside: bool) -> dict[str, int]:
     """Return the numbers of the files by time, by their paths in the table."""
-    leaves, files = version.leaves, version.files
-    live = np.bincount(leaves.file, weights=leaves.rows, minlength=len(files.name))
-    found = {}
-    for number in np.unique(leaves.file[leaves.order == BY_TIME]).tolist():
-        if live[number] != files.rows[number]:
-            raise StoreError(f"{files.name[number]} has rows that stand no more: settle the history first")
-        found[files.name[number] if inside else LINKED + files.name[number].rpartition("/")[2]] = number
-    return found
+    return {one.name if inside else LINKED + one.name.rpartition("/")[2]: one.number for one in counting_files(version)}
 
 
 def _table_of(delta: Any, root: str, schema: Any) -> Any:

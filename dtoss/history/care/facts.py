@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -60,6 +61,46 @@ def facts_of(version: Version) -> dict[str, Any]:
         ],
         "options": dict(version.options),
     }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CountingFile:
+    """A file of a history all of whose rows count.
+
+    Parameters
+    ----------
+    number
+        Among the files of the version.
+    name
+        Below the history's folder.
+    rows, bytes
+        Of it.
+    """
+
+    number: int
+    name: str
+    rows: int
+    bytes: int
+
+
+def counting_files(version: Version) -> list[CountingFile]:
+    """Return the files that have each row of a version once: those by time that it names. Cost O(leaves).
+
+    In the folder there may be others, of which gc removes those that no version has.
+
+    Raises
+    ------
+    StoreError
+        If rows of a file stand no more.
+    """
+    leaves, files = version.leaves, version.files
+    live = np.bincount(leaves.file, weights=leaves.rows, minlength=len(files.name))
+    found = []
+    for number in np.unique(leaves.file[leaves.order == BY_TIME]).tolist():
+        if live[number] != files.rows[number]:
+            raise StoreError(f"{files.name[number]} has rows that stand no more: settle the history first")
+        found.append(CountingFile(number, files.name[number], int(files.rows[number]), int(files.bytes[number])))
+    return found
 
 
 def log_of(home: Home, count: int) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from dtoss.watch.built.built import Built, Unanswered
 from dtoss.watch.built.files import open_built
 from dtoss.watch.built.turns import turns_of
 from dtoss.watch.home import Home
-from dtoss.watch.subscription import AROUND, ENTER, LEAVE, SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE, SUBSCRIPTION_SCHEMA
 
 GONE = "gone"
 """The array of the small index that has the rows of the large one which stand no more."""
@@ -179,10 +179,18 @@ class Standing:
     @cached_property
     def columns_kept(self) -> tuple[str, ...]:
         """The columns that conditions of enter and leave read, sorted: a state has these."""
+        return self._columns(ENTER | LEAVE)
+
+    @cached_property
+    def columns_named(self) -> tuple[str, ...]:
+        """The columns that conditions read, of whatever events, sorted."""
+        return self._columns(ENTER | LEAVE | INSIDE)
+
+    def _columns(self, events: int) -> tuple[str, ...]:
         found: set[str] = set()
         for first, built in self.parts:
             asked = built.arrays["where"]
-            counts = ((built.arrays["events"] & (ENTER | LEAVE)) != 0) & self.stands[first : first + len(built)]
+            counts = ((built.arrays["events"] & events) != 0) & self.stands[first : first + len(built)]
             for number in np.unique(asked[counts & (asked >= 0)]).tolist():
                 found |= built.conditions[number].columns
         return tuple(sorted(found))

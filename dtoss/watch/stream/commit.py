@@ -70,7 +70,12 @@ def commit_batch(
         "format": WATCH_DOCUMENT_FORMAT,
         "settings": plan.settings.as_json(),
         "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
-        "batch": {"query": plan.source.query, "batch": plan.source.batch, "wall_us": plan.now_us},
+        "batch": {
+            "query": plan.source.query,
+            "batch": plan.source.batch,
+            "wall_us": plan.now_us,
+            **plan.source.refusals(),
+        },
         "changes": plan.changes,
         "standing": {} if plan.files is None else plan.files.as_json(),
         "clock": ended.clock.now,

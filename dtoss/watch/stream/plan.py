@@ -47,6 +47,11 @@ class Options:
         Batches of a query that the watch does not know are taken beside those of another.
     witnesses
         How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
+    keep
+        A column that the rows of a batch lack is as the object had it before; the state has all columns that conditions
+        name. Null else.
+    lacking
+        Such columns of this batch.
     """
 
     expire: int | None = None
@@ -55,6 +60,8 @@ class Options:
     max_bad: float = 0.1
     new_source: bool = False
     witnesses: str = USUAL_WITNESSES
+    keep: bool = False
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,7 +243,7 @@ def plan_batch(
         clock,
         by_rows,
         state,
-        standing.columns_kept,
+        standing.columns_named if options.keep else standing.columns_kept,
         now_us,
     )
 

@@ -24,7 +24,7 @@ from dtoss.watch.stream.happened import by_id, write_events, write_messages
 from dtoss.watch.stream.heard import heard_messages, heard_of
 from dtoss.watch.stream.plan import Plan
 from dtoss.watch.stream.rows_in import ordered
-from dtoss.watch.stream.tracks import Kept, Known, Tracks, kept_state, known_of, tracks_of
+from dtoss.watch.stream.tracks import Kept, Known, Tracks, as_before, kept_state, known_of, tracks_of
 
 REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 AHEAD_OF_CLOCK = "time ahead of the clock"
@@ -185,6 +185,8 @@ def judge(
     if plan.timed:
         placed = ordered(rows)
         known: Known = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
+        if plan.options.lacking:
+            placed = as_before(placed, known.before, plan.options.lacking)
         tracks = tracks_of(plan, placed, known)
         counts |= {**tracks.counts, "tied": placed.tied}
         counts["repeated"] += placed.repeated

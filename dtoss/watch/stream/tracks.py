@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,18 @@ def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bo
         before = before.take(by_id_and_time(before.ids, before.t))
     expired = np.zeros(len(before), np.bool_) if limit is None else before.t <= limit
     return Known(before, expired, layers)
+
+
+def as_before(placed: Ordered, before: Before, columns: Sequence[str]) -> Ordered:
+    """Return rows in which some columns are as their objects had them in the row before, null where there is none."""
+    at = np.asarray(pc.fill_null(pc.index_in(placed.objects, value_set=before.ids), -1)).astype(np.int64)
+    of = np.repeat(at, np.diff(placed.begin))
+    taken = pa.array(of, mask=of < 0)
+    attributes = dict(placed.rows.attributes)
+    for name in columns:
+        if name in before.attributes and name in attributes:
+            attributes[name] = before.attributes[name].take(taken).cast(attributes[name].type)
+    return replace(placed, rows=replace(placed.rows, attributes=attributes))
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def lacking(now: Document, coming: Coming, after: Document) -> Lacking:
     has, wanted = after.ledger, now.ledger
     batches = {query: batch for query, batch in wanted.batches.items() if not has.has_batch(query, batch)}
     rebuilt = any(one["commit"] > coming.after for one in now.commit.document.get("rebuilds", ()))
-    return Lacking(has.fresh(wanted.files), batches, rebuilt)
+    return Lacking(has.fresh(wanted.files, wanted.written, wanted.hashes), batches, rebuilt)
 
 
 def is_full(sets: Sets, now: Document, after: Document) -> bool:
@@ -135,7 +135,7 @@ def read_by_all(home: Home) -> Ledger:
     """
     sets = sets_of(home)
     current = ledger_of(current_of(home, sets))
-    return current if sets.coming is None else Ledger(in_all([current, ledger_of(coming_of(home, sets))]))
+    return current if sets.coming is None else in_all([current, ledger_of(coming_of(home, sets))])
 
 
 def heads_of(home: Home, sets: Sets) -> list[tuple[Home, Document]]:

@@ -100,7 +100,8 @@ def batch_of(plan: Plan, done: Sequence[Done]) -> dict[str, Any]:
         "batch": plan.source.batch,
         "plan": plan.source.plan,
         "wall_us": plan.now_us,
-        "files": sorted(plan.source.files),
+        "files": sorted(set(plan.source.files) - set(plan.source.refused)),
+        **plan.source.refusals(),
         "first": min((first for first, _ in spans), default=None),
         "last": max((last for _, last in spans), default=None),
     }

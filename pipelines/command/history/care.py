@@ -1,4 +1,4 @@
-"""``dtoss history info``, ``log``, ``verify``, ``gc``, ``forget`` and ``export``: what keeps a history in order."""
+"""``dtoss history info``, ``files``, ``log``, ``verify``, ``gc``, ``forget``, ``export``: a history kept in order."""
 
 from __future__ import annotations
 
@@ -46,6 +46,23 @@ def info(history: PastHistory, version: OfVersion = None, as_json: Json = False)
     )
     header = ("order", "periods", "files", "leaves", "blocks", "rows", "bytes", "dead_bytes")
     print_columns(header, [[name, *(f"{one[key]:,}" for key in header[1:])] for name, one in facts["orders"].items()])
+
+
+def files(history: PastHistory, version: OfVersion = None, as_json: Json = False) -> None:
+    """Name the files that have the rows of a history, each row once: those by time that count."""
+    from dtoss.history.care.facts import counting_files
+    from dtoss.history.versions import Home
+
+    home = Home(history)
+    at = home.version(version)
+    found = counting_files(at)
+    paths = [home.folder.path(*one.name.split("/")) for one in found]
+    if as_json:
+        facts = [{"file": path, "rows": one.rows, "bytes": one.bytes} for path, one in zip(paths, found, strict=True)]
+        print(json.dumps({"version": at.number, "files": facts}))
+        return
+    for path in paths:
+        print(path)
 
 
 def log(

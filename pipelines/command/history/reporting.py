@@ -8,13 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from dtoss.errors import InputError
 from dtoss.export.targets import check_folder
 from pipelines.command.output import print_table
 
 
 def report(
-    history: Annotated[str, typer.Argument(help="Path or URI of the history.", metavar="HISTORY")],
     out: Annotated[str, typer.Option(help="Folder for report.html and report.json.", metavar="FOLDER")],
+    history: Annotated[
+        str | None, typer.Option("--history", help="Path or URI of the history.", metavar="H", show_default=False)
+    ] = None,
+    named: Annotated[
+        str | None, typer.Argument(help="The same, as it was named before.", metavar="HISTORY", show_default=False)
+    ] = None,
     version: Annotated[int | None, typer.Option(help="Of the history; the newest if not given.")] = None,
     a_day: Annotated[float, typer.Option(help="Questions a day, for which requests, bytes and dollars are told.")] = (
         1000.0
@@ -27,6 +33,10 @@ def report(
     """Write what a history's questions cost, and would in other files, and where it is cut, as one page and JSON."""
     from pipelines.history_report import history_report, prices_in
 
+    if (history is None) == (named is None):
+        raise InputError(f"name one history (--history H), not {'two' if history else 'none'}")
+    history = history or named
+    assert history is not None
     check_folder("--out", out)
     given = None if prices is None else prices_in(prices)
     page = history_report(history, out, version=version, a_day=a_day, prices=given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 @row_options.takes_rows()
 def watch(
     positions: Annotated[
-        str, typer.Argument(help="Folder in which files of positions arrive; a file or a glob.", show_default=False)
+        list[str],
+        typer.Argument(help="Folders in which files of positions arrive; files or globs.", show_default=False),
     ],
     store: options.Store,
     watch: WatchName = "default",
@@ -57,6 +58,15 @@ def watch(
     max_ahead: options.MaxAhead = "5min",
     max_rows_per_batch: options.MaxRowsPerBatch = None,
     max_bad: row_options.MaxBad = 0.10,
+    on_odd_file: row_options.OnOddFile = "refuse",
+    missing: Annotated[
+        Literal["error", "null", "keep"] | None,
+        typer.Option(
+            "--missing",
+            help="What a column that conditions name, and a file lacks, is: an error, null, or as it was; null if not "
+            "given, with a warning.",
+        ),
+    ] = None,
     retain: Annotated[
         str | None, typer.Option("--retain", help="Remove events that are older: 7d, 12h.", metavar="TIME")
     ] = None,
@@ -118,6 +128,8 @@ def watch(
             retain=seconds_or_off(retain, "--retain"),
             renew=sessions.renew,
             spread=spread,
+            on_odd_file=on_odd_file,
+            missing=missing,
             say=_say_json if as_json else _say,
             warn=on_stderr,
         )
@@ -157,6 +169,8 @@ def _say(told: Ran) -> None:
     ]
     bad = sum(told.commit.document["reasons"].values())
     left += [f"{bad:,} quarantined"] if bad else []
+    refused = len(told.commit.document["batch"].get("refused", ()))
+    left += [f"{refused:,} files refused"] if refused else []
     rate = f"{rows / told.seconds:,.0f} rows/s, {events_of(told) / told.seconds:,.0f} events/s, " if rows else ""
     lag = "" if behind is None else f", {_duration(behind)} behind"
     what = ", ".join([f"{rows:,} rows", *left, *(kinds or ["no event"])])
@@ -204,6 +218,7 @@ def _say_json(told: Ran) -> None:
         "events": events_of(told),
         "counts": dict(told.counts),
         "reasons": document["reasons"],
+        "refused": document["batch"].get("refused", {}),
         "changes": document["changes"],
         "unanswered": document["unanswered_count"],
         "seconds": round(told.seconds, 3),

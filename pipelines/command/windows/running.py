@@ -126,6 +126,7 @@ def run(
         ),
     ] = None,
     max_bad: row_options.MaxBad = 0.10,
+    on_odd_file: row_options.OnOddFile = "refuse",
     rows: row_options.Rows = row_options.NOTHING_SAID,
     schema: row_options.Schema = "union",
     wrap: row_options.Wrap = False,
@@ -177,6 +178,7 @@ def run(
                 "--rebalance": rebalance != REBALANCE,
                 "--move-budget": move_budget != MOVE_BUDGET,
                 "--replace": replace,
+                "--on-odd-file": on_odd_file != "refuse",
             }
         )
         return rebuilt(rebuild, positions, store, name, sessions, wanted, as_json, how)
@@ -197,6 +199,7 @@ def run(
             retain=retain,
             clock=clock_of(clock),
             replacing=replace,
+            on_odd_file=on_odd_file,
         )
     except BatchesFailed as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

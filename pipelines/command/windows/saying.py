@@ -15,6 +15,8 @@ def say(name: str | None, ran: Ran) -> None:
     """Say what a batch has done, in one line on stderr, after the name of the windows where there may be others."""
     counts, document = ran.counts, ran.commit.document
     left = [f"{counts[kind]:,} {kind}" for kind in ("losers", "jumps", "quarantined") if counts.get(kind)]
+    refused = len(document["batch"].get("refused", ()))
+    left += [f"{refused:,} files refused"] if refused else []
     what = ", ".join([f"{counts['rows']:,} rows", *left, f"{counts['results']:,} results"])
     revised = f" ({counts['revised']:,} revised)" if counts["revised"] else ""
     mark = "" if document["watermark"] is None else f"; due up to {_time(document['watermark'])}"
@@ -30,6 +32,7 @@ def say_json(name: str | None, ran: Ran) -> None:
         "commit": ran.commit.number,
         "counts": dict(ran.counts),
         "reasons": document["reasons"],
+        "refused": document["batch"].get("refused", {}),
         "watermark": None if document["watermark"] is None else _time(document["watermark"]),
         "seconds": round(ran.seconds, 3),
         "busiest": round(ran.busiest, 3),

@@ -15,7 +15,7 @@ import dtoss
 from dtoss.errors import StoreError, Unreadable
 from dtoss.history.care.clear import clear, files_of
 from dtoss.history.care.dropping import forget, retain
-from dtoss.history.care.facts import facts_of, log_of
+from dtoss.history.care.facts import counting_files, facts_of, log_of
 from dtoss.history.care.restore import restore
 from dtoss.history.care.verify import verify
 from dtoss.history.orders.settle import make_order, settle
@@ -72,6 +72,30 @@ def test_what_could_not_be_read_is_not_damaged(tmp_path):
         (found,) = verify(home)
     assert (found.unread, NO_MORE in found.what) == (True, True)
     assert list(verify(home)) == []
+
+
+def test_the_files_that_count_have_each_row_once(tmp_path):
+    """DuckDB counts with them what the history does, and more with all that lie there, until gc."""
+    duckdb = pytest.importorskip("duckdb")
+    home, rows = full_history(tmp_path / "h")
+    for number in range(10):
+        put_batch(home, made_rows(40, 50 + number), SCHEMA, f"small{number}")
+    settle(home)
+    forget(home, [3])
+
+    def counted(files):
+        return duckdb.sql(f"SELECT count(*) FROM read_parquet({files!r})").fetchall()[0][0]
+
+    every = [str(path) for path in (tmp_path / "h" / "time").glob("*.parquet")]
+    found = counting_files(home.version())
+    assert counted([home.folder.path(*one.name.split("/")) for one in found]) == home.version().rows
+    assert sum(one.rows for one in found) == home.version().rows
+    assert counted(every) > home.version().rows
+    older = counting_files(home.version(3))
+    assert counted([home.folder.path(*one.name.split("/")) for one in older]) == len(rows)
+    clear(home, now=True, grace=0.0)
+    every = [str(path) for path in (tmp_path / "h" / "time").glob("*.parquet")]
+    assert counted(every) == home.version().rows
 
 
 def test_every_flipped_byte_is_found_and_its_file_named(tmp_path):

@@ -265,3 +265,52 @@ def test_several_places_are_one(tmp_path):
     (tmp_path / "v" / "day=1" / "5.csv").write_text("id\n1\n")
     with pytest.raises(InputError, match=r"whose names are values of a column, which go by one path"):
         arrived([*places, f"{tmp_path}/v"], Ledger(), Patience(), told.append)
+
+
+def test_a_file_that_is_written_again_with_as_many_bytes_is_fresh(watched):
+    path = text(watched.folder, "latest.csv")
+    assert watched.names() == ["latest.csv"]
+    text(watched.folder, "latest.csv", ("id,lon,lat,t", "1,2,3,5"), age=50.0)
+    found = watched.look()
+    assert found.fresh == {str(path): path.stat().st_size}
+    assert found.gone() == found.changed() == []
+    os.utime(path, (NOW - 40, NOW - 40))
+    assert found.gone() == found.changed() == [str(path)], "and while it is read"
+    assert watched.names() == ["latest.csv"]
+    assert watched.names() == []
+
+
+def test_files_that_will_never_be_whole_are_broken(watched):
+    """No Parquet at all, once nobody writes; after ten minutes what is cut short, and room that nobody filled."""
+    none, half, hole = (watched.folder / f"{name}.parquet" for name in ("none", "half", "hole"))
+    none.write_text("id,lon,lat,t\n1,2,3,4\n")
+    half.write_bytes(parquet(watched.folder, "a.parquet").read_bytes()[:-9])
+    hole.write_bytes(bytes(100))
+    for path in (none, half, hole):
+        os.utime(path, (NOW, NOW))
+    assert watched.look().broken == {}
+    assert watched.look().grows(NOW)
+    watched.now += YOUNG_SECONDS + 1.0
+    assert set(watched.look().broken) == {str(none)}
+    watched.now += LONG_SECONDS
+    found = watched.look()
+    assert set(found.broken) == {str(none), str(half), str(hole)}
+    assert not found.grows(watched.now)
+    watched.ledger = found.source(found.broken).read(watched.ledger)
+    assert set(watched.ledger.refused) == set(found.broken)
+    assert watched.look().waiting == {}
+    parquet(watched.folder, "half.parquet", age=0.0)
+    assert watched.names() == ["half.parquet"]
+    assert set(watched.ledger.refused) == {str(none), str(hole)}
+
+
+def test_a_file_of_another_format_is_broken_where_files_are_refused(watched):
+    text(watched.folder, "a.csv")
+    watched.names()
+    odd = text(watched.folder, "b.jsonl", age=90.0)
+    text(watched.folder, "c.csv")
+    found = arrived(str(watched.folder), watched.ledger, Patience(), pytest.fail, lambda: NOW, refuses=True)
+    assert list(found.fresh) == [str(watched.folder / "c.csv")]
+    assert set(found.broken) == {str(odd)}
+    watched.ledger = found.source(found.broken).read(watched.ledger)
+    assert watched.names() == [], "what is refused is of no format that counts"

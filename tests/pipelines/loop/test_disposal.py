@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dtoss.commits.ledger import Ledger
 from dtoss.errors import StoreError
 from pipelines.loop import disposal
 from pipelines.loop.disposal import Disposal, disposal_of, dispose, read_by_all
@@ -50,7 +51,7 @@ def names(folder):
 def test_only_what_every_snapshot_has_read_goes(updates):
     every, told = sizes(updates, "a.csv", "b.csv", "deep/c.csv"), []
     kept = Kept(one={**every}, two=sizes(updates, "a.csv", "deep/c.csv"), three={**every, "/gone.csv": 7})
-    assert read_by_all(kept) == sizes(updates, "a.csv", "deep/c.csv")
+    assert read_by_all(kept).files == sizes(updates, "a.csv", "deep/c.csv")
     assert dispose(Disposal(None), kept, listing(str(updates)), told.append) == 2
     assert names(updates) == ["b.csv"]
     assert told == []
@@ -72,6 +73,20 @@ def test_what_has_other_bytes_by_now_stays(updates):
     assert len(names(updates)) == 3
 
 
+def test_what_was_written_again_or_is_refused_stays(updates):
+    """With as many bytes; and what is refused counts nowhere."""
+    where = listing(str(updates))
+    read = Ledger(sizes(updates, "a.csv", "b.csv"), {}, where.stamps, {}, {str(updates / "b.csv"): "cut"})
+    kept = Kept(one=sizes(updates, "a.csv", "b.csv"))
+    os.utime(updates / "a.csv", (1, 1))
+    for seen in (where, listing(str(updates))):
+        assert dispose(Disposal(None), kept, seen, pytest.fail, [read]) == 0
+    os.utime(updates / "a.csv", (1, 1))
+    again = Ledger(read.files, {}, listing(str(updates)).stamps, {}, read.refused)
+    assert dispose(Disposal(None), kept, listing(str(updates)), pytest.fail, [again]) == 1
+    assert names(updates) == ["b.csv", "deep/c.csv"]
+
+
 def test_a_snapshot_that_cannot_be_read_keeps_all(updates):
     told = []
     kept = Kept(one=sizes(updates, "a.csv"), two=StoreError("manifest.json is damaged"))
@@ -81,7 +96,7 @@ def test_a_snapshot_that_cannot_be_read_keeps_all(updates):
 
 
 def test_a_store_without_snapshots_has_read_nothing():
-    assert read_by_all(Kept()) == {}
+    assert read_by_all(Kept()) == Ledger()
 
 
 def test_files_move_with_their_folders_past_others_of_their_name(updates, tmp_path):

@@ -47,6 +47,7 @@ def test_all_numbers_of_cycles(tmp_path):
         metrics.committed(MANIFEST, staleness)
     metrics.files(waiting=3, gone=2)
     metrics.files(gone=2)
+    metrics.files(refused=3)
     metrics.write()
     found = values(file.read_text())
     moment = found.pop(("dtoss_current_timestamp_seconds",))
@@ -64,6 +65,7 @@ def test_all_numbers_of_cycles(tmp_path):
         ("dtoss_objects",): 40, ("dtoss_partitions",): 2, ("dtoss_partitions_linked",): 6, ("dtoss_pivots_kept",): 1,
         ("dtoss_partition_largest_to_mean",): 1.5, ("dtoss_snapshot_bytes",): 12345,
         ("dtoss_staleness_seconds",): 12.5, ("dtoss_files_waiting",): 3, ("dtoss_files_done_total",): 4,
+        ("dtoss_files_refused_total",): 3,
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == [file]
 

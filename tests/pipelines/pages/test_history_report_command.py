@@ -35,6 +35,27 @@ def test_it_writes_a_page_of_what_is_remembered(history, tmp_path, command):
     assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_a_history_is_named_as_by_other_commands(history, tmp_path, command):
+    """By an option, or as it was before; one of them."""
+    out = tmp_path / "r"
+    assert command("history", "report", "--history", history.path, "--out", out, "--json").json["version"] == 4
+    for named in ((), (history.path, "--history", history.path)):
+        said = command.fails("history", "report", *named, "--out", out)
+        assert "name one history (--history H), not " in said
+
+
+def test_files_that_count_are_named(history, command):
+    """A path a line, or with their rows."""
+    lines = command("history", "files", "--history", history.path).lines[0]
+    told = command("history", "files", "--history", history.path, "--json").json
+    assert [one["file"] for one in told["files"]] == lines
+    assert sum(one["rows"] for one in told["files"]) == history.version().rows
+    assert sum(pq.ParquetFile(file).metadata.num_rows for file in lines) == history.version().rows
+    assert told["version"] == history.version().number
+    early = command("history", "files", "--history", history.path, "--version", 1, "--json").json
+    assert early["version"] == 1
+
+
 def test_prices_may_be_ones_own(history, tmp_path, command):
     """Twice the price of all is twice the cost."""
     prices = tmp_path / "prices.json"

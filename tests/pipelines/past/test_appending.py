@@ -350,3 +350,23 @@ def test_queries_of_a_source(tmp_path):
     with pytest.raises(InputError, match=r"another query \(q1\) that led to store: .* new_source=True"):
         check_stream(version, "q2", "store")
     assert sum_of(schema_of().arrow.empty_table()) == 0
+
+
+def test_a_table_is_appended_once(spark, tmp_path):
+    """Its rows as they stand; new files of it are; not what was compacted, or rewritten without some rows."""
+    delta = pytest.importorskip("deltalake")
+    table, place = str(tmp_path / "t"), str(tmp_path / "h")
+
+    def put():
+        return append_files(lambda: spark, look([table]), place, Columns(time="t"), warn=pytest.fail).rows
+
+    delta.write_deltalake(table, frame_of(30, 1).drop_duplicates())
+    delta.write_deltalake(table, frame_of(20, 2), mode="overwrite")
+    assert put() == 20
+    delta.write_deltalake(table, frame_of(7, 3), mode="append")
+    assert put() == 7
+    assert put() == 0
+    delta.DeltaTable(table).optimize.compact()
+    with pytest.raises(InputError, match=r"was appended, and is no more of the Delta table .* append a table once"):
+        put()
+    assert len(rows_in(place)) == 27
