@@ -21,7 +21,7 @@ from dtoss.serve.serving import Served, Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState
 
-HERE = b"localhost"
+THIS_HOST = b"localhost"
 TURNS = 10
 """Of the loop, within which the answer has to be there."""
 
@@ -31,7 +31,7 @@ class _Silent:
 
     def __init__(self) -> None:
         self.hosts = Hosts()
-        self.hosts.known.add(HERE)
+        self.hosts.known.add(THIS_HOST)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *values, **named: "" if name == "admit" else None
@@ -92,7 +92,7 @@ async def short_way_works(state: WorkerState, config: Config) -> str | None:
     names = b"lon=%.1f&lat=%.1f" if space.geographic else b"x=%.1f&y=%.1f"
     bounds = state.serving.now.index.bounds
     x, y = (0.0, 0.0) if bounds is None else ((bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2)
-    request = b"GET /knn?" + names % (x, y) + b"&k=1 HTTP/1.1\r\nhost: %b\r\n\r\n" % HERE
+    request = b"GET /knn?" + names % (x, y) + b"&k=1 HTTP/1.1\r\nhost: %b\r\n\r\n" % THIS_HOST
     transport = _Written()
     guard = Guard(state.settings.limits, 1, lambda: "", lambda status, sent: None)
     try:

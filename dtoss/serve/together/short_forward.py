@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from dtoss.serve.entry.hosts import HEADER
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
 
@@ -96,7 +95,7 @@ def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
         return False
     token, length, hosts = None, b"", 0
     for name, value in headers:
-        if name == HEADER:
+        if name == b"host":
             hosts += 1 if value in state.doors.hosts.known else 2
         elif name == b"authorization":
             token = value
