@@ -43,7 +43,7 @@ from pipelines.cycles.witnessing import Asked, Seen, moment_after, moment_of, sa
 from pipelines.loop.known import columns_of
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough
-from pipelines.rows.positions import Positions, attribute_column, from_frame, screened
+from pipelines.rows.positions import Positions, attribute_column, from_frame, screened, taken_of
 from pipelines.rows.quarantine import quarantine
 from pipelines.rows.survey import Profile, judge
 from pipelines.spark.progress import Stages
@@ -422,7 +422,7 @@ def _manifest(
         timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
     )
     manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renamed(positions.attributes)
-    manifest["input"] = profile.extent | ({} if positions is None else {"taken": dict(positions.taken)})
+    manifest["input"] = profile.extent | taken_of(positions)
     return manifest
 
 

@@ -31,7 +31,7 @@ from pipelines.loop.known import current_manifest
 from pipelines.rows.by_id import repeated
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough, objects_now
-from pipelines.rows.positions import REASON, Columns, Positions, attribute_name, from_frame, screened
+from pipelines.rows.positions import REASON, Columns, Positions, attribute_name, from_frame, screened, taken_of
 from pipelines.rows.quarantine import quarantine
 from pipelines.rows.survey import Profile, judge, survey
 from pipelines.spark.progress import Stages
@@ -188,7 +188,7 @@ def rebuild(
             check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
             return {
                 "counts": _counts(profile, kept, profile.good - kept),
-                "input": profile.extent | {"taken": dict(positions.taken)},
+                "input": profile.extent | taken_of(positions),
             }
         assert held is not None  # a dry run has ended
         box = None
@@ -234,7 +234,7 @@ def rebuild(
             )
             manifest["quarantine"] = rejected
             manifest["renamed"] = renamed(positions.attributes)
-            manifest["input"] = profile.extent | {"taken": dict(positions.taken)}
+            manifest["input"] = profile.extent | taken_of(positions)
             home.finish(snapshot, manifest, held, last)
         home.tidy(keep, held, heard, keep_for)
     finally:

@@ -202,7 +202,7 @@ class HotProtocol(GuardedProtocol):
         ):
             return False
         token, request_id, hosts = None, None, 0
-        known = desk.state.doors.hosts.known
+        ours = desk.state.doors.hosts
         for name, value in self.headers:
             if name in NOTICED:
                 if name in ELSEWHERE or (name == b"accept" and b"arrow" in value):
@@ -214,7 +214,7 @@ class HotProtocol(GuardedProtocol):
                 elif name == b"x-request-id":
                     request_id = value
                 elif name == HEADER:
-                    hosts += 1 if value in known else 2
+                    hosts += 1 if ours.takes(value) else 2
         if hosts != 1:
             return False
         try:

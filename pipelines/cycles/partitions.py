@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from ceps.texts import how_many
 from dtoss.building.reach import choose_reach
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
@@ -92,14 +93,15 @@ def _check_fit(regions: Regions, vectors: NDArray[np.float64], count: int, exact
     there = len(regions)
     if not (there == count if exactly else count / 2 <= there <= 2 * count):
         raise InputError(
-            f"--pivots keep: the current snapshot has {there:,} partitions, and {count:,} are wanted: --partitions "
-            f"{there} keeps them, --pivots balanced chooses others"
+            f"--pivots keep: the current snapshot has {how_many(there, 'partition')}, and {count:,} are wanted: "
+            f"--partitions {there} keeps them, --pivots balanced chooses others"
         )
     sizes = np.bincount(regions.nearest(vectors), minlength=there)
     if sizes.max() > BALANCED_ENOUGH * sizes.mean():
         raise InputError(
-            f"--pivots keep: the largest of {there:,} partitions would have {sizes.max() / sizes.mean():.2f} times the "
-            f"mean of the objects, and {BALANCED_ENOUGH:g} is the most: --pivots balanced chooses others"
+            f"--pivots keep: the largest of {how_many(there, 'partition')} would have "
+            f"{sizes.max() / sizes.mean():.2f} times the mean of the objects, and {BALANCED_ENOUGH:g} is the "
+            "most: --pivots balanced chooses others"
         )
 
 

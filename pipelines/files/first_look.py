@@ -171,8 +171,8 @@ def first_of(inputs: Inputs, columns: Columns, rows: int = 0) -> First | None:
             return First(tuple(names), tuple(leaves(inputs.schema)), schema=inputs.schema, rows=some)
         read = _json if inputs.kind == "json" else _text
         found = read(inputs, columns, rows)
-    except (OSError, EOFError, ValueError, LookupError, pa.ArrowException):
-        return None  # Spark will say what is wrong
+    except (InputError, OSError, EOFError, ValueError, LookupError, pa.ArrowException):
+        return None  # the reader says what is wrong
     return found and First(
         tuple(dict.fromkeys([*found.names, *folders])), found.nested, found.whole, found.schema, found.rows
     )

@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.frames.crs_names import NO_CRS_SAID, short
 from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, PREFIX
 from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
-from pipelines.rows.paths import check_found, leaves, type_at
+from pipelines.rows.paths import Unfitting, check_found, leaves, type_at
 from pipelines.rows.points import with_points
 from pipelines.rows.positions import Columns
 
@@ -113,21 +113,21 @@ def crs_taken(point: Point | None, asked: str | None) -> str | None:
 
     Raises
     ------
-    InputError
+    Unfitting
         If the file says that its CRS is not known, and the user does not say it; or each says another one.
     """
     if point is None or point.crs is None:
         return asked
     if asked is None:
         if point.crs == NO_CRS_SAID:
-            raise InputError(
+            raise Unfitting(
                 f"geometry column {point.name!r} has no known CRS (crs is null): say it, --crs {LONLAT} where it holds "
                 f"degrees, or --crs {NO_CRS} for a plane without one"
             )
         return point.crs
     if point.crs == NO_CRS_SAID or asked.lower() == NO_CRS or same_crs(asked, point.crs):
         return asked
-    raise InputError(
+    raise Unfitting(
         f"--crs is {short(asked)} and geometry column {point.name!r} is in {short(point.crs)}: leave --crs out, or "
         "transform the points first"
     )

@@ -448,6 +448,11 @@ def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str], 
     return list(dict.fromkeys(names))
 
 
+def taken_of(positions: Positions | None) -> dict[str, dict[str, str]]:
+    """Return what a manifest says of what was taken for what; nothing where nothing was chosen."""
+    return {"taken": dict(positions.taken)} if positions is not None and positions.taken else {}
+
+
 def _taken(
     columns: Columns,
     axes: tuple[str, str],

@@ -39,8 +39,7 @@ class Hosts:
             if not is_name(name):
                 raise InputError(f"--allow-host {name!r} is no name of a host: map.example.org is one, without a port")
         self._allowed = None if allowed is None else frozenset(map(_plain, allowed))
-        self.known: set[bytes] = set()
-        """Values of the header that were found to be good."""
+        self.known: set[bytes] = set()  # values of the header that were found to be good
 
     def check(self, headers: Iterable[tuple[bytes, bytes]], version: str) -> None:
         """Refuse a request for another host.
@@ -62,15 +61,23 @@ class Hosts:
             return
         if len(given) != 1:
             raise Problem(400, f"there are {len(given)} headers Host: a request names the host once", limit="host")
-        value = given[0]
+        if (problem := self._problem_of(given[0])) is not None:
+            raise problem
+
+    def takes(self, value: bytes) -> bool:
+        """Return whether a header names a host that is answered to."""
+        return value in self.known or self._problem_of(value) is None
+
+    def _problem_of(self, value: bytes) -> Problem | None:
+        """Return what is wrong with a header; one that is good is remembered."""
         if value in self.known:
-            return
+            return None
         found = _VALUE.fullmatch(value)
         if found is None:
-            raise Problem(400, f"Host is {_shown(value)}: a name or an address is wanted, and a port", limit="host")
+            return Problem(400, f"Host is {_shown(value)}: a name or an address is wanted, and a port", limit="host")
         name = _plain(found[1].decode())
         if self._allowed is not None and name not in self._allowed and not _is_local(name):
-            raise Problem(
+            return Problem(
                 403,
                 f"{_shown(value)} is not answered to without tokens: ask by an IP address or localhost, or start the "
                 f"server with --allow-host {name[:100]} or --token-file",
@@ -78,6 +85,7 @@ class Hosts:
             )
         if len(self.known) < MOST_KNOWN:
             self.known.add(value)
+        return None
 
 
 def is_name(host: str) -> bool:

@@ -96,7 +96,7 @@ def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
     token, length, hosts = None, b"", 0
     for name, value in headers:
         if name == b"host":
-            hosts += 1 if value in state.doors.hosts.known else 2
+            hosts += 1 if state.doors.hosts.takes(value) else 2
         elif name == b"authorization":
             token = value
         elif name == b"content-length":

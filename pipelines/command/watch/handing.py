@@ -185,7 +185,7 @@ def _to_command(consumer: Consumer, reading: Reading) -> Callable[[Lines], bool]
 def _to_stdout(reading: Reading | None, ahead: bool, stopping: Stopping) -> Callable[[Lines], bool]:
     if reading is not None and not ahead and not sys.stdout.isatty():
         warn(
-            f"the cursor of reader {reading.reader.name!r} moves once events are written, not once they are handled: "
+            f"reader {reading.reader.name!r}: its cursor moves once events are written, not once they are handled: "
             "a consumer that dies loses what lies in the pipe; --exec CMD and --ack wait for it, --at-most-once says "
             "that this is meant"
         )

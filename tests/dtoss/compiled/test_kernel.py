@@ -334,7 +334,6 @@ except SystemExit:
 WHAT = [
     "import dtoss; dtoss.build",
     "from dtoss import open",
-    "from pipelines.command.main import main; main(['rebuild', 'no.csv', '--store', 'x'])",
     "from pipelines.command.main import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
     "from pipelines.command.main import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])",
 ]

@@ -233,7 +233,7 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
                 "--token-file",
                 readers,
             ),
-            "third word that is no right: write is one": ("--token-file", typo),
+            "third word that is no right: write and peer are some": ("--token-file", typo),
             "watch 'a/b' cannot be a name": ("--watch", "a/b"),
             "1000/s or 600/min": ("--rate", "many"),
             "no duration": ("--slow", "100"),

@@ -56,7 +56,7 @@ def no_spark():
         types = columns_of_manifest(manifest)
         kinds = {column: SimpleNamespace(simpleString=lambda name=name: types[name]) for column, name in CARRIED}
         schema = {column: SimpleNamespace(dataType=kind) for column, kind in kinds.items()}
-        return SimpleNamespace(rows=rows, attributes=(), frame=SimpleNamespace(schema=schema)), CARRIED
+        return SimpleNamespace(rows=rows, attributes=(), taken={}, frame=SimpleNamespace(schema=schema)), CARRIED
 
     def collect(positions, target, carried, clock, few):
         rows = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)
