@@ -22,6 +22,12 @@ def test_made_patterns(workload):
     assert make(workload, partitions=60, peak=5000.0, objects=20_000, seed=4).loads.tobytes() != made.loads.tobytes()
 
 
+def test_one_partition_holds_all():
+    """The least that may be asked for."""
+    made = make("zipf", partitions=1, hotspots=1, slots=2, objects=100)
+    assert (made.loads.shape, made.sizes.tolist()) == ((1, 2), [800.0])
+
+
 def test_loads_follow_density_and_local_time():
     """Each partition is asked for in proportion to its objects, most at 14:00 where it lies."""
     made = make("cosine", partitions=80, hotspots=20, objects=40_000, seed=1)

@@ -1,7 +1,8 @@
 """Runs the tests that can reach each fault on a copy that has it: ``python -m tests.mutants --help``.
 
 A fault is caught where a test fails, survives where all pass. The result is a line for each: name, file, what became
-of it, the test that saw it, seconds. Those of ``by_hand.tsv`` name their tests; others are reached by marks.
+of it, the test that saw it, seconds. Those of ``by_hand.tsv`` name their tests, ``judged.tsv`` names one for each of
+those drawn; others are reached by marks. What no test has to see is left out, but where ``--only`` names it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from queue import Empty, Queue
 
 from tests.costs import seconds_by_test
 from tests.mutants.entered import entered_by_test
-from tests.mutants.faults import LISTS, ROOT, faults_of
+from tests.mutants.faults import LISTS, ROOT, faults_of, judgements
 from tests.mutants.reach import Reach
 
 SEEN = ["--hypothesis-profile=seen"]
@@ -135,7 +136,11 @@ def main():
     asked = ask.parse_args()
     reach, seconds = Reach(*entered_by_test(asked.marks)) if asked.marks else None, seconds_by_test()
     before = seen_before(asked.seen, asked.source) if asked.seen else {}
-    faults = [one for kind in asked.kind for one in faults_of(kind) if not asked.only or one.name in asked.only]
+    needless = {one.name for one in judgements() if one.verdict != "caught"}
+    faults = [
+        one for kind in asked.kind for one in faults_of(kind)
+        if (one.name in asked.only if asked.only else one.name not in needless)
+    ]  # fmt: skip
     wait, done, lock = Queue(), [], threading.Lock()
     for fault in faults:
         wait.put(fault)

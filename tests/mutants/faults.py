@@ -8,6 +8,9 @@ from typing import NamedTuple
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LISTS = {"hand": HERE / "by_hand.tsv", "drawn": HERE / "drawn.tsv"}
+JUDGED = HERE / "judged.tsv"
+VERDICTS = ("caught", "equivalent", "harmless")
+"""Of a drawn fault: a test sees it; no input can show it; it changes nothing that anybody is promised."""
 
 
 class Fault(NamedTuple):
@@ -37,11 +40,26 @@ def unescape(field: str) -> str:
     return field.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace("\0", "\\")
 
 
+class Judgement(NamedTuple):
+    """What became of a drawn fault: one of :data:`VERDICTS`, and the test that sees it, or why none has to."""
+
+    name: str
+    verdict: str
+    why: str
+
+
+def judgements() -> list[Judgement]:
+    """Return what became of the drawn faults, in order."""
+    return [Judgement(*line.split("\t")) for line in JUDGED.read_text().splitlines()]
+
+
 def faults_of(kind: str) -> list[Fault]:
     """Return the faults of a list, in order: those made by hand, or those drawn."""
+    seen_by = {one.name: one.why for one in judgements() if one.verdict == "caught"}
     found = []
     for number, line in enumerate(LISTS[kind].read_text().splitlines(), 1):
         file, text, other, promise, *tests = line.split("\t")
-        named = tuple(" ".join(tests).split())
-        found.append(Fault(f"{kind}-{number}", file, unescape(text), unescape(other), promise, named))
+        name = f"{kind}-{number}"
+        named = tuple(" ".join(tests).split()) or tuple(seen_by.get(name, "").split())
+        found.append(Fault(name, file, unescape(text), unescape(other), promise, named))
     return found

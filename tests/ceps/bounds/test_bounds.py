@@ -144,6 +144,16 @@ def test_tiny_coefficients_do_not_fool_the_exact_plan():
         assert exact.lower_bound <= best * (1 + 1e-9)
 
 
+def test_the_exact_plan_looks_at_each_slot_that_its_servers_cannot_bear():
+    """Three of 600 requests in a slot that is not looked at first, and one that fills a server in another slot."""
+    loads = np.zeros((4, 24))
+    loads[:, 0] = 300.0, 300.0, 300.0, 950.0
+    loads[:3, 1] = 600.0
+    exact = exact_plan(build_problem(Patterns(loads=loads), M3[:1], 1.0))
+    assert exact.proven
+    assert exact.lower_bound == pytest.approx(4 * 24 * M3[0].dollars_per_hour)
+
+
 def test_hourly_bound_is_the_mean_of_the_hours():
     """Half a day at one medium, half at two: the mean of both fleets; and never above the static bound."""
     problem = build_problem(Patterns(loads=[[900.0] * 12 + [1900.0] * 12]), M3, 1.0)

@@ -150,6 +150,8 @@ def test_full_servers_that_wait_for_one_another_use_what_is_free():
     listed = actions(plan, before)
     assert carried_out(listed, plan, before) == 15
     assert not any(action.do == "rent" for action in listed)
+    of_first = next(str(action) for action in listed if action.source == 0)
+    assert of_first.startswith("move 1 partition (0; 5 bytes) from server 0 to ")
     assert "servers wait for one another (0, 1): 0 lacks 5 bytes for partition 1" in listed[0].why
     tight = {0: 5, 1: 5, 2: 1}
     before = plan_of({0: {0}, 1: {1}, 2: {2}}, sizes, tight)

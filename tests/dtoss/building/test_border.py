@@ -163,6 +163,12 @@ def test_partitions_come_back_from_their_files(strings, dimension):
         assert encode(back).to_pybytes() == data.to_pybytes()
 
 
+@pytest.mark.parametrize(("partitions", "reach"), [(1, [np.inf]), (2, [9.0, 9.0])])
+def test_what_is_copied_reaches_as_far_as_is_said_where_there_are_others(partitions, reach):
+    index = dtoss.build(np.arange(3), [[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]], partitions=partitions, reach=9.0)
+    assert index.reach.tolist() == reach
+
+
 @pytest.mark.parametrize("strings", [False, True])
 def test_borders_come_back_from_their_files(strings):
     """Shares and the table, empty ones too."""
@@ -178,6 +184,13 @@ def test_borders_come_back_from_their_files(strings):
     assert_same(index.border, table)
     empty = dtoss.build([], np.zeros((0, 2)))
     assert_same(empty.border, decode_border(encode_border(empty.border), "a file"))
+
+
+def test_a_column_of_another_type_is_named_with_the_type_it_should_have():
+    table = small_index(strings=False).border
+    wrong = encode_border(dataclasses.replace(table, neighbours=table.neighbours.astype(np.int64)))
+    with pytest.raises(StoreError, match=r"a file .* \(neighbours is int64, not int32 without nulls\)"):
+        decode_border(wrong, "a file")
 
 
 @pytest.mark.parametrize("cut", [0, 10, 1000])

@@ -5,6 +5,7 @@ import pytest
 
 import dtoss
 from dtoss.cells.rim import drawn_rim_cells
+from dtoss.queries.one_cell import drawn_cell
 from tests import oracles, ulps
 
 
@@ -28,6 +29,17 @@ def test_a_lune_of_no_width_holds_its_site():
     assert cell.owner.tolist() == [0, 0, 1, 1]
     assert cell.corners[[1, 3]] == pytest.approx(np.repeat(site, 2, axis=0), abs=1e-15)
     assert cell.corners[[0, 2]] == pytest.approx(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("more", "drawn"), [([], True), ([[1.0, 1e-15, 0.0]], False), ([[1.0, 1e-3, 1e-3 + 1e-15]], False)]
+)
+def test_a_cell_is_drawn_without_exact_arithmetic_where_no_two_sites_are_crowded(more, drawn):
+    """Neither its site and a candidate, nor two candidates, a few ulps apart."""
+    square = [[1.0, y, z] for y in (-1e-3, 1e-3) for z in (-1e-3, 1e-3)]
+    others = np.array([*square, *more])
+    others /= np.linalg.norm(others, axis=1)[:, None]
+    assert (drawn_cell(np.array([1.0, 0.0, 0.0]), others, np.zeros(4), 1e-9) is not None) == drawn
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 5])

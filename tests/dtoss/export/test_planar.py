@@ -6,6 +6,7 @@ import duckdb
 import geopandas
 import numpy as np
 import pyogrio
+import pyproj
 import pytest
 import shapely
 from hypothesis import example, given, settings
@@ -16,6 +17,7 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.export.export import export, write
 from dtoss.export.planar import left_of_ring, on_grid, polygons_of
+from dtoss.export.projected import polygons_in_degrees
 from dtoss.geometry.distance import EARTH_RADIUS
 from tests.dtoss.export.half_way import ends_half_way
 from tests.dtoss.export.test_export import globe
@@ -156,6 +158,17 @@ def test_awkward_worlds_are_covered_once(made, partitions):
         if metric == "sphere" and abs(positions[row.id][1]) == 90.0:
             gap = min(gap, row.geometry.distance(shapely.LineString([(-180.0, place.y), (180.0, place.y)])))
         assert gap < 1e-5 * (1.0 if metric == "sphere" else np.sqrt(whole(index)))
+
+
+def test_a_cell_in_two_pieces_keeps_both_in_degrees():
+    """Its edges are so long that they are drawn anew."""
+    change = pyproj.Transformer.from_crs("EPSG:32610", "EPSG:4326", always_xy=True)
+    pieces = shapely.box(4.0e5, [4.0e6, 4.5e6], 6.0e5, [4.3e6, 4.9e6])
+    shapes = np.array([shapely.multipolygons(pieces), *pieces, None], object)
+    both, *each, none = polygons_in_degrees(shapes, change, 1.0)
+    assert none is None
+    assert all(shapely.get_num_coordinates(one) > 20 for one in each)
+    assert shapely.area(both) == pytest.approx(sum(shapely.area(each)))
 
 
 @pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32610"])

@@ -24,6 +24,7 @@ from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 SCHEMA = schema_of(kind=pa.large_string())
+ROOMS = ("time", "place", "object", "segments")
 
 
 def made_rows(n, seed=0):
@@ -209,7 +210,10 @@ def test_gc_keeps_what_versions_need_and_what_writers_make(tmp_path):
     stray.write_bytes(b"being written")
     head = home.version().number
     old = home.version(2)
+    before = {room: home.folder.sizes(room) for room in ROOMS}
     done = clear(home, keep=4, keep_for=0.0)
+    went = [size for room in ROOMS for name, size in before[room].items() if name not in home.folder.sizes(room)]
+    assert (done.files, done.bytes) == (len(went), sum(went)) > (0, 0)
     assert home.version(head - 3).number == head - 3
     with pytest.raises(
         StoreError, match=f"version {head - 4} of .* is not there: versions {head - 3} to {head + 1} are"
@@ -220,8 +224,7 @@ def test_gc_keeps_what_versions_need_and_what_writers_make(tmp_path):
     assert list(verify(home)) == []
     clear(home, keep=1, keep_for=0.0, grace=0.0)
     assert not stray.exists()
-    found = {f"{room}/{path.name}" for room in ("time", "place", "object", "segments")
-             for path in (tmp_path / "h" / room).iterdir()}  # fmt: skip
+    found = {f"{room}/{path.name}" for room in ROOMS for path in (tmp_path / "h" / room).iterdir()}
     assert found == files_of(home.version())
     with pytest.raises(StoreError, match=r"is gone: .* open the history again"):
         dtoss.history.History(home, old).range([0.0, 0.0], 1e9)

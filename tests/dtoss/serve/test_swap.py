@@ -164,12 +164,13 @@ def test_warming_lets_others_have_their_turn(store):
     assert len(breaths) > 3 + 20
 
 
-def test_an_empty_snapshot_can_be_served(tmp_path):
+@pytest.mark.parametrize("objects", [0, 1])
+def test_a_snapshot_of_next_to_nothing_can_be_served(tmp_path, objects):
     import dtoss
     from tests.dtoss.snapshots.damaged_stores import stored
 
-    store = stored(dtoss.build([], np.zeros((0, 2))), tmp_path)
-    assert len(first(Settings(store)).index.knn([[0.0, 0.0]], 3)) == 0
+    store = stored(dtoss.build(np.arange(objects), np.zeros((objects, 2))), tmp_path)
+    assert len(first(Settings(store)).index.knn([[0.0, 0.0]], 3)) == objects
 
 
 # -- the next ---------------------------------------------------------------------------------------------------------

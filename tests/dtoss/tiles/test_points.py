@@ -225,6 +225,14 @@ def test_where_few_objects_match_all_of_them_are_shown_however_many_there_are(to
     assert len(features(tiles.objects(0, 0, 0, None, index.filters.get("speed < 0")))) == 0
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_tile_shows_all_objects_where_it_holds_fewer_than_are_too_many(town, more):
+    index, _, _ = town
+    tiles = Tiles(index, whole=Whole(below=len(index) + more))
+    assert tiles.sample.one_of == 1
+    assert all(("id" in properties) == bool(more) for _, properties in features(tiles.objects(0, 0, 0)))
+
+
 def test_from_afar_only_few_objects_are_all_shown(town):
     """3,000 are a sample at zoom 8, and all there at zoom 12, where they are in several tiles."""
     index, positions, _ = town

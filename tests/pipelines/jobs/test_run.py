@@ -368,6 +368,15 @@ def test_a_signal_in_a_cycle_lets_it_end_and_no_other_begins(scene):
     assert scene.lines() == ["a.csv"]
 
 
+def test_a_signal_is_heard_where_a_new_spark_has_set_a_handler_of_its_own(scene):
+    def started():
+        signal.signal(signal.SIGINT, lambda *_: pytest.fail("Spark was ended in a cycle"))
+
+    scene.write("a.csv")
+    scene.session, scene.before = started, [lambda: os.kill(os.getpid(), signal.SIGINT)]
+    assert scene.run(None) == Ran(cycles=1, stopped=True)
+
+
 def test_a_cycle_that_fails_because_spark_was_told_to_end_is_no_failure(scene):
     def asked():
         os.kill(os.getpid(), signal.SIGTERM)

@@ -152,6 +152,13 @@ def test_discs_cover_the_polygon(seed, plane):
     assert nearest.max() <= 0.0
 
 
+def test_a_disc_is_no_larger_than_the_rectangle_in_it():
+    """Of one that is far from where axes meet, too."""
+    (polygon,) = as_polygons([[10.0, 0.0], [14.0, 0.0], [14.0, 4.0], [10.0, 4.0]], space_of(metric="plane"))
+    discs = cover_polygon(polygon)
+    assert (discs.centres.tolist(), discs.radii.tolist()) == ([[12.0, 2.0]], [pytest.approx(np.sqrt(8.0))])
+
+
 @pytest.fixture(scope="module")
 def globe():
     rng = np.random.default_rng(2)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dtoss.serve.app import application
 from dtoss.serve.hot_protocol import HotProtocol
+from dtoss.serve.limits import Limits
 from dtoss.serve.running.connections import GuardedProtocol
 from dtoss.serve.running.rehearsal import short_way_works
 from dtoss.serve.running.worker import config_of
@@ -75,6 +77,9 @@ main(["serve", "--store", {store!r}, "--port", "0", "--access-log", "off"])
     with started("-c", code, ready=r"^serving .* on http://127\.0\.0\.1:(\d+)$") as server:
         (line,) = server.until('"event":"no short way"')
         assert "it does not work with this uvicorn: all go the long way" in json.loads(line)["detail"]
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard == resource.RLIM_INFINITY or hard >= 2 * Limits().connections:
+            assert not any('"event":"few files"' in told for told in server.lines)
         status, _, body = asked(server.port, "/knn?lon=10&lat=50&k=2")
         assert (status, len(json.loads(body)["hits"])) == (200, 2)
         metrics = asked(server.port, "/metrics")[2].decode()

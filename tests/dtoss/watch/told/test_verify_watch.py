@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -214,6 +215,15 @@ def test_lists_and_counts_that_say_something_else(tmp_path):
     assert any("its counts are not those of the events" in line for line in verify_watch(home).damaged)
     commit_contents(home, contents, head_of(home), START)
     assert verify_watch(home).damaged == []
+
+
+def test_a_change_that_was_adopted_and_is_gone(tmp_path):
+    """The newest one, so that no change behind it tells."""
+    home = watched(tmp_path, batches=2)
+    adopted = head_of(home).changes
+    Path(home.changes.path(adopted)).unlink()
+    said = verify_watch(home).damaged
+    assert any(f"it has adopted change {adopted}, the highest is {adopted - 1}" in line for line in said), said
 
 
 def test_documents_that_are_none(tmp_path):

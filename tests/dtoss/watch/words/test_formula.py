@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dtoss.watch.words.compiled import ACCEPT, compile_words
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Any, Said, parse_words
 from dtoss.watch.words.tokens import tokens
 
@@ -50,6 +52,28 @@ def python_says(text, words):
 def test_a_formula_means_what_python_would_say(text, words):
     """Precedence, negation that is carried to the words, phrases."""
     assert parse_words(text).holds(words) is python_says(text, words)
+
+
+def program_says(vocabulary, compiled, number, words):
+    """The program of a formula, run over the words of a text."""
+    said, at = vocabulary.numbers_of(pa.array(words, pa.large_string())).tolist(), int(compiled.entry[number])
+    while at >= 0:
+        asked, yes, no = compiled.code[at].tolist()
+        wanted = [asked] if asked >= 0 else compiled.phrases[slice(*compiled.phrase[-1 - asked :][:2])].tolist()
+        there = any(said[place : place + len(wanted)] == wanted for place in range(len(said)))
+        at = yes if there else no
+    return at == ACCEPT
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(texts_of_formulas(), min_size=1, max_size=4), st.lists(WORDS, max_size=6))
+@example(["not (a or b)", "not a or b"], ["b"])
+@example(['"a b" or c', '"a c"'], ["b", "a", "c"])
+def test_programs_of_many_formulas_mean_what_each_says(texts, words):
+    """Those that a kernel reads, and those with parentheses or quotes."""
+    vocabulary, compiled = compile_words(pa.array(texts, pa.large_string()), covered=False)
+    for number, text in enumerate(texts):
+        assert program_says(vocabulary, compiled, number, words) == parse_words(text).holds(words), text
 
 
 @settings(max_examples=300, deadline=None)

@@ -8,6 +8,7 @@ from dtoss.commits.chain import Conflict
 from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from dtoss.windows.rebuilt.commit import plan_rebuild, run_rebuild
+from dtoss.windows.rebuilt.sources import Read, check_there
 from dtoss.windows.rebuilt.span import rebuild_of
 from dtoss.windows.stored.debris import clear_debris
 from dtoss.windows.stored.document import head_of
@@ -50,6 +51,12 @@ def test_files_that_are_gone_are_named_with_the_time_of_their_rows(tmp_path):
     assert rebuild(home, fixed, FIRST, 0, 9 * SECOND, there={"a": 1})[1].number == 3  # b is later than all ends
     rebuild(home, fixed, SECOND_ONES, -SECOND, 50 * SECOND, there=THERE)
     check(home, SECOND_ONES)
+
+
+@pytest.mark.parametrize(("files", "said"), [("a", "a"), ("abc", "a and 2 more")])
+def test_one_file_that_is_gone_is_named_and_others_counted(files, said):
+    said = f"are not there: {said}, read by commit 3, is gone; "
+    assert said in refused(InputError, check_there, [Read(3, tuple(files), "", 0, 9)], ["d"], 0, 9)
 
 
 def test_rows_of_a_stream_have_to_reach_as_far_as_they_did(tmp_path):

@@ -78,6 +78,31 @@ def test_a_last_row_is_kept_as_long_as_it_may_matter(options, kept):
     assert folded(wanted, after, None) is after
 
 
+def test_a_visit_is_kept_as_long_as_the_longest_window_may_hold_it():
+    wanted = spec(measures="objects")
+    last = 10 - wanted.longest
+    rows = rows_of([(1, last * SECOND, 0.0, 0.0), (2, (last - 1) * SECOND, 0.0, 0.0)], abs)
+    after = objects_step(wanted, KEYS, ObjectState.none(pa.int64(), True), rows, None).after
+    assert folded(wanted, after, 10 * SECOND).visit_pane.tolist() == [last]
+
+
+def test_a_cell_whose_only_move_is_gone_has_no_greatest_speed():
+    """Which another place of an object at the same time has taken elsewhere."""
+    wanted, none = spec(measures="max_speed"), ObjectState.none(pa.int64(), True)
+    moved = objects_step(wanted, KEYS, none, rows_of([(1, 0, 0.0, 0.0), (1, SECOND, 1.0, 0.0)], abs), None)
+    again = objects_step(wanted, KEYS, moved.after, rows_of([(1, SECOND, 9.0, 0.0)], abs), None)
+    found = [dict(zip(one.labels[:, 0].tolist(), one.values[:, 0].tolist(), strict=True))
+             for one in (moved.patches.maxima, again.patches.maxima)]  # fmt: skip
+    assert found == [{0: 1_000}, {0: -1, 1: 9_000}]
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_a_state_of_no_objects_is_written_and_split_as_others_are(single):
+    none = ObjectState.none(pa.string(), single)
+    assert same(ObjectState.from_arrow(none.to_arrow()), none)
+    assert same(none.of_buckets(np.arange(9)), none)
+
+
 def test_keys_that_are_known_are_not_looked_up():
     rows = rows_of([(2, 0, 0.0, 0.0), (1, 5 * SECOND, 9.0, 0.0), (1, 3 * SECOND, 1.0, 0.0)], abs)
 
