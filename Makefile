@@ -29,7 +29,7 @@ test-deep: setup ## all tests: wide matrices, more kills, a cluster, notebooks, 
 
 durations: setup ## all tests, and what each costs into .ci/durations.json
 	@$(KERNELS)
-	@$(TESTS) --deep --durations-to .ci/durations.json
+	@$(TESTS) --deep --durations-to=.ci/durations.json
 
 check: setup ## ruff, its format, mypy
 	@$(BIN)/ruff check .

@@ -91,7 +91,7 @@ def main(
 
     say("fences on its hot places, and the minutes after: questions that stay")
     _table("standing questions", fences(session, fleet, uid, _place(fleet), MOMENT, out))
-    _say_next(out, fleet, objects, cities, taxi)
+    _say_next(out, fleet, objects, cities, taxi, partitions)
 
 
 def _shown(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -216,7 +216,7 @@ def _table(title: str, rows: list[tuple[str, str]]) -> None:
     Console(highlight=False, width=console.width if console.is_terminal else 140).print(table)
 
 
-def _say_next(out: Path, fleet: Fleet, objects: int, cities: int, taxi: int) -> None:
+def _say_next(out: Path, fleet: Fleet, objects: int, cities: int, taxi: int, partitions: int) -> None:
     store, (lon, lat) = out / "store", _place(fleet)
     later, past = out / "fleet-later.parquet", out / "history"
     half = START + timedelta(seconds=MOMENT / 2)
@@ -228,7 +228,7 @@ Try next:
   dtoss range --store {store} --at {lon:.4f} {lat:.4f} --radius 300
   dtoss knn   --store {store} --queries {out / "places.csv"} --out {out / "answers.csv"} -k 3
   python -m datasets.fleet --taxis {objects} --cities {cities} --at {MOMENT + 300:g} --out {later}
-  dtoss rebuild {later} --store {store} --pivots keep
+  dtoss rebuild {later} --store {store} --pivots keep --partitions {partitions}
   dtoss info  --store {store}
   dtoss history range --history {past} --at {lon:.4f} {lat:.4f} --radius {PASSING:g}m --between {half:%FT%T} - --limit 5
   dtoss history trajectory --history {past} --id {taxi} --line {out / "taxi.parquet"}

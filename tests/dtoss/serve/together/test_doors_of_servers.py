@@ -200,9 +200,15 @@ def frozen(index, pair):
     ):
         circle = here.state.circle
         circle.hop_seconds = 3 * WAIT
-        here.loop.call_soon_threadsafe(circle.links[1].close)
         address = replace(circle.links[1].address, port=dumb.getsockname()[1])
         here.loop.call_soon_threadsafe(setattr, circle.links[1], "address", address)
+
+        def is_frozen():
+            # a look at the real one may be under way, and would leave its connection
+            here.loop.call_soon_threadsafe(circle.links[1].close)
+            return here.heard.forwards["failed"]
+
+        until(is_frozen)
         yield here, placement, dumb
 
 
