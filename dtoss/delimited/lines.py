@@ -164,7 +164,7 @@ def _quoted(record: str, at: int, dialect: Dialect) -> tuple[str, int, bool, boo
             pieces.append(quote)
             at = end + 2
         elif record[end] != quote:
-            value, at = _escaped(record, end, dialect)
+            value, at = _behind_escape(record, end, dialect)
             pieces.append(value)
         else:
             after = end + 1
@@ -183,7 +183,7 @@ def _plain(record: str, at: int, dialect: Dialect) -> tuple[str, int]:
         pieces.append(record[at:end])
         if end == len(record) or record[end] == dialect.delimiter:
             return "".join(pieces), end
-        value, at = _escaped(record, end, dialect)
+        value, at = _behind_escape(record, end, dialect)
         pieces.append(value)
 
 
@@ -193,7 +193,7 @@ def _next(record: str, at: int, mark: str, escape: str | None) -> int:
     return min((place for place in places if place >= 0), default=len(record))
 
 
-def _escaped(record: str, at: int, dialect: Dialect) -> tuple[str, int]:
+def _behind_escape(record: str, at: int, dialect: Dialect) -> tuple[str, int]:
     """Return what the escape at a place and the character behind it stand for, and the place behind them."""
     after = record[at + 1 : at + 2]
     if after and after in (dialect.quote, dialect.delimiter, dialect.escape):

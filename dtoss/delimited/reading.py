@@ -77,7 +77,7 @@ def layout_of(blocks: Iterable[bytes], dialect: Dialect) -> Layout | None:
         If the record of names is none; without one, if no record can be read.
     """
     if dialect.header:
-        found = _headed(_chunks(blocks, dialect), dialect)[0]
+        found = _take_heading(_chunks(blocks, dialect), dialect)[0]
         if found is None:
             return None
         heading = tuple(value or "" for value in found)
@@ -136,7 +136,7 @@ def read(
     places = [layout.names.index(name) for name in names]
     chunks = _chunks(blocks, dialect)
     if begins and dialect.header:
-        heading, chunks = _headed(chunks, dialect)
+        heading, chunks = _take_heading(chunks, dialect)
         if heading is not None and layout.heading is not None and not _same(heading, layout.heading):
             raise InputError(
                 f"the header line of {file} is not that of the other files: name files with the same columns"
@@ -199,10 +199,10 @@ def _chunks(blocks: Iterable[bytes], dialect: Dialect) -> Iterator[bytes | str]:
         lines = lines.removeprefix(codecs.BOM_UTF8) if first else lines
         first = False
         if lines:
-            yield _decoded(lines)
+            yield _decode(lines)
 
 
-def _decoded(lines: bytes) -> bytes | str:
+def _decode(lines: bytes) -> bytes | str:
     try:
         if not lines.isascii():
             lines.decode()
@@ -246,7 +246,7 @@ def _below(chunks: Iterator[bytes | str], skip: int) -> Iterator[bytes | str]:
             yield chunk
 
 
-def _headed(chunks: Iterator[bytes | str], dialect: Dialect) -> tuple[Fields | None, Iterator[bytes | str]]:
+def _take_heading(chunks: Iterator[bytes | str], dialect: Dialect) -> tuple[Fields | None, Iterator[bytes | str]]:
     """Return the record of names, None where there is none, and what is below it.
 
     Raises

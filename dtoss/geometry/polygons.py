@@ -50,10 +50,6 @@ class Polygon:
     straight: Polygon | None = None
     band: float = 0.0
 
-    def arcs(self) -> Polygon:
-        """Return the polygon that vectors bound: where a kernel is sure of a place, this is what it says of it."""
-        return replace(self, degrees=None, straight=None)
-
     def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the beginnings and ends of all edges, float64 (v, dimension) each."""
         return self.corners, self.corners[self.after()]

@@ -116,12 +116,12 @@ def with_points(frame: DataFrame, name: str) -> tuple[DataFrame, str, str]:
     # columns of the file stay what they are, whatever they are called
     pair, x, y = (unused(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
     check_found(name, "--geometry", frame.columns)
-    frame = frame.withColumn(pair, _decoded(name, frame.schema[name].dataType))
+    frame = frame.withColumn(pair, _decode(name, frame.schema[name].dataType))
     frame = frame.withColumn(x, exactly(pair)["x"]).withColumn(y, exactly(pair)["y"]).drop(pair)
     return frame, x, y
 
 
-def _decoded(name: str, kind: Any) -> Column:
+def _decode(name: str, kind: Any) -> Column:
     from pyspark.sql import types as T
     from pyspark.sql.functions import arrow_udf
 

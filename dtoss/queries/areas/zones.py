@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.compiled.kernel import operand
 from dtoss.geometry.areas import Areas, areas_of
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import Polygon
@@ -20,7 +21,7 @@ from dtoss.partitioning.routing import owners_near
 from dtoss.queries.block_runs import addresses_of_runs
 from dtoss.queries.gather import take
 from dtoss.queries.kernels.address_table import OWNED_SITES
-from dtoss.queries.kernels.zone_kernel import zone_kernel
+from dtoss.queries.kernels.zone_kernel import IN, held_kernel, zone_kernel
 from dtoss.queries.open_snapshot import OpenSnapshot
 from dtoss.queries.raw_hits import RawHits
 from dtoss.queries.threads import in_pieces
@@ -153,7 +154,9 @@ def _decided(
                 continue
             known = np.array([(other, one) not in doubtful for one in site[a:b].tolist()], np.bool_) & found
             if known.any():
-                found[known] &= ~inside(vectors[a:b][known], polygons[other].arcs())
+                told = np.empty(int(known.sum()), np.uint8)
+                held_kernel(operand(vectors[a:b][known]), *areas_of([polygons[other]]), told)
+                found[known] &= told != IN
         held.update((shape, one) for one in item[a:b][found].tolist())
     shapes, items = np.array(sorted(held), np.int64).reshape(-1, 2).T
     return shapes, items

@@ -82,7 +82,8 @@ def end_of(plan: Plan, done: Sequence[Done]) -> Ended:
         objects = len(known.before)
         if objects:
             tracks = tracks_of(after, placed, known)
-            kept = kept_state(after, tracks, known)
+            # what a task has written a moment ago is not written again
+            kept = kept_state(after, tracks, known, merges=not any(one.state is not None for one in done))
             told = Done(last, None, kept.entry, None, kept.written, np.arange(BUCKETS), kept.stay)
             state, clock = state_after(after, [told]), clock.without(known.before.t)
             counts |= {"expired": objects, **write_events(after, tracks, out)}

@@ -38,7 +38,7 @@ def heard_of(clock: Clock, span: int, tracks: Tracks) -> Heard:
         steps[tracks.before | (steps > span)] = 0
         gone_on = int(np.add.reduceat(steps, firsts).max())
     left = clock.histogram(t[firsts[known]])
-    return _heard(clock, t[lasts[came]], left, tracks.behind, gone_on)
+    return _sum_up(clock, t[lasts[came]], left, tracks.behind, gone_on)
 
 
 def heard_messages(clock: Clock, rows: Rows) -> Heard:
@@ -56,10 +56,10 @@ def heard_messages(clock: Clock, rows: Rows) -> Heard:
     last = np.ones(len(rows), np.bool_)
     if rows.ids is not None and len(rows) > 1:
         last[:-1] = np.asarray(pc.fill_null(pc.not_equal(rows.ids[1:], rows.ids[:-1]), True))
-    return _heard(clock, rows.t[last], NOTHING_HEARD, np.zeros(0, np.int64), 0)
+    return _sum_up(clock, rows.t[last], NOTHING_HEARD, np.zeros(0, np.int64), 0)
 
 
-def _heard(clock: Clock, t: NDArray[np.int64], left: Histogram, over: NDArray[np.int64], gone_on: int) -> Heard:
+def _sum_up(clock: Clock, t: NDArray[np.int64], left: Histogram, over: NDArray[np.int64], gone_on: int) -> Heard:
     """Return what was heard, of last times of objects that have rows, and of those whose rows were all over."""
     behind = histogram_of(np.concatenate([over, t[t < clock.edge]]))
     return Heard(clock.histogram(t), left, behind, gone_on)

@@ -194,8 +194,8 @@ class Kept:
     stay: int
 
 
-def kept_state(plan: Plan, tracks: Tracks, known: Known) -> Kept:
-    """Write the last row of each object, and the newer runs where they are worth it."""
+def kept_state(plan: Plan, tracks: Tracks, known: Known, *, merges: bool = True) -> Kept:
+    """Write the last row of each object, and if it ``merges``, the newer runs where they are worth it."""
     rows = tracks.rows
     assert rows.ids is not None
     assert rows.t is not None
@@ -216,7 +216,7 @@ def kept_state(plan: Plan, tracks: Tracks, known: Known) -> Kept:
         {name: rows.attributes[name].take(pa.array(last)).cast(kind) for name, kind in kinds.items()},
     )
     layers = known.layers
-    stay = merged_from([layer.size for layer in layers], len(fresh))
+    stay = merged_from([layer.size for layer in layers], len(fresh)) if merges else len(layers)
     bucket, whole = merged(layers[stay:], asked, fresh, kinds, stay == 0)
     entry = write_run(plan.home.folder, bucket, whole)
     number = layers[stay].number if stay < len(layers) else len(plan.state)

@@ -125,7 +125,7 @@ def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
         return None
     try:
         said = json.loads(data)
-        found = _decoded(said)
+        found = _reader_in(said)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError):
         found = None
     if found is None or (found.name, found.share) != (name, share) or data != _signed(said):
@@ -324,7 +324,7 @@ def _file_of(name: str, share: int | None) -> str:
     return f"{name}{'' if share is None else f'+{share}'}{_SUFFIX}"
 
 
-def _decoded(said: Any) -> Reader:
+def _reader_in(said: Any) -> Reader:
     kept, share = said.get("filter"), said.get("share")
     shares = whole(said.get("shares", 1), "shares", 1)
     return Reader(

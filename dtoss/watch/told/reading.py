@@ -186,7 +186,7 @@ def begin(
             if known is None:
                 forget_shares(home, name)  # of one whose file somebody has removed
                 known = begin_reader(home, Reader(name, start, wanted, share.of))
-            common = _agreed(home, known, wanted, share)
+            common = _check_same(home, known, wanted, share)
         mine = common
         if not share.alone:
             mine = reader_of(home, name, share.number) or replace(common, share=share.number)
@@ -269,7 +269,7 @@ def _anew(home: Home, reader: Reader, mine: Share, warn: Callable[[str], None]) 
     return reader
 
 
-def _agreed(home: Home, known: Reader, wanted: Filter, share: Share) -> Reader:
+def _check_same(home: Home, known: Reader, wanted: Filter, share: Share) -> Reader:
     """Return what is known of a reader, if that is what it comes with now."""
     anew = f"take another name, or --as {known.name} --reset begins it anew"
     if known.filter is None:  # of an earlier version

@@ -112,7 +112,7 @@ class Window:
                     # there is room for so much where a pipe is said to have any
                     rest = rest[os.write(self._out, rest[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
-                    self._left()
+                    self._take_rest()
                     return False
         self._sent.append(cursor)
         self._told = cursor
@@ -133,7 +133,7 @@ class Window:
         if self._acks in found and self._open:
             self._take()
         if found.get(self._out, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL) and self._open:
-            self._left()
+            self._take_rest()
         return bool(found.get(self._out, 0) & select.POLLOUT)
 
     def _hear(self, seconds: float) -> bool:
@@ -145,7 +145,7 @@ class Window:
             self._reading.keep()
         return heard
 
-    def _left(self) -> None:
+    def _take_rest(self) -> None:
         """Take what was acknowledged by one who reads no more."""
         self._out = self._acks  # nothing is written any more
         ends = time.monotonic() + GRACE_SECONDS

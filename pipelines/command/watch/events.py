@@ -98,16 +98,16 @@ def events(
     from dtoss.watch.home import Home
     from dtoss.watch.told.cursor import Cursor
 
-    ways = _given(**{"--exec": command, "--ack": ack or None, "--ack-fd": ack_fd, "--at-most-once": at_most_once})
-    instead = _given(**{"--files": files, "--retain": retain, "--forget": forget})
-    beside = [*_given(**{"--follow": follow, "--reset": reset, "--share": share}), *ways]
+    ways = _names_of(**{"--exec": command, "--ack": ack or None, "--ack-fd": ack_fd, "--at-most-once": at_most_once})
+    instead = _names_of(**{"--files": files, "--retain": retain, "--forget": forget})
+    beside = [*_names_of(**{"--follow": follow, "--reset": reset, "--share": share}), *ways]
     if len(instead) > 1 or (instead and beside):
         raise ValueError(f"{instead[0]} and {[*beside, *instead[1:]][0]} do not go together")
     if len(ways) > 1 and ways != ["--ack", "--ack-fd"]:
         raise ValueError(f"{ways[0]} and {ways[-1]} do not go together: the cursor moves in one way")
     if reader is None and (named := [one for one in (*beside, *instead) if one not in _UNNAMED]):
         raise ValueError(f"{named[0]} wants the name of a reader: --as NAME")
-    if command is None and (lost := _given(**{"--retries": retries, "--dead-letter": dead_letter})):
+    if command is None and (lost := _names_of(**{"--retries": retries, "--dead-letter": dead_letter})):
         raise ValueError(f"{lost[0]} belongs to --exec CMD")
     if batch is not None and not (command or ack or ack_fd is not None):
         raise ValueError("--batch belongs to --exec CMD or --ack")
@@ -152,7 +152,7 @@ def events(
     )
 
 
-def _given(**options: object) -> list[str]:
+def _names_of(**options: object) -> list[str]:
     """Return the names of the options that are given."""
     return [name for name, value in options.items() if value is not None and value is not False]
 

@@ -131,6 +131,26 @@ def test_polygons(data):
     assert index.within([polygon, polygon], where="even", edges=edges).id.tolist() == 2 * expected(ids, even)
 
 
+@pytest.mark.parametrize(
+    "ring",
+    [
+        [[-90.0, -90.0], [0.0, -89.9999], [179.0, 89.9999], [0.0, -90.0]],
+        [[0.0, -89.9999], [180.0, 89.9999], [-90.0, 90.0], [179.5, -39.0]],
+        [[-180.0, -90.0], [180.0, -90.0], [0.0, 89.9999]],
+        [[0.0, 90.0], [-135.0, -89.9999], [0.0, -89.9999], [135.0, -89.9999]],
+    ],
+)
+def test_straight_edges_from_pole_to_pole(ring):
+    """A polygon that is cut into cells of 90 degrees holds its corners beside a pole, where a cell has but one."""
+    places = np.array([*ring, [45.0, 45.0], [-45.0, -89.9999], [0.0, 90.0], [10.0, 0.0], [180.0, -89.9999]])
+    index = dtoss.build(np.arange(len(places)), places, partitions=2)
+    polygon = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+    held = oracles.in_zone(SPHERE, [[ring]], places, "planar")
+    assert all(held[: len(ring)])
+    assert index.within(polygon, edges="planar").id.tolist() == np.flatnonzero(held).tolist()
+    assert index.count_within(polygon, edges="planar").tolist() == [sum(held)]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_discs_cover_the_polygon(seed, plane):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dtoss.commits.source import Source
 from dtoss.errors import StoreError
-from dtoss.watch.home import Home
+from dtoss.watch.home import STATE, Home
 from dtoss.watch.stream.batch import run_batch
 from dtoss.watch.stream.plan import Options, plan_batch
 from tests.dtoss.watch.stream.held import held_equal, rows_before
@@ -255,3 +255,14 @@ def test_messages_have_witnesses_too(tmp_path):
     assert "expired" not in [event[5] for event in told(home, 2)]
     run(home, made, [at(None, 2 * DAY), at(None, 2 * DAY)])
     assert told(home, 3)[-1] == ("reset", "home", 1, None, None, "expired")
+
+
+def test_a_batch_writes_its_state_once(tmp_path):
+    """Also where objects go with it: each file that it writes is in its commit."""
+    home, batch = watched(tmp_path, expire=60)
+    for minute in range(6):
+        # more go than have come
+        batch(*(at(100 * minute + id, 70 * minute) for id in range(40 if minute % 2 == 0 else 3)))
+    commits = [home.batches.read(number).document for number in range(1, 7)]
+    assert sum(document["counts"]["expired"] for document in commits) > 20
+    assert {*home.folder.files(STATE)} == {run["name"] for document in commits for run in document["state"]}
