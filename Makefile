@@ -5,7 +5,7 @@ TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --d
 KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
 
-.PHONY: help setup demo test test-fast test-deep durations check check-data bench docs clean
+.PHONY: help setup demo test test-fast test-deep durations check check-data bench dist sbom docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -72,8 +72,20 @@ bench: setup ## benchmarks (docs/benchmarks.md says what each measures), and a h
 	@$(BIN)/python -m pytest bench -q --benchmark-only
 	@$(BIN)/python -m tests.pipelines.watching.kills --count 100
 
-docs: setup ## the reference of all modules as pages in build/docs, without a warning
-	@$(BIN)/python docs/reference.py build/docs
+dist: setup ## what is released: wheels, with compiled kernels and without, and sources
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build -d dist -t sdist -t wheel
+	@DTOSS_COMPILED=1 $(BIN)/python -m hatchling build -d dist -t wheel
+
+sbom: setup ## what an installation of the pure wheel brings along, as CycloneDX
+	@$(PYTHON) -m venv --clear build/installed && $(PYTHON) -m venv --clear build/tools
+	@build/installed/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt dist/*-none-any.whl
+	@build/tools/bin/python -m pip install -qq --disable-pip-version-check cyclonedx-bom==7.5.0
+	@build/tools/bin/cyclonedx-py environment --output-reproducible --mc-type library \
+	  --pyproject pyproject.toml -o dist/dtoss.cdx.json build/installed/bin/python
+
+docs: setup ## documents and the reference of all modules as a site with a search
+	@$(BIN)/python docs/pages.py build/docs
 
 clean: ## remove .venv, the demo and what tools keep
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 
 def main() -> None:
     """Run the command that is installed as ``dtoss``, which this package does not know; it ends the process."""
+    leave_working_folder(Path(__file__).resolve().parents[1])
     try:
         (command,) = distribution("dtoss").entry_points.select(group="console_scripts", name="dtoss")
         run = command.load()
@@ -16,6 +18,16 @@ def main() -> None:
         print(f"error: the commands of dtoss are not installed ({why}): pip install . in a checkout", file=sys.stderr)
         raise SystemExit(2) from None
     run()
+
+
+def leave_working_folder(home: Path) -> None:
+    """Look for modules where dtoss is installed, not in the working folder, which may have a ``pipelines`` of its own.
+
+    ``python -m`` puts the working folder before all others; where dtoss is run from there, it stays.
+    """
+    here = Path.cwd().resolve()
+    if not sys.flags.safe_path and here != home and Path(sys.path[0]).resolve() == here:
+        del sys.path[0]
 
 
 if __name__ == "__main__":

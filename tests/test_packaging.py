@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -31,14 +32,16 @@ def tracked(*folders):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of the wheel and of the source archive, built without a network from the files of the project."""
+    """The folder of the wheel and of the source archive, built without a network from all files of the project."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
-    kept = ["pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE"]
-    for name in [*tracked("dtoss", "ceps", "pipelines"), *kept]:
+    for name in tracked():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name)
+    (source / "dtoss" / "__pycache__").mkdir()  # as a checkout that was used has it
+    (source / "dtoss" / "__pycache__" / "stray.pyc").write_bytes(b"")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", str(out)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120, check=False)
+    place = os.environ | {"DTOSS_URL": "https://example.org/them/dtoss/"}
+    done = subprocess.run(command, cwd=source, env=place, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -86,11 +89,11 @@ def test_libraries_of_browsers_come_with_their_licences(wheel):
 
 
 def test_the_source_archive_holds_what_the_wheel_is_made_of(source):
-    """The same files of the packages, with the pages and their libraries."""
+    """The same files of the packages, with the pages and their libraries, and nothing else."""
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert tracked("dtoss", "ceps", "pipelines") <= names
-    assert {"pyproject.toml", "hatch_build.py", "LICENSE", "README.md"} <= names
+    beside = {"pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE"}
+    assert names == tracked("dtoss", "ceps", "pipelines") | beside | {"PKG-INFO", ".gitignore"}
 
 
 def test_the_wheel_works_where_nothing_else_of_ours_is(wheel, tmp_path):
@@ -147,6 +150,49 @@ def test_the_wheel_says_what_it_needs(wheel):
     assert "dtoss = pipelines.command.main:main" in entry
     (pythons,) = re.findall(r"^Requires-Python: (.*)$", text, re.MULTILINE)
     assert set(pythons.split(",")) == set(PROJECT["requires-python"].split(","))
+
+
+def test_where_it_is_published_links_lead_there(wheel):
+    """Those of the README are relative in a checkout; an index shows them from elsewhere."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        text = archive.read(metadata).decode()
+    at = f"https://example.org/them/dtoss/blob/v{PROJECT['version']}"
+    assert f"]({at}/docs/serve.md#many-servers-by-a-plan)" in text
+    assert f"]({at.replace('/blob/', '/raw/')}/docs/images/map_1600.png)" in text
+    assert not re.search(r"\]\((?!https?:|#)", text)
+    assert "Project-URL: Repository, https://example.org/them/dtoss\n" in text
+    assert "Author: The maintainers of dtoss\n" in text
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)} <= set(
+        re.findall(r"^Classifier: (.*)$", text, re.MULTILINE)
+    )
+
+
+def test_every_extra_brings_something():
+    assert all(PROJECT["optional-dependencies"].values())
+
+
+def test_what_a_public_host_would_run_is_there():
+    """Targets of make that exist, on the Pythons that are stated, with no more rights than each needs."""
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    pythons = {f"3.{minor}" for minor in range(11, 15)}
+    for file in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        flow = yaml.safe_load(file.read_text())
+        assert flow["permissions"] == {"contents": "read"}, file.name
+        for name, job in flow["jobs"].items():
+            needs = job.get("needs", [])
+            assert set([needs] if isinstance(needs, str) else needs) <= set(flow["jobs"]), name
+            assert set(job.get("strategy", {}).get("matrix", {}).get("python", pythons)) == pythons, name
+            for step in job["steps"]:
+                assert ("run" in step) != ("uses" in step)
+                made = re.fullmatch(r"make ([a-z -]+)", step.get("run", ""))
+                assert not made or set(made[1].split()) <= targets, step
+                assert "@" in step.get("uses", "@")
+    assert [flow.stem for flow in sorted((ROOT / ".github" / "workflows").glob("*.yml"))] == [
+        "docs",
+        "release",
+        "suite",
+    ]
 
 
 def test_every_dependency_is_pinned_by_name_and_version_only():

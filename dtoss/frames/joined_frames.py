@@ -68,7 +68,7 @@ def joined_frames(
     taken.index = taken.index.set_names(fresh)
     beside.index = taken.index
     taken.columns, beside.columns = pandas.Index(kept_names[levels:]), pandas.Index(other_names)
-    joined = pandas.concat([beside, taken] if right_kept else [taken, beside], axis=1, copy=False)
+    joined = pandas.concat([beside, taken] if right_kept else [taken, beside], axis=1)
     if getattr(joined, "active_geometry_name", None) == geometry:
         return joined
     return geopandas.GeoDataFrame(joined, geometry=geometry)
@@ -84,9 +84,7 @@ def _flat(frame: pandas.DataFrame, rows: Rows) -> pandas.DataFrame:
     if rows is not None and (rows < 0).any():
         # numbered from 0: no row has the label -1
         return _with_room_for_nulls(frame.reset_index(), rows[rows >= 0]).reindex(rows)
-    taken = frame.copy() if rows is None else frame.take(rows)
-    taken.reset_index(inplace=True)
-    return taken
+    return (frame if rows is None else frame.take(rows)).reset_index()
 
 
 def _with_room_for_nulls(flat: pandas.DataFrame, rows: NDArray[np.int64]) -> pandas.DataFrame:

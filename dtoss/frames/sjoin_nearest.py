@@ -283,7 +283,10 @@ def _frame_of(index: Index, hits: RawHits, names: Sequence[str]) -> pandas.DataF
     import pandas
 
     table = pa.table(take_columns(index.parts, hits, names), list(names))
-    ids = hits.ids if hits.ids is not None else index.ids_of(hits).to_numpy(zero_copy_only=False).astype(object)
+    ids: Any = hits.ids
+    if ids is None:
+        kind = pandas.Series([""]).dtype  # object, or from pandas 3 on text
+        ids = pandas.Index(index.ids_of(hits).to_numpy(zero_copy_only=False), dtype=kind)
     if not names:
         return pandas.DataFrame(index=ids)
     return pandas_frame(table, [name for name in names if index.parts.has_nulls(name)]).set_axis(ids)

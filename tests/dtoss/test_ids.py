@@ -59,7 +59,7 @@ def test_text_of_any_kind_is_an_id(ids):
         (pa.array([1.0]).dictionary_encode(), "of type double"),
         (np.array([1.0]), "of type double"),
         ([True, False], "of type bool"),
-        (pd.Series(pd.to_datetime(["2024-01-01"])), r"of type timestamp\[ns\]"),
+        (pd.Series(pd.to_datetime(["2024-01-01"])), r"of type timestamp\[[nu]s\]"),
         (pd.Series([1.0, np.nan]), "1 ids are missing"),
         (pd.Series([1, None], dtype="Int64"), "1 ids are missing"),
         (pd.Series([1, "a"]), "mixture"),

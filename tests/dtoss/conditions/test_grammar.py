@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import sys
 import tomllib
 from importlib.metadata import version
@@ -57,10 +58,16 @@ def test_an_argument_that_is_not_read_is_an_error(kind, monkeypatch):
                 break
 
 
+def parts(text):
+    return tuple(int(part) for part in text.split("."))
+
+
 def test_the_parser_is_of_the_range_that_is_tested():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
     (stated,) = [one for one in project["project"]["dependencies"] if one.startswith("sqlglot")]
-    assert stated == f"sqlglot~={'.'.join(version('sqlglot').split('.')[:2])}.0"
+    least, below = re.fullmatch(r"sqlglot>=([0-9.]+),<([0-9.]+)", stated).groups()
+    assert parts(least) == (30, 24)  # the first that says how IS binds
+    assert parts(least) <= parts(version("sqlglot")) < parts(below) == (parts(least)[0] + 1,)
 
 
 @pytest.mark.parametrize("count", [500, 2000])

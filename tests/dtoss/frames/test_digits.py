@@ -17,7 +17,7 @@ HELD = {"ref": [WIDE, None, -WIDE], "yes": [True, None, False], "name": ["a", No
 PLAIN = {"whole": [WIDE, 2, 3], "sure": [True, False, True], "text": ["a", "b", "c"]}
 KINDS = {
     "ref": "Int64", "yes": "boolean", "name": "string", "real": "float64",
-    "whole": "int64", "sure": "bool", "text": "object",
+    "whole": "int64", "sure": "bool", "text": str(pd.Series(["a"]).dtype),  # object, or str from pandas 3 on
 }  # fmt: skip
 LEFT = geopandas.GeoDataFrame({"n": [0, 1]}, geometry=geopandas.points_from_xy([0.0, 9.0], [0.0, 9.0]), crs=4326)
 

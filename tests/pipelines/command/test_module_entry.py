@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import dtoss
 import dtoss.__main__ as entry
+
+ROOT = Path(__file__).parents[3]
 
 
 def ended(*arguments):
@@ -52,3 +55,25 @@ def test_where_the_commands_are_not_installed_one_line_says_so(missing, monkeypa
     said = capsys.readouterr()
     assert (end.value.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert said.err.startswith("error: the commands of dtoss are not installed (")
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_a_folder_of_the_user_is_not_taken_for_ours(safe, tmp_path):
+    """Nor is a package of another project beside a checkout: both are called ``pipelines``, one stands first."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "__init__.py").write_text("raise ImportError('this is the pipelines of the user')")
+    run = [sys.executable, *(["-P"] if safe else []), "-m", "dtoss", "--version"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dtoss {dtoss.__version__}\n", "")
+
+
+def test_packages_of_others_are_not_taken_for_those_of_a_checkout(tmp_path):
+    """``datasets`` is also a library: in a checkout ours is found, wherever the other is installed."""
+    for name in ("datasets", "bench"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    code = f"import sys; sys.path.append({str(tmp_path)!r}); import datasets.fleet, bench.lines; print('ours')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "ours\n"), done.stderr

@@ -1,0 +1,1 @@
+"""Generators of moving objects, and readers of raw formats; not installed, they belong to a checkout."""
