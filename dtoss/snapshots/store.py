@@ -266,9 +266,8 @@ class Store:
             # another version has written it, unless a byte has changed
             check_committed(self.chain, snapshot, data, self.file("snapshots", snapshot, "manifest.json"))
             known = " and ".join(map(str, READ_FORMATS))
-            raise StoreError(
-                f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: rebuild it with this version"
-            )
+            way = "install a newer one" if isinstance(version, int) and version > FORMAT else "rebuild it with this one"
+            raise StoreError(f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: {way}")
         check_manifest(manifest, snapshot, self.file("snapshots", snapshot, "manifest.json"))
         check_committed(self.chain, snapshot, data, self.file("snapshots", snapshot, "manifest.json"))
         return manifest

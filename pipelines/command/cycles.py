@@ -57,7 +57,8 @@ def run(
     keep_for: options.KeepFor = None,
     lease: options.Lease = "on",
     metrics: Annotated[
-        int | None, typer.Option(help="Port of 127.0.0.1 on which Prometheus finds numbers.", metavar="PORT")
+        str | None,
+        typer.Option(help="Where Prometheus finds numbers: a port of 127.0.0.1, or HOST:PORT.", metavar="PLACE"),
     ] = None,
     metrics_file: Annotated[str | None, typer.Option(help="File for the same numbers.", metavar="FILE")] = None,
     crs: Annotated[

@@ -1,7 +1,8 @@
-"""What a loop of cycles tells its watchers, as Prometheus reads it: on a port of this machine, or in a file."""
+"""What a loop of cycles tells its watchers, as Prometheus reads it: on a port, or in a file."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -27,8 +28,8 @@ class Metrics:
 
     Parameters
     ----------
-    port
-        Of 127.0.0.1; 0 takes a free one, None serves nothing.
+    place
+        Where to serve them: a port of 127.0.0.1, 0 for a free one, or ``HOST:PORT``; None serves nothing.
     file
         Is written whole after every change; None writes nothing.
 
@@ -38,12 +39,12 @@ class Metrics:
         If prometheus-client is missing, or the port or the file's folder is not to be had.
     """
 
-    def __init__(self, port: int | None = None, file: str | None = None) -> None:
+    def __init__(self, place: str | None = None, file: str | None = None) -> None:
         self._file = file
         self.port: int | None = None
         self._server: Any = None
         self._registry: Any = None
-        if port is None and file is None:
+        if place is None and file is None:
             return
         try:
             import prometheus_client as prometheus
@@ -81,15 +82,19 @@ class Metrics:
         self._waiting = gauge("files_waiting", "Files that have arrived and are not whole yet.")
         self._gone = counter("files_done", "Files that were deleted or moved after they were read.")
         self._refused = counter("files_refused", "Files that could not be read as the others are, and were set aside.")
-        if port is not None:
-            self._serve(prometheus, port)
+        if place is not None:
+            self._serve(prometheus, place)
         self.write()
 
-    def _serve(self, prometheus: Any, port: int) -> None:
+    def _serve(self, prometheus: Any, place: str) -> None:
+        host, _, port = place.rpartition(":")
+        host = host.strip("[]") or LOOPBACK
+        if not re.fullmatch("[0-9]{1,5}", port):
+            raise InputError(f"metrics are served on PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108, not on {place!r}")
         try:
-            self._server, _ = prometheus.start_http_server(port, addr=LOOPBACK, registry=self._registry)
+            self._server, _ = prometheus.start_http_server(int(port), addr=host, registry=self._registry)
         except (OSError, OverflowError) as error:
-            raise InputError(f"metrics cannot be served on port {port} of {LOOPBACK}: {error}") from None
+            raise InputError(f"metrics cannot be served on port {port} of {host}: {error}") from None
         self.port = self._server.server_port
 
     def close(self) -> None:

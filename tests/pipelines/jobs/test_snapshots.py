@@ -236,7 +236,7 @@ def test_a_damaged_manifest_and_another_format(tmp_path):
     with pytest.raises(StoreError, match="does not have the checksum of its commit; roll back or rebuild"):
         dtoss.open(str(store))
     as_before_commits(Store(str(store)))
-    with pytest.raises(StoreError, match="has format 99, this dtoss reads 2 and 3: rebuild"):
+    with pytest.raises(StoreError, match="has format 99, this dtoss reads 2 and 3: install a newer one"):
         dtoss.open(str(store))
 
 

@@ -82,14 +82,14 @@ def test_a_full_build_and_an_empty_store(tmp_path):
 
 
 def test_the_port_is_one_of_this_machine():
-    metrics = Metrics(port=0)
+    metrics = Metrics("0")
     try:
         metrics.committed(MANIFEST, 1.0)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://127.0.0.1:{metrics.port}/metrics", timeout=120) as answer:
             assert values(answer.read().decode())["dtoss_objects",] == 40
         with pytest.raises(InputError, match=rf"cannot be served on port {metrics.port} of 127\.0\.0\.1"):
-            Metrics(port=metrics.port)
+            Metrics(str(metrics.port))
     finally:
         metrics.close()
 
@@ -105,7 +105,7 @@ def test_nothing_is_loaded_where_nobody_asks(monkeypatch):
     metrics.write()
     metrics.close()
     with pytest.raises(InputError, match=r"pip install 'dtoss\[serve\]'"):
-        Metrics(port=0)
+        Metrics("0")
 
 
 def test_a_file_that_cannot_be_written(tmp_path):

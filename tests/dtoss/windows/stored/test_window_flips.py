@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,8 +83,9 @@ def test_rows_that_are_equal_are_set_aside_for_each_batch(tmp_path):
     assert rows == head_of(home).totals["quarantined"] == 2
 
 
-def test_a_log_of_commits_is_read_once(home, monkeypatch):
+def test_a_log_of_commits_is_read_once(home, monkeypatch, tmp_path):
     """And not for each of its commits."""
+    home = replace(home, store=str(shutil.copytree(home.store, tmp_path / "copy")))
     monkeypatch.setattr(Home, "batches", property(lambda self: Chain(self.folder, block=BLOCK, kept=True)))
     assert fold(home.batches, 0, -1.0) == BLOCK
     log, read = log_of(1, BLOCK), files_read(monkeypatch)
