@@ -20,7 +20,18 @@ from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
 from ceps.planners.own_machines import counted, free_types, largest_free_types
 from ceps.plans import Plan, require_same_pivots
-from ceps.problem import MOST_COPIES, TOLERANCE, InfeasibleError, Ints, Outcome, Problem, Progress, build_problem, price
+from ceps.problem import (
+    MOST_COPIES,
+    TOLERANCE,
+    Floats,
+    InfeasibleError,
+    Ints,
+    Outcome,
+    Problem,
+    Progress,
+    build_problem,
+    price,
+)
 from ceps.reads import Reads
 from ceps.servers import ServerType, checked_servers
 from ceps.texts import how_many
@@ -351,10 +362,11 @@ def assemble(
     deadline: float | None = None,
     types_by_hour: Ints | None = None,
     rented: Sequence[str] = (),
+    paid: Floats | None = None,
 ) -> Plan:
     """Plan of an outcome: servers numbered (as in `previous` where they share most bytes), loads summed afresh.
 
-    `types_by_hour` and `rented` are by the outcome's clusters.
+    `types_by_hour`, `rented` and `paid` are by the outcome's clusters.
 
     Bounds are looser where the search for them goes on past `deadline` (`time.monotonic`).
     """
@@ -406,6 +418,7 @@ def assemble(
         spare=int(spare),
         types_by_hour=None if types_by_hour is None else types_by_hour[order],
         rented=tuple(rented[k] for k in order) if rented else (),
+        paid=None if paid is None else paid[order],
         extras=extras,
     )
 

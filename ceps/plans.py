@@ -64,7 +64,10 @@ class Plan:
     types_by_hour
         int64 (N, hours) or None: types rented in each clock hour, where the plan has an hourly schedule.
     rented
-        How each server is paid: "list", "reserved" or "spot"; empty where all are paid by the list.
+        How each server is paid: "list", "reserved", "reserved-3y" or "spot"; empty where all are paid by the list.
+    paid
+        float64 (N,), dollars a day of each server, changes of type included; None where each costs the list price of
+        its type. See `dollars_by_server`.
     zones
         int64 (N,) or None: the zone that each server stands in. No two copies of a partition share one, and the rest
         can answer everything where any one is lost.
@@ -102,6 +105,7 @@ class Plan:
     spare: int = 0
     types_by_hour: Ints | None = None
     rented: tuple[str, ...] = ()
+    paid: Floats | None = None
     zones: Ints | None = None
     variation: Variation | None = None
     risk: Risk | None = None
@@ -169,6 +173,13 @@ class Plan:
         held = np.zeros(len(self))
         np.add.at(held, self.replicas, np.broadcast_to(self.sizes[:, None], self.replicas.shape))
         return held
+
+    @property
+    def dollars_by_server(self) -> Floats:
+        """float64 (N,), dollars a day that each server costs; they add up to `cost_per_day`."""
+        if self.paid is not None:
+            return self.paid
+        return 24 * np.array([self.servers[kind].dollars_per_hour for kind in self.type_of], dtype=np.float64)
 
     @property
     def cost_per_month(self) -> float:
@@ -289,6 +300,8 @@ class Plan:
             }
             if self.rented:
                 entry["rented"] = self.rented[k]
+            if self.paid is not None:
+                entry["dollars_per_day"] = float(self.paid[k])
             if self.zones is not None:
                 entry["zone"] = int(self.zones[k])
             if self.types_by_hour is not None:
@@ -387,6 +400,7 @@ def _read(content: Mapping[str, Any]) -> Plan:
     ids = np.array([entry["server"] for entry in entries], dtype=np.int64)
     copies = content["copies"]
     replicas = np.array(content["replicas"], dtype=np.int64).reshape(-1, copies)
+    paid = [entry["dollars_per_day"] for entry in entries if "dollars_per_day" in entry]
     zones = [entry["zone"] for entry in entries if "zone" in entry]
     hourly = [[names[name] for name in entry["types_by_hour"]] for entry in entries if "types_by_hour" in entry]
     slots = 86_400 // content["slot_seconds"]
@@ -416,6 +430,7 @@ def _read(content: Mapping[str, Any]) -> Plan:
         spare=sum(bool(entry["spare"]) for entry in entries),
         types_by_hour=np.array(hourly, dtype=np.int64) if hourly else None,
         rented=tuple(entry["rented"] for entry in entries if "rented" in entry),
+        paid=np.array(paid, dtype=np.float64) if paid else None,
         zones=np.array(zones, dtype=np.int64) if zones else None,
         variation=None if noise is None else variation_from_lists(noise["levels"], noise["own"]),
         risk=None if content.get("risk") is None else risk_from_dict(content["risk"]),

@@ -161,12 +161,17 @@ class Outcome:
         Dollars a day; infinite where some `type_of` is -1.
     extras
         Figures that only this planner has, by name.
+    billed, running
+        Of autoscaling: float64 (J,), hours of each type that are billed a day, and int64 (T, J), servers of each type
+        that run in each slot. None for plans.
     """
 
     labels: Ints
     type_of: Ints
     cost_per_day: float
     extras: Mapping[str, float] = field(default_factory=dict)
+    billed: Floats | None = None
+    running: Ints | None = None
 
 
 def sum_by_label(rows: Floats, labels: Ints) -> Floats:

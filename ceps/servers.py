@@ -19,8 +19,10 @@ LEAST, MOST_REQUESTS, MOST_BYTES, MOST_DOLLARS = 1e-9, 1e18, 1e30, 1e9
 """What a server's numbers may be, if not 0: beyond these, sums lose their smaller parts, and costs are no dollars."""
 
 _NEEDED = ("name", "requests_per_second", "bytes", "dollars_per_hour")
-_COMMITTED = ("reserved_dollars_per_hour", "spot_dollars_per_hour")
-_KNOWN = (*_NEEDED, *_COMMITTED, "source", "date", *KEYS)
+_OTHER_PRICES = ("reserved_dollars_per_hour", "reserved_3_years_dollars_per_hour", "spot_dollars_per_hour")
+_SHARES = {key: key.replace("dollars_per_hour", "upfront_share") for key in _OTHER_PRICES[:2]}
+_OPTIONAL = (*_OTHER_PRICES, *_SHARES.values())
+_KNOWN = (*_NEEDED, *_OPTIONAL, "source", "date", *KEYS)
 _PRICE = "dollars_per_hour = 0.25 where it costs 0.25 dollars an hour, 0 where the machine is your own"
 
 
@@ -41,14 +43,19 @@ class ServerType:
     source, date
         Where the price comes from, and of what day (ISO 8601). Reports print both.
     reserved_dollars_per_hour
-        What an hour costs where the server is paid for all hours of a year or more; None where that is not known.
+        What an hour costs where the server is paid for all hours of a year, whatever is paid at its start included;
+        None where that is not known.
     spot_dollars_per_hour
         What it costs while the provider may take the server away at any time; None where that is not known.
+    reserved_3_years_dollars_per_hour
+        As `reserved_dollars_per_hour`, where it is paid for all hours of three years.
+    reserved_upfront_share, reserved_3_years_upfront_share
+        Share of all that the year, or the three years, cost that is paid at their start, 0 to 1.
 
     Raises
     ------
     ValueError
-        A capacity or the price is no number, or out of its bounds.
+        A capacity, a price or a share is no number, or out of its bounds, or a share stands without its price.
     """
 
     name: str
@@ -59,6 +66,9 @@ class ServerType:
     date: str = ""
     reserved_dollars_per_hour: float | None = None
     spot_dollars_per_hour: float | None = None
+    reserved_3_years_dollars_per_hour: float | None = None
+    reserved_upfront_share: float | None = None
+    reserved_3_years_upfront_share: float | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -72,15 +82,23 @@ class ServerType:
                 raise ValueError(
                     f"server {self.name!r}: {field} = {value!r}; it must be above 0: {LEAST:g} to {most:g}{why}"
                 )
-        for field in ("dollars_per_hour", *_COMMITTED):
+        for field in ("dollars_per_hour", *_OTHER_PRICES):
             price = getattr(self, field)
-            if price is None and field in _COMMITTED:
+            if price is None and field in _OTHER_PRICES:
                 continue
             if not _is_number(price) or not (price == 0 or LEAST <= price <= MOST_DOLLARS):
                 raise ValueError(
                     f"server {self.name!r}: {field} = {price!r}; it must be 0 or more and finite: 0, or "
                     f"{LEAST:g} to {MOST_DOLLARS:g}"
                 )
+        for priced, field in _SHARES.items():
+            share = getattr(self, field)
+            if share is None:
+                continue
+            if not _is_number(share) or not 0 <= share <= 1:
+                raise ValueError(f"server {self.name!r}: {field} = {share!r}; it must be a share, 0 to 1")
+            if getattr(self, priced) is None:
+                raise ValueError(f"server {self.name!r}: {field} = {share!r} is a share of nothing: give {priced} too")
 
 
 def _is_number(value: Any) -> bool:
@@ -91,7 +109,8 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
     """Server types of a TOML catalogue, in the order of the file.
 
     Each `[[server]]` block has `name`, `requests_per_second`, `bytes` and `dollars_per_hour`, and may have
-    `source` and `date`; those two at the top of the file hold for every block without its own. What `calibrate`
+    the other prices and shares of `ServerType`, `source` and `date`; those two at the top of the file hold for every
+    block without its own. What `calibrate`
     measured by k and radius may stand there too (`ceps.costs.load_costs` reads it).
 
     Parameters
@@ -159,7 +178,7 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
     for key in KEYS:
         if key in block:
             check_curve(block[key], key, f"{path}: server {label!r}")
-    for key in (*_NEEDED[1:], *(key for key in _COMMITTED if key in block)):
+    for key in (*_NEEDED[1:], *(key for key in _OPTIONAL if key in block)):
         if isinstance(block[key], bool) or not isinstance(block[key], int | float):
             raise ValueError(f"{path}: server {label!r}: {key} = {block[key]!r}; it must be a number")
     try:
@@ -170,7 +189,7 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
             dollars_per_hour=float(block["dollars_per_hour"]),
             source=str(block.get("source", common["source"])),
             date=str(block.get("date", common["date"])),
-            **{key: float(block[key]) for key in _COMMITTED if key in block},
+            **{key: float(block[key]) for key in _OPTIONAL if key in block},
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

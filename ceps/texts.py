@@ -1,6 +1,8 @@
-"""Numbers of things, as people write them."""
+"""Numbers of things and shares, as people write them."""
 
 from __future__ import annotations
+
+import math
 
 _PLURALS = {"copy": "copies", "leaf": "leaves", "trajectory": "trajectories"}
 
@@ -20,3 +22,34 @@ def how_many(count: float, noun: str) -> str:
 
 def _plural(noun: str) -> str:
     return _PLURALS.get(noun, noun + "s")
+
+
+def per_cent(value: float) -> str:
+    """Return a share in per cent, two digits that count; what is tiny says below what it is.
+
+    Examples
+    --------
+    >>> [per_cent(x) for x in (0.0, 3e-12, 0.000123, 0.0456, 0.873, 1.25)]
+    ['0 %', 'under 0.000001 %', '0.012 %', '4.6 %', '87 %', '125 %']
+    """
+    if value <= 0:
+        return "0 %"
+    if value < 1e-8:
+        return "under 0.000001 %"
+    if value >= 0.1:
+        return f"{100 * value:,.0f} %"
+    text = f"{100 * value:.2g}"
+    return f"{text if 'e' not in text else f'{100 * value:.7f}'.rstrip('0')} %"
+
+
+def per_cent_kept(value: float) -> str:
+    """Return the share that an option such as --risk must allow for this one: two digits that count, rounded up.
+
+    Examples
+    --------
+    >>> per_cent_kept(0.20821), per_cent_kept(0.000123), per_cent_kept(0.05)
+    ('21%', '0.013%', '5%')
+    """
+    shown = 100 * value
+    step = 10.0 ** (math.floor(math.log10(shown)) - 1) if shown > 0 else 1.0
+    return f"{math.ceil(shown / step * (1 - 1e-12)) * step:.10f}".rstrip("0").rstrip(".") + "%"

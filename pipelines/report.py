@@ -84,6 +84,7 @@ def report(
         methods=methods,
         weekdays=() if path is None else weekdays_of(best, path),
         shores=shores,
+        names=[Path(one).name for one in plans],
     )
 
 

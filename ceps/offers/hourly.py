@@ -92,7 +92,9 @@ def plan_of(
 ) -> Plan:
     """Plan of a schedule: `method` is `name`, and `bound` dollars a day are what no plan of the kind undercuts."""
     outcome = Outcome(found.labels, dearest_types(problem, found.types), found.cost_per_day, extras_of(problem, found))
-    made = assemble(patterns, problem, outcome, name, previous, types_by_hour=found.types, rented=rented)
+    made = assemble(
+        patterns, problem, outcome, name, previous, types_by_hour=found.types, rented=rented, paid=found.costs_per_day
+    )
     kept = seed if isinstance(seed, int) else None
     return with_risk(replace(made, lower_bound=bound, growth=problem.growth, seed=kept))
 

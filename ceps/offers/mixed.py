@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ceps.bounds.solver import minimise
 from ceps.offers.hourly import best_schedule, plan_of
+from ceps.offers.payment import at_hourly_prices, base_prices, cheapest_way, priced, priced_by_hour, way_of
 from ceps.offers.schedules import Schedule, Terms, hourly_peaks, schedule_of
 from ceps.packing import Effort
 from ceps.patterns import Patterns, as_patterns
@@ -22,16 +23,6 @@ from ceps.problem import TOLERANCE, Floats, InfeasibleError, Ints, Outcome, Prob
 from ceps.servers import ServerType, checked_servers
 
 _SEARCH = 2.0  # seconds in which the bound's integer program may be improved over its relaxation
-
-
-def committed(server: ServerType, terms: Terms) -> tuple[float, str]:
-    """Dollars an hour of a server that is paid for all hours, and by which price: the cheapest that there is."""
-    prices = [(server.dollars_per_hour, "list")]
-    if server.reserved_dollars_per_hour is not None:
-        prices.append((server.reserved_dollars_per_hour, "reserved"))
-    if terms.spot and server.spot_dollars_per_hour is not None:
-        prices.append((server.spot_dollars_per_hour, "spot"))
-    return min(prices, key=lambda entry: entry[0])
 
 
 def mixed(
@@ -48,7 +39,7 @@ def mixed(
     at_least: int = 0,
     previous: Plan | None = None,
 ) -> Plan:
-    """Plan in which each server is paid for all hours at its reserved or spot price, or resized hourly at the list's.
+    """Plan in which each server is paid for all hours in the cheapest way to pay, or resized and paid by the hour.
 
     The clusters are those of the best fixed fleet at list and at lower prices, and of the best schedule by the hour;
     each server of each takes the cheaper way, and the cheapest in all is taken. `rented` says how each is paid.
@@ -74,25 +65,26 @@ def mixed(
     given = as_patterns(patterns, sizes)
     types = checked_servers(servers)
     terms = terms or Terms()
-    problem = build_problem(given, types, utilisation, growth=growth, copies=copies, at_least=at_least)
+    way = cheapest_way(types, terms)
+    by_hour = at_hourly_prices(types, way)
+    problem = build_problem(given, by_hour, utilisation, growth=growth, copies=copies, at_least=at_least)
     require_like(previous, given, problem.copies)
     effort = Effort(deadline=None if time_limit is None else monotonic() + time_limit)
     rng = np.random.default_rng(seed)
-    base = np.array([committed(server, terms)[0] for server in types])
+    base = base_prices(types, way, terms.years)
     found, paid = min(
-        (_priced(problem, labels, base, terms) for labels in _clusters(problem, base, rng, effort, terms)),
+        (cheaper_way(problem, labels, base, terms) for labels in _clusters(problem, base, rng, effort, terms)),
         key=lambda entry: entry[0].cost_per_day,
     )
     if not np.isfinite(found.cost_per_day):
         raise InfeasibleError("no clusters fit in every hour; use larger types or more partitions")
     if given.reads is not None:
         labels = fewer_calls_by_hour(problem, found.labels, found.types, given.reads, rng, effort)
-        nearer = _priced(problem, labels, base, terms)
+        nearer = cheaper_way(problem, labels, base, terms)
         found, paid = nearer if nearer[0].cost_per_day <= found.cost_per_day * (1 + TOLERANCE) else (found, paid)
-    kinds = zip(found.types[:, 0].tolist(), paid.tolist(), strict=True)
-    rented = [committed(types[kind], terms)[1] if always else "list" for kind, always in kinds]
+    rented = words_of(types, found, paid, way, terms.years)
     bound = min(mixed_bound(problem, base), found.cost_per_day)
-    return plan_of(given, problem, found, "mixed", bound, seed, previous, rented)
+    return replace(plan_of(given, problem, found, "mixed", bound, seed, previous, rented), servers=types)
 
 
 def _clusters(problem: Problem, base: Floats, rng: np.random.Generator, effort: Effort, terms: Terms) -> list[Ints]:
@@ -108,8 +100,8 @@ def _clusters(problem: Problem, base: Floats, rng: np.random.Generator, effort: 
     return [*found, with_enough_servers(problem, Outcome(alike.labels, alike.types[:, 0], 0.0)).labels]
 
 
-def _priced(problem: Problem, labels: Ints, base: Floats, terms: Terms) -> tuple[Schedule, NDArray[np.bool_]]:
-    """Schedule of clusters, each by the cheaper way, and whether each is paid for all hours."""
+def cheaper_way(problem: Problem, labels: Ints, base: Floats, terms: Terms) -> tuple[Schedule, NDArray[np.bool_]]:
+    """Schedule of clusters, each by the cheaper way, and whether each is paid for all hours, at `base` dollars."""
     found = schedule_of(problem, labels, terms)
     columns = problem.cluster_columns(found.labels)
     price = np.where(problem.types_that_hold(columns), base, np.inf)
@@ -118,6 +110,16 @@ def _priced(problem: Problem, labels: Ints, base: Floats, terms: Terms) -> tuple
     paid = costs <= found.costs_per_day
     types = np.where(paid[:, None], always[:, None], found.types)
     return Schedule(found.labels, types, np.where(paid, costs, found.costs_per_day)), paid
+
+
+def words_of(
+    servers: Sequence[ServerType], found: Schedule, always: NDArray[np.bool_], way: str, years: int
+) -> list[str]:
+    """Say how each server of a schedule is paid, where those that are `always` rented are paid in this way."""
+    whole = [priced(server, way, years)[1] for server in servers]
+    hourly = [priced_by_hour(server, way)[1] for server in servers]
+    rows = zip(found.types.tolist(), always.tolist(), strict=True)
+    return [way_of([(whole if paid else hourly)[kind] for kind in kinds]) for kinds, paid in rows]
 
 
 def mixed_bound(problem: Problem, base: Floats) -> float:

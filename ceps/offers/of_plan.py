@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ceps.offers.offer import Offer, likely_costs
@@ -38,5 +39,15 @@ def offer_of_plan(made: Plan, name: str, **more: Any) -> Offer:
         worst_day=risk.worst_name,
         bytes_moved_per_day=made.extras.get("bytes_loaded", 0.0),
         servers_a_request=made.servers_a_request,
+        utilisation=made.utilisation,
+        pools=pools_of(made),
         **more,
     )
+
+
+def pools_of(made: Plan) -> tuple[tuple[str, str, int, float], ...]:
+    """Servers that are alike, by what one costs: type, how they are paid, how many, and dollars a day of one."""
+    words = made.rented or ("list",) * len(made)
+    names = [kind.name for kind in made.types]
+    counts = Counter(zip(names, words, made.dollars_by_server.tolist(), strict=True))
+    return tuple((name, word, count, cost) for (name, word, cost), count in counts.items())

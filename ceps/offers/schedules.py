@@ -28,6 +28,8 @@ class Terms:
         How fast it loads the partitions that it is to serve. Until then the server that it replaces is rented on.
     spot
         Whether servers may be rented at spot prices, though the provider can take them away.
+    years
+        For how many years servers may be reserved at the most: 0, 1 or 3.
 
     Raises
     ------
@@ -38,11 +40,14 @@ class Terms:
     restart_seconds: float = 120.0
     load_bytes_per_second: float = 2e8
     spot: bool = False
+    years: int = 3
 
     def __post_init__(self) -> None:
         number("restart_seconds", self.restart_seconds, "a number of seconds from 0 to 3,600", least=0, most=HOUR)
         if self.load_bytes_per_second != math.inf:
             number("load_bytes_per_second", self.load_bytes_per_second, "above 0", above=0)
+        if self.years not in (0, 1, 3):
+            raise ValueError(f"years = {self.years!r}; servers are reserved for 1 or 3 years, or for 0: not at all")
 
     def overlap_hours(self, size: Floats | float) -> Floats:
         """Hours for which both servers are paid when one that holds `size` bytes is replaced."""

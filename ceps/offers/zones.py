@@ -58,7 +58,7 @@ def zone_of(plan: Plan, zone: int) -> Plan:
     return replace(
         plan, replicas=placed.max(axis=1)[:, None], server_ids=plan.server_ids[kept], type_of=plan.type_of[kept],
         loads=plan.loads[kept], zones=None, variation=None, risk=None, offers=(), spare=0,
-        types_by_hour=None if plan.types_by_hour is None else plan.types_by_hour[kept], rented=(),
+        types_by_hour=None if plan.types_by_hour is None else plan.types_by_hour[kept], rented=(), paid=None,
     )  # fmt: skip
 
 
@@ -84,6 +84,7 @@ def joined(plans: list[Plan], utilisation: float, previous: Plan | None = None) 
     rows = [made.types_by_hour for made in plans if made.types_by_hour is not None]
     hourly = np.concatenate(rows)[order] if rows else None
     rented = [way for made in plans for way in made.rented]
+    paid = np.concatenate([made.dollars_by_server for made in plans])[order]
     variation = first.variation
     if variation is not None:
         own = np.concatenate([made.variation.own for made in plans if made.variation is not None])
@@ -100,6 +101,7 @@ def joined(plans: list[Plan], utilisation: float, previous: Plan | None = None) 
         zones=places[order],
         types_by_hour=hourly,
         rented=tuple(rented[k] for k in order) if rented else (),
+        paid=None if first.paid is None else paid,
         variation=variation,
         growth=first.growth * len(plans),
     )

@@ -38,6 +38,7 @@ class _Account:
     moved: float = 0.0  # bytes
     started: int = 0
     most_servers: int = 0
+    running: list[Ints] = field(default_factory=list)  # servers of each type, slot by slot
 
 
 def autoscale(
@@ -76,7 +77,9 @@ def autoscale(
     if new_server not in ("fits", "stores"):
         raise ValueError(f"new_server = {new_server!r}; known: fits, stores")
     if not len(problem):
-        return Outcome(np.empty(0, np.int64), np.empty(0, np.int64), 0.0, dict.fromkeys(_EXTRAS, 0.0))
+        none = np.zeros(len(problem.servers))
+        empty = np.empty(0, np.int64)
+        return Outcome(empty, empty, 0.0, dict.fromkeys(_EXTRAS, 0.0), none, np.zeros((1, len(none)), np.int64))
     units = load_in_units(problem)
     starts = [cells] if cells is not None else sorted({units, -(-3 * units // 2)})
     outcomes = [_simulate(problem, start, new_server == "fits") for start in starts]
@@ -112,7 +115,8 @@ def _simulate(problem: Problem, cells: int, fits: bool) -> Outcome:
             _merge(problem, servers, gone, last, now, account, charged)
     for server in servers:
         _retire(server, end)
-    account.by_hour = _hours(problem, [*servers, *gone], end - slots, end)
+    billed = _hours(problem, [*servers, *gone], end - slots, end)
+    account.by_hour = float(billed @ problem.prices)
     days = slots * problem.slot_seconds / 86_400
     final = np.empty(len(problem), dtype=np.int64)
     for number, server in enumerate(servers):
@@ -125,11 +129,14 @@ def _simulate(problem: Problem, cells: int, fits: bool) -> Outcome:
         "servers_started": account.started / days,
         "most_servers": float(account.most_servers),
     }
-    return Outcome(final, np.array([s.kind for s in servers], dtype=np.int64), account.by_hour / days, extras)
+    kinds = np.array([s.kind for s in servers], dtype=np.int64)
+    running = np.array(account.running).reshape(-1, len(problem.servers))
+    return Outcome(final, kinds, account.by_hour / days, extras, billed / days, running)
 
 
 def _charge(problem: Problem, servers: list[_Server], at: int, account: _Account) -> None:
     hours = problem.slot_seconds / 3600
+    account.running.append(np.bincount([server.kind for server in servers], minlength=len(problem.servers)))
     for server in servers:
         account.by_slot += problem.prices[server.kind] * hours
         load = float(problem.columns[server.members, at].sum())
@@ -238,13 +245,13 @@ def _retire(server: _Server, now: int) -> None:
     server.charged.append((server.since, now, server.kind))
 
 
-def _hours(problem: Problem, servers: list[_Server], begin: int, end: int) -> float:
-    """Dollars for the hours that were started in [begin, end), each counted from when a server was rented."""
+def _hours(problem: Problem, servers: list[_Server], begin: int, end: int) -> Floats:
+    """float64 (J,), hours of each type that were started in [begin, end), each counted from when it was rented."""
     per_hour = 3600 / problem.slot_seconds
-    dollars = 0.0
+    hours = np.zeros(len(problem.servers))
     for server in servers:
         for since, until, kind in server.charged:
             first = max(0, int(np.ceil((begin - since) / per_hour - 1e-9)))
             after = int(np.ceil((min(until, end) - since) / per_hour - 1e-9))
-            dollars += max(0, after - first) * problem.prices[kind]
-    return float(dollars)
+            hours[kind] += max(0, after - first)
+    return hours

@@ -24,9 +24,9 @@ from ceps.reporting.kit.charts import (
 from ceps.reporting.kit.maps import Ground, crowded_view, map_chart, maps, whole_view
 from ceps.reporting.kit.palette import SERIES_LIGHT, series
 from ceps.reporting.report import Report
-from ceps.reporting.words import dollars, share
+from ceps.reporting.words import dollars
 from ceps.risk import WEEKDAYS
-from ceps.texts import how_many
+from ceps.texts import how_many, per_cent
 
 _MOST_ROWS = 32  # servers in a chart of shades; of more, the fullest
 _MOST_CURVES = len(SERIES_LIGHT)
@@ -104,7 +104,7 @@ def busy_charts(report: Report) -> str:
         worst = int(fullest.max(axis=1).argmax())
         label = (
             f"The fullest server by weekday and hour: {WEEKDAYS[worst]} is the fullest, "
-            f"with {share(fullest[worst].max())} of a server's capacity at {int(fullest[worst].argmax())} h."
+            f"with {per_cent(fullest[worst].max())} of a server's capacity at {int(fullest[worst].argmax())} h."
         )
         drawn = shades(label, WEEKDAYS, fullest, _hours_across(False), row=24)
         parts.append(_captioned("The fullest server of each hour", drawn))
@@ -163,11 +163,11 @@ def _each_server(plan: Plan, capacity: Floats, across: Sequence[Tick]) -> str:
     most = max(1.1, float(busy.max(initial=0.0)) * 1.03)
     up = [Tick(value / most, f"{100 * value:.0f} %") for value in (0, 0.25, 0.5, 0.75, 1.0)]
     label = (
-        f"Share of its capacity that each server uses: at most {share(float(busy.max(initial=0.0)))}, "
-        f"with a target of {share(plan.utilisation)}."
+        f"Share of its capacity that each server uses: at most {per_cent(float(busy.max(initial=0.0)))}, "
+        f"with a target of {per_cent(plan.utilisation)}."
     )
     which = "Each server" if len(shown) == len(plan) - plan.spare else f"The {len(shown)} fullest servers"
-    target = f"target, {share(plan.utilisation)}"
+    target = f"target, {per_cent(plan.utilisation)}"
     key = legend([("full capacity", "var(--limit)", "line"), (target, "var(--limit)", "line dashed")])
     return _captioned(f"{which}, share of capacity", curves(label, lines, most, across, up) + key)
 
@@ -245,9 +245,10 @@ def cost_chart(report: Report) -> str:
         for row in rows
     ]
     first, last = shown[0], shown[-1]
-    label = f"Dollars a month of {len(shown)} ways: from {first.name} at {first.text} to {last.name} at {last.text}."
+    label = f"Dollars a month of {len(shown)} ways, all at list prices: from {first.name} at {first.text} to "
+    label += f"{last.name} at {last.text}."
     key = legend([("lower bound: no plan of its kind costs less", "var(--limit)", "line")])
-    return _captioned("Dollars a month", bars(label, shown) + key)
+    return _captioned("Dollars a month at list prices", bars(label, shown) + key)
 
 
 def utilisation_chart(report: Report) -> str:
@@ -268,9 +269,9 @@ def utilisation_chart(report: Report) -> str:
     across = [Tick((number + 0.5) / len(at), f"{100 * u:.0f} %", False, number % 2 == 1) for number, u in enumerate(at)]
     place = float(np.interp(plan.utilisation, at, (np.arange(len(at)) + 0.5) / len(at)))
     label = (
-        f"Dollars a month against target utilisation: the bound falls from {dollars(bound[0])} at {share(at[0])} to "
-        f"{dollars(bound[-1])} at {share(at[-1])}; this plan costs {dollars(plan.cost_per_month)} at "
-        f"{share(plan.utilisation)}."
+        f"Dollars a month against target utilisation: the bound falls from {dollars(bound[0])} at {per_cent(at[0])} to "
+        f"{dollars(bound[-1])} at {per_cent(at[-1])}; this plan costs {dollars(plan.cost_per_month)} at "
+        f"{per_cent(plan.utilisation)}."
     )
     chart = curves(
         label, lines, up[-1], across, [Tick(value / up[-1], f"${short(value)}") for value in up],
@@ -279,7 +280,7 @@ def utilisation_chart(report: Report) -> str:
     key = legend(
         [("this plan", "var(--accent)", "")]
         + ([("plans for other targets", series(0), "line")] if known else [])
-        + [("lower bound of a fixed fleet", "var(--limit)", "line dashed")]
+        + [("lower bound of such plans, paid the same way", "var(--limit)", "line dashed")]
     )
     return _captioned("Dollars a month, by how full servers may be at their peak", chart + key)
 

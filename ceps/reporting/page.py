@@ -7,28 +7,39 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from ceps.offers.offer import NO_RISK
+from ceps.offers.payment import LABELS
 from ceps.plans import bytes_text
 from ceps.reporting import charts
 from ceps.reporting.kit.cards import Card, cards, steps
 from ceps.reporting.kit.page import document, fold, notes, section, terms
 from ceps.reporting.kit.tables import table
 from ceps.reporting.report import Report
-from ceps.reporting.words import dollars, share
-from ceps.texts import how_many
+from ceps.reporting.words import dollars
+from ceps.texts import how_many, per_cent, per_cent_kept
 
 _OFFERS = {
     "fixed": ("Fixed servers", ""),
     "hourly": ("Resized hourly", " resized hourly"),
-    "mixed": ("Reserved and hourly", ", reserved and hourly"),
+    "mixed": ("Reserved and hourly", ""),
+    "safer": ("Fixed servers, more room", ""),
+    "now": ("What runs now", ""),
+    "grid": ("Plain grid", ""),
     "autoscaling": ("Autoscaling", ", started and stopped as load changes"),
 }
-"""What the page calls offers: as the title of a card, and behind "Rent n servers"."""
+"""What the page calls placements: as the title of a card, and behind "Rent n servers"."""
+
+_PRICES = {
+    "list": "list prices", "reserved": "prices reserved for a year", "reserved-3y": "prices reserved for 3 years",
+    "spot": "spot prices",
+}  # fmt: skip
+"""What the page calls the prices of a way to pay."""
 
 _SENTENCES = {
-    "fleet": "Ours: fleets from the bound up, cheapest first; partitions are moved and swapped until one holds them.",
-    "gain": "Ours, in the dissertation's shape: merge what flattens peaks most, then dissolve the emptiest server.",
-    "hourly": "Ours: clusters that stay, on servers that change their type by the hour; no data moves.",
-    "mixed": "Ours: reserved servers for what is asked at all hours, and hourly ones for the rest.",
+    "fleet": "Fleets from the bound up, cheapest first; partitions are moved and swapped until one holds them.",
+    "gain": "Merge what flattens peaks most, then dissolve the emptiest server.",
+    "hourly": "Clusters that stay, on servers that change their type by the hour; no data moves.",
+    "mixed": "Reserved servers for what is asked at all hours, and hourly ones for the rest.",
     "tv": "As the dissertation writes it: merge clusters of the smallest total variation first (CEPS-).",
     "tabu": "The same, then random single moves that are kept where they lower the cost (CEPS+).",
     "gp": "One contiguous cell of a grid a server, with the number of cells that costs least.",
@@ -59,25 +70,46 @@ def _head(report: Report) -> str:
     stored = f", {bytes_text(n['bytesStored'])}" if n["bytesStored"] else ""
     return (
         f"<header><h1>Server cost report</h1><span>{how_many(n['partitions'], 'partition')}{stored}, servers at most "
-        f"{share(n['targetUtilization'])} full as planned</span></header>\n"
+        f"{per_cent(n['targetUtilization'])} full as planned</span></header>\n"
     )
 
 
 def _first_screen(report: Report) -> str:
     n = report.numbers
-    shown = [row for row in n["offers"] if row["offer"] != "grid"]
-    chosen = shown[0]
-    priced = f"list prices of {n['priceDate']}" if n["priceDate"] else "list prices of unstated date"
-    basis = f"Modelled at {priced}, from the requests of {how_many(n['daysObserved'], report.period)}."
+    chosen = n["offers"][0]
+    basis = f"Modelled at {_prices(n)}, from the requests of {how_many(n['daysObserved'], report.period)}."
     if n["savingsAgainst"] and n["savingsAgainst"] != "now":
         basis += f" The comparison is with {n['savingsAgainst']}, not with your bill."
+    more = [(name, text) for name, text in (
+        ("range", range_sentence(chosen)), ("safer", safer_sentence(n)), ("discount", discount_sentence(n)),
+    ) if text]  # fmt: skip
+    told = "".join(f'<span id="{name}">{_unbroken(text)}</span> ' for name, text in more)
     return (
         f'<p class="lead"><span id="saving">{_unbroken(saving_sentence(report))};</span> '
         f'<span id="risk">{_unbroken(risk_sentence(chosen))}.</span></p>'
+        f"{f'<p>{told.strip()}</p>' if told else ''}"
         f'<p class="quiet">{escape(basis)}</p>'
-        f"{cards([*map(_offer_card, shown[:_MOST_CARDS]), *_compared_card(report)])}{_actions(report)}"
+        f"{cards([*map(_offer_card, _card_rows(n)), *_compared_card(report)])}{_actions(report)}"
         f"{notes(_remarks(report))}"
     )
+
+
+def _prices(numbers: Mapping[str, Any]) -> str:
+    ways = dict.fromkeys(pool["pay"] for pool in numbers["recommendedNodePools"]) or {"list": None}
+    words = " and ".join(_PRICES[way] for way in sorted(ways, key=list(_PRICES).index))
+    return f"{words} of {numbers['priceDate'] or 'unstated date'}"
+
+
+def _card_rows(numbers: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Rows that have a card: what is recommended, what is safer, and other placements in the same way to pay."""
+    chosen, safer = numbers["offers"][0], numbers["saferOffer"]
+    shown = [chosen, *([safer] if safer else [])]
+    for row in numbers["offers"]:
+        named = row["offer"] in ("grid", "now", *(other["offer"] for other in shown))
+        alike = abs(row["monthlyRate"] - chosen["monthlyRate"]) <= 1e-9 * chosen["monthlyRate"]
+        if not named and not alike and row["pay"] == chosen["pay"]:
+            shown.append(row)
+    return shown[:_MOST_CARDS]
 
 
 _MOST_CARDS = 3
@@ -93,41 +125,107 @@ def saving_sentence(report: Report) -> str:
     n = report.numbers
     chosen = n["offers"][0]
     phrase = _OFFERS.get(chosen["offer"], ("", ""))[1]
-    text = f"Rent {how_many(chosen['nodeCount'], 'server')}{phrase}: {_price(chosen)} a month"
+    verb = "Keep" if chosen["offer"] == "now" else "Rent"
+    text = f"{verb} {how_many(chosen['nodeCount'], 'server')}{_kinds(chosen)}{phrase}{_paid(chosen)}"
+    text += f": {dollars(chosen['monthlyRate'])} a month"
     if n["monthlySavings"] is None:
         return text
     percent = n["monthlySavingsPercent"] or 0.0
-    than = {"now": "now"}.get(n["savingsAgainst"], n["savingsAgainst"])
+    than = n["savingsAgainst"]
+    same = " paid the same way" if n["payment"] != "list" or n["discountMonthlySavings"] else ""
     if abs(percent) < 0.5:
-        return f"{text}, about as much as {than}"
+        return f"{text}, about as much as {than}{same}"
     size = f"{abs(percent):.0f} %"
-    if n["savingsAgainst"] == "now":
-        return f"{text}, {size} {'less' if percent > 0 else 'more'} than now"
-    return f"{text}, {size} {'under' if percent > 0 else 'above'} {than}"
+    if than == "now":
+        return f"{text}, {size} {'less' if percent > 0 else 'more'} than now{same}"
+    return f"{text}, {size} {'under' if percent > 0 else 'above'} {than}{same}"
+
+
+_MOST_KINDS = 3
+
+
+def _kinds(offer: Mapping[str, Any]) -> str:
+    """Name the types of an offer and how many there are of each; nothing where they change or are many."""
+    counts: dict[str, int] = {}
+    for pool in offer["nodePools"]:
+        counts[pool["type"]] = counts.get(pool["type"], 0) + pool["nodeCount"]
+    if not counts or len(counts) > _MOST_KINDS or "changes of type" in offer["note"]:
+        return ""
+    return f" ({', '.join(f'{count} {kind}' for kind, count in counts.items())})"
+
+
+def _paid(offer: Mapping[str, Any]) -> str:
+    """Say how an offer is paid, where that is not by the list."""
+    counts: dict[str, int] = {}
+    for pool in offer["nodePools"]:
+        counts[pool["pay"]] = counts.get(pool["pay"], 0) + pool["nodeCount"]
+    if not set(counts) - {"list"}:
+        return "" if offer["pay"] == "list" or counts else f", {LABELS[offer['pay']]}"
+    if len(counts) == 1:
+        return f", {LABELS[next(iter(counts))]}"
+    return ", " + " and ".join(f"{count} {LABELS[way]}" for way, count in counts.items())
 
 
 def risk_sentence(offer: Mapping[str, Any]) -> str:
     """Say what share of the requests comes too late: of the worst weekday where weekdays are known, else of all."""
     late = offer["worstDayOverloadShare"]
-    if offer["worstWeekday"] is not None and late is not None:
-        return f"worst weekday {offer['worstWeekday']}, {share(late)} late"
     if late is None:
-        return f"{share(offer['overloadShare'])} late on days like those observed"
-    return f"{share(late)} of the requests expected late"
+        return "how many requests come late is not known"
+    text = f"{per_cent(late)} of the requests expected late"
+    return text if offer["worstWeekday"] is None else f"{text} on {offer['worstWeekday']}s, the worst weekday"
 
 
-def _price(offer: Mapping[str, Any]) -> str:
+def range_sentence(offer: Mapping[str, Any]) -> str:
+    """Say between what the cost would lie had other days been observed; nothing where it is sure."""
     low, high = dollars(offer["monthlyRateLow"]), dollars(offer["monthlyRateHigh"])
-    return dollars(offer["monthlyRate"]) if low == high else f"{low} to {high}"
+    return "" if low == high else f"Had other days been observed, it would be {low} to {high}."
+
+
+def safer_sentence(numbers: Mapping[str, Any]) -> str:
+    """Say what is safer and what that costs, or that nothing safer is needed or was found."""
+    chosen, safer = numbers["offers"][0], numbers["saferOffer"]
+    late = chosen["worstDayOverloadShare"]
+    if safer is None:
+        return "" if late is None or late < NO_RISK else "No safer offer was priced: dtoss plan --offer auto looks."
+    kept = per_cent_kept(safer["worstDayOverloadShare"] or 0.0)
+    return (
+        f"Safer: {dollars(safer['monthlyRate'])} a month{_kinds(safer)}{_paid(safer)}, "
+        f"{per_cent(safer['worstDayOverloadShare'] or 0.0)} late (dtoss plan --offer auto --risk {kept})."
+    )
+
+
+def discount_sentence(numbers: Mapping[str, Any]) -> str:
+    """Say what placing saves and what paying otherwise saves, as two numbers; nothing where nothing is compared."""
+    placed, discount = numbers["monthlySavings"], numbers["discountMonthlySavings"]
+    if placed is None or discount is None:
+        return ""
+    against = "what runs" if numbers["savingsAgainst"] == "now" else numbers["savingsAgainst"]
+    text = _saves("Placing", placed, f"against {against} paid the same way")
+    if abs(discount) < 0.005:
+        return f"{text}."
+    before = "how it is paid now" if numbers["savingsAgainst"] == "now" else "the list price"
+    return f"{text}; {_saves(_PAYING[numbers['payment']], discount, f'against {before}')}."
+
+
+_PAYING = {
+    "list": "paying the list price", "reserved": "reserving for a year", "reserved-3y": "reserving for 3 years",
+    "spot": "paying spot prices",
+}  # fmt: skip
+
+
+def _saves(what: str, saved: float, against: str) -> str:
+    if abs(saved) < 0.005:
+        return f"{what} saves nothing {against}"
+    return f"{what} {'saves' if saved > 0 else 'costs'} {dollars(abs(saved))} a month {against}"
 
 
 def _offer_card(offer: Mapping[str, Any]) -> Card:
     title = _OFFERS.get(offer["offer"], (offer["label"].capitalize(), ""))[0]
     badge = "recommended" if offer["recommended"] else ""
-    if not offer["meetsRisk"]:
+    if not offer["meetsRisk"] and offer["canBePlanned"]:
         badge = "late too often"
     kind = "chosen" if offer["recommended"] else ""
-    return Card(title, _price(offer), "a month", _facts(offer), _sentence(offer["note"]), kind, badge)
+    return Card(title, dollars(offer["monthlyRate"]), "a month", _facts(offer), _sentence(offer["note"]), kind, badge)
 
 
 def _sentence(note: str) -> str:
@@ -137,20 +235,23 @@ def _sentence(note: str) -> str:
 def _facts(offer: Mapping[str, Any]) -> list[tuple[str, str]]:
     late = offer["worstDayOverloadShare"]
     facts = [("servers", f"{offer['nodeCount']:,}")]
+    if offer["pay"] != "list":
+        facts.append(("paid", offer["payLabel"]))
+    if offer["dueAtStart"]:
+        facts.append(("of it due at the start", dollars(offer["dueAtStart"])))
     if late is None:
-        facts.append(("late, on days as observed", share(offer["overloadShare"])))
+        facts.append(("requests late", "not modelled"))
     else:
-        facts.append((f"late on {offer['worstWeekday']}s" if offer["worstWeekday"] else "requests late", share(late)))
+        facts.append(
+            (f"late on {offer['worstWeekday']}s" if offer["worstWeekday"] else "requests late", per_cent(late))
+        )
     facts.append(("data moved a day", bytes_text(offer["bytesMovedPerDay"]) if offer["bytesMovedPerDay"] else "none"))
     if offer["serversPerRequest"] is not None:
         facts.append(("servers a request", f"{offer['serversPerRequest']:.2f}"))
     if offer["costOverLowerBound"] is not None:
         above = 100 * (offer["costOverLowerBound"] - 1)
-        facts.append(("above its bound", "0 %, proved" if above < 1e-6 else f"{above:.2g} %"))
+        facts.append(("above its lower bound", "0 %, proved" if above < 1e-6 else f"{above:.2g} %"))
     return facts
-
-
-_SIDES = ("monthlyRateLow", "monthlyRateHigh")
 
 
 def _compared_card(report: Report) -> list[Card]:
@@ -166,8 +267,13 @@ def _compared_card(report: Report) -> list[Card]:
     else:
         text = "The plan costs as much."
     facts = [("servers", f"{n['currentNodeCount']:,}")]
-    chosen = n["offers"][0]
-    grid = next((row for row in n["offers"] if row["offer"] == "grid"), None)
+    figure, discount = n["currentMonthlyRate"], n["discountMonthlySavings"]
+    if now and abs(discount) >= 0.005:
+        figure = n["currentPaidMonthlyRate"]
+        facts.append(("paid as the plan is", dollars(n["currentMonthlyRate"])))
+        text = f"The plan saves {dollars(n['totalMonthlySavings'])} a month: {dollars(saved)} by placing, "
+        text += f"{dollars(discount)} by how it is paid."
+    grid = next((row for row in n["offers"] if row["offer"] == "grid" and row["pay"] == n["payment"]), None)
     if grid is not None and n["savingsAgainst"] == "a plain grid":
         facts = _facts({**grid, "costOverLowerBound": None})
     title = "Now" if now else n["savingsAgainst"].removeprefix("a ").removeprefix("the ").capitalize()
@@ -178,11 +284,9 @@ def _compared_card(report: Report) -> list[Card]:
             text += " It keeps nothing free for the loss of a zone."
         if grid_only and report.recommended.spare:
             text += " It has no spare server."
-    price = dollars(n["currentMonthlyRate"])
-    if not now:  # a model of the same noisy patterns is as unsure as the offers are
-        sure = {side: n["currentMonthlyRate"] * chosen[side] / (chosen["monthlyRate"] or 1.0) for side in _SIDES}
-        price = _price({**sure, "monthlyRate": n["currentMonthlyRate"]})
-    return [Card(title, price, "a month", facts, text, "" if now else "dim")]
+    if n["payment"] != "list" and grid is None and not now:
+        facts.append(("paid", n["paymentLabel"]))
+    return [Card(title, dollars(figure), "a month", facts, text, "" if now else "dim")]
 
 
 _MOST_STEPS = 6
@@ -202,13 +306,20 @@ def _remarks(report: Report) -> list[tuple[str, str]]:
         found.append(("", n["advice"]))
     chosen = n["offers"][0]
     for row in n["offers"]:
-        if not row["canBePlanned"] and row["monthlyRate"] < chosen["monthlyRate"] * (1 - 1e-9):
+        scales = row["offer"] == "autoscaling" and row["pay"] == chosen["pay"]
+        if scales and row["monthlyRate"] < chosen["monthlyRate"] * (1 - 1e-9):
             less = 1 - row["monthlyRate"] / chosen["monthlyRate"]
             found.append(
-                ("warn", f"Autoscaling would be cheaper here: {_price(row)} a month, {share(less)} less, with "
-                         f"{share(row['overloadShare'])} late on days like those observed. It would move "
-                         f"{bytes_text(row['bytesMovedPerDay'])} a day.")
+                ("warn", f"Autoscaling would be cheaper here: {dollars(row['monthlyRate'])} a month, {per_cent(less)} "
+                         f"less, paid the same way. It would move {bytes_text(row['bytesMovedPerDay'])} a day. How "
+                         "many requests it leaves late on busier days is not modelled.")
             )  # fmt: skip
+    if n["recommendedOffer"] == "now":
+        found.append(
+            ("warn", f"What runs now costs less than this plan at no more risk, paid the way that is named. The plan "
+                     f"costs {dollars(n['planMonthlyRate'])} a month; the charts below are of the plan.")
+        )  # fmt: skip
+        return found
     if n["recommendedOffer"] != n["planOffer"]:
         title = _OFFERS[n["planOffer"]][0].lower()
         found.append(
@@ -221,8 +332,8 @@ def _remarks(report: Report) -> list[tuple[str, str]]:
 def _busy(report: Report) -> str:
     n = report.numbers
     about = (
-        f"The share of its full capacity that each server uses. {share(n['meanUtilization'])} on average, "
-        f"{share(n['peakUtilization'])} at the worst server's peak on the day that was planned."
+        f"The share of its full capacity that each server uses. {per_cent(n['meanUtilization'])} on average, "
+        f"{per_cent(n['peakUtilization'])} at the worst server's peak on the day that was planned."
     )
     return section("How busy the servers are", about, charts.busy_charts(report))
 
@@ -252,12 +363,13 @@ def _methods(report: Report) -> str:
     rows = report.numbers["methods"]
     offers = report.numbers["offers"]
     offered = table(
-        "Ways to rent, on the same patterns at the same risk, modelled",
+        "Each placement in each way to pay, on the same patterns, modelled",
         [
-            "offer",
+            "placement",
+            "paid",
             "$ a month",
             "late on the worst day",
-            "over its bound",
+            "over its lower bound",
             "servers",
             "moved a day",
             "servers a request",
@@ -265,14 +377,14 @@ def _methods(report: Report) -> str:
         [_offer_cells(row) for row in offers],
         chosen=next((number for number, row in enumerate(offers) if row["recommended"]), -1),
     )
-    head = ["method", "$ a month", "over its bound", "servers", "above capacity", "moved a day"]
+    head = ["method", "$ a month", "over its lower bound", "servers", "above capacity", "moved a day"]
     body = [
         [
             row["label"],
             "does not fit" if row["monthlyRate"] is None else dollars(row["monthlyRate"]).replace("$", ""),
             "" if row["costOverLowerBound"] is None else f"{row['costOverLowerBound']:.3f}",
             f"{row['nodeCount']:,}",
-            share(row["overloadShare"]),
+            per_cent(row["overloadShare"]),
             bytes_text(row["bytesMovedPerDay"]) if row["bytesMovedPerDay"] else "none",
         ]
         for row in rows
@@ -282,7 +394,7 @@ def _methods(report: Report) -> str:
     return fold(
         "All that was compared",
         offered if len(offers) > 1 else "",
-        table("What each way costs on the same patterns, modelled", head, body, chosen=chosen),
+        table("What each method of placing costs, all at list prices, modelled", head, body, chosen=chosen),
         charts.cost_chart(report),
         terms(told),
     )
@@ -292,8 +404,9 @@ def _offer_cells(row: Mapping[str, Any]) -> list[str]:
     late, ratio, calls = row["worstDayOverloadShare"], row["costOverLowerBound"], row["serversPerRequest"]
     return [
         _OFFERS.get(row["offer"], (row["label"].capitalize(), ""))[0],
-        _price(row),
-        "" if late is None else share(late),
+        row["payLabel"] + ("" if row["isAllowed"] else ", not allowed"),
+        dollars(row["monthlyRate"]).replace("$", ""),
+        "not modelled" if late is None else per_cent(late),
         "" if ratio is None else f"{ratio:.3f}",
         f"{row['nodeCount']:,}",
         bytes_text(row["bytesMovedPerDay"]) if row["bytesMovedPerDay"] else "none",
@@ -305,8 +418,10 @@ def _foot(report: Report) -> str:
     n = report.numbers
     source = f" Prices: {escape(n['priceSource'])}." if n["priceSource"] else ""
     return (
-        f"<footer>Modelled, not billed: list price times rented hours for a month of {n['monthHours']} h, with the "
+        f"<footer>Modelled, not billed: {_prices(n)} times rented hours for a month of {n['monthHours']} h, with the "
         f"requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}.{source} "
-        "Taxes, discounts, network and volumes are not included. A request is late when it comes above a server's full "
-        "capacity. A lower bound is what no plan of its kind can cost less than.</footer>\n"
+        "Taxes, other discounts, network and volumes are not included. A request is late when it comes above a "
+        "server's full capacity. A lower bound is what no plan of its kind, paid the same way, can cost less than. A "
+        "plain grid gives each server one piece of the map. Servers a request: how many one request touches, on "
+        "average.</footer>\n"
     )

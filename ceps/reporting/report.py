@@ -7,7 +7,7 @@ is; only what is quick is priced here, and the methods of the papers where that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,33 @@ from numpy.typing import NDArray
 
 from ceps.offers.comparison import (
     LABELS,
+    PAPERS,
     Comparison,
-    WhatIf,
     autoscaling_note,
     bounds_by_utilisation,
     compare,
     what_if,
 )
-from ceps.offers.offer import Offer
+from ceps.offers.of_plan import offer_of_plan
+from ceps.offers.offer import Offer, safer_than
+from ceps.offers.payment import LABELS as PAYMENTS
+from ceps.offers.payment import at_base_prices, way_of, ways_of
 from ceps.overload import overload_risk
 from ceps.patterns import DAY, Patterns
 from ceps.planning import plan as make_plan
 from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
 from ceps.problem import InfeasibleError
-from ceps.reporting.options import action_sentences, offers_of, option_row, own_offer
-from ceps.reporting.words import share
+from ceps.reporting.options import (
+    action_sentences,
+    offers_now,
+    offers_of,
+    option_row,
+    own_offer,
+    paid_in,
+    pool_rows,
+    repriced,
+)
+from ceps.texts import per_cent
 
 FORMAT = 2
 """Version of report.json."""
@@ -96,6 +108,7 @@ def build_report(
     methods: bool = False,
     weekdays: Sequence[Patterns] = (),
     shores: Rings = (),
+    names: Sequence[str] = (),
 ) -> Report:
     """Gather the report's numbers.
 
@@ -119,6 +132,8 @@ def build_report(
         Patterns of single weekdays with the same partitions and slots.
     shores
         Rings of land, arrays (v, 2) of lon and lat, drawn on the map.
+    names
+        Files of the plans, as the page is to call them.
 
     Raises
     ------
@@ -134,20 +149,22 @@ def build_report(
         require_same_pivots(best.pivots_hash, given.pivots_hash)
         if set(given.partitions.tolist()) != set(best.partitions.tolist()):
             raise ValueError("the patterns have other partitions than the plan; use the patterns it was made from")
-    compared = _baseline(plans, best, current, patterns, seed)
-    compared_method = None if compared is None else compared.method
+    file = names[plans.index(best)] if names else "plan.json"
+    now = [] if current is None else offers_now(current, best, patterns)
+    offers = offers_of(best, now)
+    compared = _baseline(plans, best, current, patterns, seed, offers, now)
     comparison: Comparison | None = None
     points: list[dict[str, Any]] = []
     if patterns is not None:
         shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth}
         limit: dict[str, Any] = {"time_limit": time_limit}
-        wanted = None if methods else [name for name in ("gp",) if name not in (best.method, compared_method)]
+        known = {best.method, None if compared is None else compared.method}
+        known |= {"gp-aas" for offer in best.offers if offer.name == "autoscaling"}
+        wanted = [name for name in (PAPERS if methods else ("gp",)) if methods or name not in known]
+        wanted = [name for name in wanted if name != "gp-aas" or name not in known]
         comparison = compare(patterns, None, best.servers, seed, best.utilisation, methods=wanted, **shared, **limit)
-        made = (
-            what_if(patterns, None, best.servers, seed, utilisations=UTILISATIONS, **shared, **limit) if methods else ()
-        )
-        points = _points(patterns, best, made)
-    numbers = _numbers(best, compared, plans, comparison, points)
+        points = _points(patterns, best, seed, methods, shared | limit)
+    numbers = _numbers(best, compared, plans, comparison, points, offers, file)
     before = None if compared is None else compared.plan
     return Report(
         best, before, tuple(plans), comparison, numbers, patterns, tuple(weekdays), regions or {}, tuple(shores)
@@ -156,27 +173,51 @@ def build_report(
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """What a plan is compared with: its method, dollars a day, servers, what it is called, and the plan where known."""
+    """What a plan is compared with, at the same way to pay.
+
+    Parameters
+    ----------
+    method
+        Its method.
+    basis
+        What it is called.
+    same, listed
+        It as an offer, paid as the plan is, and by the list.
+    paid
+        Dollars a day as it is paid now; by the list where it is only a model.
+    plan
+        Its plan, where known.
+    """
 
     method: str
-    cost_per_day: float
-    servers: int
     basis: str
+    same: Offer
+    listed: Offer
+    paid: float
     plan: Plan | None
 
 
 def _baseline(
-    plans: Sequence[Plan], best: Plan, current: Plan | None, patterns: Patterns | None, seed: int
+    plans: Sequence[Plan],
+    best: Plan,
+    current: Plan | None,
+    patterns: Patterns | None,
+    seed: int,
+    offers: Sequence[Offer],
+    now: Sequence[Offer],
 ) -> Baseline | None:
     """Find what the plan is compared with: "now" only where it was given, else the remembered grid, else a new one."""
+    way = offers[0].pay
     if current is not None:
-        return Baseline(current.method, current.cost_per_day, len(current), "now", current)
+        return _in_both(current.method, "now", now, way, current.cost_per_day, current)
     if len(plans) > 1:
         dear = max(plans, key=lambda made: made.cost_per_day)
-        return Baseline(dear.method, dear.cost_per_day, len(dear), "the dearest plan given", dear)
-    known = next((offer for offer in best.offers if offer.name == "grid"), None)
-    if known is not None:
-        return Baseline("gp", known.cost_per_day, known.servers, "a plain grid", None)
+        return _in_both(
+            dear.method, "the dearest plan given", _each_way("now", dear, best), way, dear.cost_per_day, dear
+        )
+    known = [offer for offer in best.offers if offer.name == "grid"]
+    if known:
+        return _in_both("gp", "a plain grid", known, way, None, None)
     if patterns is None or patterns.positions is None or best.method == "gp":
         return None
     try:
@@ -184,28 +225,57 @@ def _baseline(
         grid = make_plan(patterns, None, best.servers, seed, best.utilisation, "gp", **shared)
     except InfeasibleError:
         return None
-    return Baseline("gp", grid.cost_per_day, len(grid), "a plain grid", grid)
+    return _in_both("gp", "a plain grid", _each_way("grid", grid, best), way, None, grid)
 
 
-def _points(patterns: Patterns, best: Plan, made: Sequence[WhatIf]) -> list[dict[str, Any]]:
-    """Bound, and where plans were made their cost, at each target utilisation at which every partition fits."""
+def _each_way(name: str, made: Plan, best: Plan) -> list[Offer]:
+    priced = repriced(made, best.servers)
+    return [offer_of_plan(paid_in(priced, way), name, pay=way) for way in ways_of(best.servers)]
+
+
+def _in_both(
+    method: str, basis: str, offers: Sequence[Offer], way: str, paid: float | None, plan: Plan | None
+) -> Baseline:
+    by_way = {offer.pay: offer for offer in offers}
+    listed = by_way.get("list", offers[0])
+    return Baseline(method, basis, by_way.get(way, listed), listed, listed.cost_per_day if paid is None else paid, plan)
+
+
+def _points(
+    patterns: Patterns, best: Plan, seed: int, methods: bool, options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Bound of the plan's kind in its way to pay, and where plans were made their cost, at target utilisations.
+
+    A mixed fleet has no curve: its bound is an integer program for each target.
+    """
+    way, fixed = way_of(best.rented), best.types_by_hour is None
+    if not fixed and (best.method != "hourly" or way != "list"):
+        return []
+    servers = at_base_prices(best.servers, way)
+    shared = {name: options[name] for name in ("copies", "growth")}
+    made = what_if(patterns, None, servers, seed, utilisations=UTILISATIONS, **options) if methods and fixed else ()
     planned = {point.utilisation: point for point in made}
-    shared: dict[str, Any] = {"copies": best.copies, "growth": best.growth}
-    points = []
-    for target, bound in bounds_by_utilisation(patterns, best.servers, UTILISATIONS, **shared).items():
+    targets = sorted({*UTILISATIONS, best.utilisation})
+    bounds = bounds_by_utilisation(patterns, servers, targets, hourly=not fixed, **shared)
+    if best.utilisation in bounds:
+        bounds[best.utilisation] = max(bounds[best.utilisation], min(best.lower_bound, best.cost_per_day))
+    points: list[dict[str, Any]] = []
+    least = 0.0
+    for target, bound in sorted(bounds.items(), reverse=True):
+        least = max(least, bound)  # what no fuller plan undercuts, no emptier one does
         point = planned.get(target)
         points.append(
             {
                 "targetUtilization": target,
                 "dailyRate": None if point is None else point.cost_per_day,
                 "monthlyRate": None if point is None else point.cost_per_day * DAYS_A_MONTH,
-                "lowerBoundDailyRate": bound,
-                "lowerBoundMonthlyRate": bound * DAYS_A_MONTH,
+                "lowerBoundDailyRate": least,
+                "lowerBoundMonthlyRate": least * DAYS_A_MONTH,
                 "nodeCount": None if point is None else point.servers,
                 "expectedOverloadShare": None if point is None else point.overload,
             }
         )
-    return points
+    return points[::-1]
 
 
 def _numbers(
@@ -214,14 +284,18 @@ def _numbers(
     plans: Sequence[Plan],
     comparison: Comparison | None,
     points: Sequence[Mapping[str, Any]],
+    offers: Sequence[Offer],
+    file: str,
 ) -> dict[str, Any]:
     risk = best.risk or overload_risk(best)
-    offers = offers_of(best)
     taken, own = offers[0], own_offer(best)
     monthly = taken.cost_per_day * DAYS_A_MONTH
-    before = None if compared is None else compared.cost_per_day * DAYS_A_MONTH
+    before = None if compared is None else compared.same.cost_per_day * DAYS_A_MONTH
+    paid = None if compared is None else compared.paid * DAYS_A_MONTH
     savings = None if before is None else before - monthly
-    note = "" if comparison is None or best.offers else autoscaling_note(comparison, best.cost_per_day)
+    scales = any(offer.name == "autoscaling" for offer in offers)
+    note = "" if comparison is None or scales else autoscaling_note(comparison, paid_in(best, "list").cost_per_day)
+    safer = safer_than(offers, taken)
     now = compared.plan if compared is not None and compared.basis == "now" else None
     moved = None if now is None or now.copies != best.copies else diff(best, now)
     prices = sorted({(server.date, server.source) for server in best.servers})
@@ -238,16 +312,24 @@ def _numbers(
         "recommendedOffer": taken.name,
         "planOffer": own.name,
         "planMonthlyRate": best.cost_per_month,
+        "planFile": file,
+        "payment": taken.pay,
+        "paymentLabel": PAYMENTS[taken.pay],
+        "dueAtStart": taken.upfront,
         "currentMethod": None if compared is None else compared.method,
         "savingsAgainst": None if compared is None else compared.basis,
         "monthlySavings": savings,
         "monthlySavingsPercent": None if not before or savings is None else 100 * savings / before,
         "currentMonthlyRate": before,
+        "currentPaidMonthlyRate": paid,
+        "currentListMonthlyRate": None if compared is None else compared.listed.cost_per_day * DAYS_A_MONTH,
+        "discountMonthlySavings": None if before is None or paid is None else paid - before,
+        "totalMonthlySavings": None if paid is None else paid - monthly,
         "recommendedMonthlyRate": monthly,
-        "currentNodeCount": None if compared is None else compared.servers,
+        "currentNodeCount": None if compared is None else compared.same.servers,
         "recommendedNodeCount": taken.servers,
-        "currentNodePools": None if compared is None or compared.plan is None else _pools(compared.plan),
-        "recommendedNodePools": _pools(best),
+        "currentNodePools": None if compared is None else pool_rows(compared.same),
+        "recommendedNodePools": pool_rows(taken) or pool_rows(own),
         "recommendedDailyRate": taken.cost_per_day,
         "lowerBoundDailyRate": taken.lower_bound,
         "lowerBoundMonthlyRate": None if taken.lower_bound is None else taken.lower_bound * DAYS_A_MONTH,
@@ -269,8 +351,9 @@ def _numbers(
         "autoscalingNote": note,
         "hourlyBoundDailyRate": None if comparison is None else comparison.hourly_bound,
         "offers": [option_row(offer, over_bound(offer.cost_per_day, offer.lower_bound)) for offer in offers],
+        "saferOffer": None if safer is None else option_row(safer, over_bound(safer.cost_per_day, safer.lower_bound)),
         "advice": str(best.options.get("advice", {}).get("text", "")),
-        "actions": action_sentences(best, now),
+        "actions": action_sentences(best, now, file),
         "methods": rows,
         "moved": _moved(best, None if moved is None else moved.bytes_moved, rows, offers),
         "costByTargetUtilization": list(points),
@@ -299,35 +382,22 @@ def over_bound(cost: float, bound: float | None) -> float | None:
     return None if ratio < 1 - 1e-9 else max(ratio, 1.0)
 
 
-def _pools(made: Plan) -> list[dict[str, Any]]:
-    counts = np.bincount(made.type_of, minlength=len(made.servers))
-    return [
-        {
-            "type": server.name,
-            "nodeCount": int(count),
-            "hourlyRatePerNode": server.dollars_per_hour,
-            "requestsPerSecond": server.requests_per_second,
-        }
-        for server, count in zip(made.servers, counts, strict=True)
-        if count
-    ]
-
-
 def _method_rows(
     best: Plan, compared: Baseline | None, plans: Sequence[Plan], comparison: Comparison | None
 ) -> list[dict[str, Any]]:
-    """Rows of methods, cheapest first: each of the plans, what they are compared with, and what was priced."""
+    """Rows of methods, all by the list, cheapest first: the plans, what they are compared with, and what was priced."""
     rows: dict[str, dict[str, Any]] = {}
     before = compared.plan if compared is not None else None
-    for made in [*plans, *([] if before is None else [before])]:
+    for paid in [*plans, *([] if before is None else [before])]:
+        made = _listed(repriced(paid, best.servers))
         if made.method not in rows or made.cost_per_day < rows[made.method]["dailyRate"]:
             moved = made.extras.get("bytes_loaded", 0.0)
             rows[made.method] = _method_row(
                 made.method, made.cost_per_day, len(made), made.overload, moved, made.lower_bound
             )
     for offer in best.offers:
-        method = "gp" if offer.name == "grid" else offer.name
-        if method not in rows and method not in ("fixed", "autoscaling"):
+        method = {"grid": "gp", "autoscaling": "gp-aas"}.get(offer.name, offer.name)
+        if method not in rows and method not in ("fixed", "safer") and offer.pay == "list":
             figures = (offer.overload, offer.bytes_moved_per_day, offer.lower_bound)
             rows[method] = _method_row(method, offer.cost_per_day, offer.servers, *figures)
     for other in comparison.rows if comparison is not None else ():
@@ -342,10 +412,22 @@ def _method_rows(
             other.method, other.cost_per_day, other.servers, other.overload, other.bytes_moved, bound
         )
     for row in rows.values():
-        saved = None if compared is None or row["dailyRate"] is None else compared.cost_per_day - row["dailyRate"]
+        saved = None
+        if compared is not None and row["dailyRate"] is not None:
+            saved = compared.listed.cost_per_day - row["dailyRate"]
         row["monthlySavings"] = None if saved is None else saved * DAYS_A_MONTH
         row["recommended"] = row["method"] == best.method
     return sorted(rows.values(), key=lambda row: (row["dailyRate"] is None, row["dailyRate"] or 0.0, row["method"]))
+
+
+def _listed(made: Plan) -> Plan:
+    """Plan paid by the list, with the bound of that offer; 0 where it is not known."""
+    paid, bound = paid_in(made, "list"), made.lower_bound
+    if way_of(made.rented) != "list":
+        alike = [offer.lower_bound for offer in made.offers if offer.pay == "list"
+                 and np.isclose(offer.cost_per_day, paid.cost_per_day, rtol=1e-9)]  # fmt: skip
+        bound = next((least for least in alike if least is not None), 0.0)
+    return replace(paid, lower_bound=min(bound, paid.cost_per_day))
 
 
 def _method_row(
@@ -391,4 +473,4 @@ def _moved(
 
 
 def _times(moved: float) -> str:
-    return share(moved) if moved < 2 else f"{moved:,.1f} times all"
+    return per_cent(moved) if moved < 2 else f"{moved:,.1f} times all"

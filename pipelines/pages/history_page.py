@@ -17,8 +17,8 @@ from ceps.reporting.kit.page import document, fold, notes, section, terms
 from ceps.reporting.kit.palette import series
 from ceps.reporting.kit.steps import stepped
 from ceps.reporting.kit.tables import table
-from ceps.reporting.words import dollars, share
-from ceps.texts import how_many
+from ceps.reporting.words import dollars
+from ceps.texts import how_many, per_cent
 from pipelines.pages.history_frames import asked_view
 
 Facts = Mapping[str, Any]
@@ -316,7 +316,7 @@ def _class(one: Mapping[str, Any]) -> str:
 
 def _dead(one: Mapping[str, Any]) -> str:
     # what is beside rows in a file, its footer, is a few per cent
-    return share(max(1 - one["liveBytes"] / one["bytes"], 0.0)) if one["bytes"] else ""
+    return per_cent(max(1 - one["liveBytes"] / one["bytes"], 0.0)) if one["bytes"] else ""
 
 
 def _versions(facts: Facts) -> str:

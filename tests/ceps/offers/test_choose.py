@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import ceps
 from ceps import InfeasibleError, Patterns, ServerType, Terms
 from ceps.offers.few_types import with_few_types
-from ceps.offers.mixed import committed, mixed_bound
+from ceps.offers.mixed import mixed_bound
+from ceps.offers.payment import committed
 from ceps.offers.schedules import schedule_of
 from ceps.offers.zones import overload_without, zone_of
 from ceps.problem import build_problem

@@ -181,14 +181,19 @@ def test_page_json_and_csv_say_what_the_sums_say(name, tmp_path):
 
     shown = card(page, " chosen")
     assert int(shown["servers"].replace(",", "")) == wanted.servers
-    assert number(shown["figure"]) == pytest.approx(wanted.dollars_a_month, abs=0.5)
-    assert seen.text["saving"].startswith(f"Rent {wanted.servers} server{'' if wanted.servers == 1 else 's'}: $")
+    assert number(shown["figure"]) == pytest.approx(wanted.dollars_a_month, abs=0.00501)
+    rent = f"Rent {wanted.servers} server{'' if wanted.servers == 1 else 's'}"
+    told = re.match(rf"{rent} \(([\d\w, ]+)\): \$([\d,.]+) a month", seen.text["saving"])
+    assert f"${told[2]}" == shown["figure"]
+    kinds = [plan.servers[kind].name for kind in plan.type_of]
+    assert sorted(told[1].split(", ")) == sorted(f"{kinds.count(kind)} {kind}" for kind in set(kinds))
     weekday = WEEKDAYS[int(np.argmax(wanted.late_by_day))] if len(wanted.late_by_day) == 7 else None
     assert numbers["worstWeekday"] == weekday
     late = shown["requests late" if weekday is None else f"late on {weekday}s"]
     same_share(late, max(wanted.late_by_day))
     assert late in seen.text["risk"]
-    assert (weekday or "requests expected late") in seen.text["risk"]
+    assert "requests expected late" in seen.text["risk"]
+    assert weekday is None or f"late on {weekday}s, the worst weekday" in seen.text["risk"]
 
     if before is None:
         assert numbers["monthlySavings"] is None
@@ -202,7 +207,7 @@ def test_page_json_and_csv_say_what_the_sums_say(name, tmp_path):
     beside = card(page, "" if now is not None else " dim")
     assert beside["title"] == ("Now" if now is not None else "Plain grid")
     assert int(beside["servers"].replace(",", "")) == before.servers
-    assert number(beside["figure"]) == pytest.approx(before.dollars_a_month, abs=0.5)
+    assert number(beside["figure"]) == pytest.approx(before.dollars_a_month, abs=0.00501)
     share = 100 * saved / before.dollars_a_month if before.dollars_a_month else 0.0
     if abs(share) < 0.5:
         assert "about as much as" in seen.text["saving"]
@@ -211,7 +216,7 @@ def test_page_json_and_csv_say_what_the_sums_say(name, tmp_path):
         assert float(told[1]) == pytest.approx(abs(share), abs=0.51)
         assert told[2] == (("less", "more") if now is not None else ("under", "above"))[saved < 0]
     if abs(saved) > 0.005:
-        size = f"${abs(saved):,.0f}" if abs(saved) >= 100 else f"${abs(saved):,.2f}"
+        size = f"${abs(saved):,.2f}"
         assert (f"The plan saves {size} a month" if saved > 0 else f"The plan costs {size} more a month") in page
     assert ("keeps nothing free for the loss of a zone" in page) == (name == "two zones")
 

@@ -92,11 +92,11 @@ def test_the_page_has_the_numbers_of_the_json(folder):
     assert len(table.rows) == len(numbers["methods"])
     for row, method in zip(table.rows, numbers["methods"], strict=True):
         assert row[0] == method["label"]
-        assert float(row[1].replace(",", "")) == pytest.approx(method["monthlyRate"], abs=0.5)
+        assert row[1] == f"{method['monthlyRate']:,.2f}"
         assert row[2] == ("" if method["costOverLowerBound"] is None else f"{method['costOverLowerBound']:.3f}")
         assert row[3] == f"{method['nodeCount']:,}"
     percent = numbers["monthlySavingsPercent"]
-    dollars = f"${numbers['recommendedMonthlyRate']:,.0f} a month"
+    dollars = f"${numbers['recommendedMonthlyRate']:,.2f} a month"
     assert seen.text["saving"].endswith(f"{dollars}, {percent:.0f} % under a plain grid;")
     assert f"Rent {numbers['recommendedNodeCount']} servers" in seen.text["saving"]
     assert seen.text["next"] == "Next: " + numbers["actions"][0]
@@ -242,7 +242,7 @@ def test_dearer_than_now_is_said(plan, patterns):
     report = ceps.build_report([roomy], current=tight)
     assert report.numbers["monthlySavings"] < 0
     html = page(report)
-    assert f"The plan costs ${-report.numbers['monthlySavings']:,.0f} more a month." in html
+    assert f"The plan costs ${-report.numbers['monthlySavings']:,.2f} more a month." in html
     assert re.search(r"\d+ % more than now", Reading.of(html).text["saving"])
 
 
@@ -306,7 +306,7 @@ def test_reports_of_odd_plans(tmp_path):
         html = ceps.write_report(tmp_path / str(number), [plan], patterns=given).read_text()
         assert ("How busy" in html) == (len(plan) > 0)
         assert "nan" not in html.lower().replace("finance", "")
-    assert "1 server:" in (ceps.write_report(tmp_path, [ceps.plan(np.ones((2, 24)), None, TYPES)])).read_text()
+    assert "Rent 1 server (1 medium):" in (ceps.write_report(tmp_path, [ceps.plan(np.ones((2, 24)), None, TYPES)])).read_text()
 
 
 def test_what_does_not_belong_together_is_refused(plan, patterns):
@@ -375,27 +375,30 @@ def test_offers_stand_beside_one_another(rented, tmp_path):
     plan, night = rented
     html = ceps.write_report(tmp_path, [plan], patterns=night).read_text()
     numbers = json.loads((tmp_path / "report.json").read_text())
-    offers = {offer.name: offer for offer in plan.offers}
+    offers = {(offer.name, offer.pay): offer for offer in plan.offers}
     (taken,) = (offer for offer in plan.offers if offer.recommended)
+    assert len(offers) == len(plan.offers)
     assert numbers["recommendedOffer"] == numbers["planOffer"] == taken.name
-    assert numbers["offers"][0]["offer"] == taken.name
-    assert {row["offer"] for row in numbers["offers"]} == set(offers)
+    assert (numbers["offers"][0]["offer"], numbers["payment"]) == (taken.name, taken.pay) == (taken.name, "reserved")
+    assert {(row["offer"], row["pay"]) for row in numbers["offers"]} == set(offers)
     for row in numbers["offers"]:
-        offer = offers[row["offer"]]
+        offer = offers[row["offer"], row["pay"]]
         assert row["monthlyRate"] == pytest.approx(offer.cost_per_day * 730 / 24)
         assert row["monthlyRateLow"] <= row["monthlyRate"] <= row["monthlyRateHigh"]
         assert row["bytesMovedPerDay"] == offer.bytes_moved_per_day
         if row["costOverLowerBound"] is not None:
             assert row["costOverLowerBound"] == pytest.approx(offer.cost_per_day / offer.lower_bound)
             assert row["costOverLowerBound"] >= 1
-    grid = offers["grid"]
+    grid, listed = offers["grid", "reserved"], offers["grid", "list"]
     assert numbers["currentMonthlyRate"] == pytest.approx(grid.cost_per_day * 730 / 24)
     assert numbers["monthlySavings"] == pytest.approx((grid.cost_per_day - plan.cost_per_day) * 730 / 24)
+    assert numbers["discountMonthlySavings"] == pytest.approx((listed.cost_per_day - grid.cost_per_day) * 730 / 24)
     seen = Reading.of(html)
     assert seen.headings.index("Plain grid") > seen.headings.index("Fixed servers")
     assert html.count('class="card chosen"') == 1
     assert len(re.findall(r'class="card( \w+)?"', html)) <= 4
-    assert [row[0] for row in seen.tables[0].rows][-1] == "A plain grid"
+    assert len(seen.tables[0].rows) == len(offers)
+    assert [row[0] for row in seen.tables[0].rows][-1] == "Plain grid"
 
 
 def test_advice_that_the_plan_remembers_is_a_remark(plan):
@@ -420,7 +423,7 @@ def test_a_plan_that_is_not_the_recommended_offer_says_so(rented):
     """The headline is the best offer; the page names what it shows below, and the command that makes the other."""
     plan, night = rented
     other = "fixed" if plan.method != "fleet" else "hourly"
-    offers = tuple(replace(offer, recommended=offer.name == other) for offer in plan.offers)
+    offers = tuple(replace(one, recommended=(one.name, one.pay) == (other, "list")) for one in plan.offers)
     report = ceps.build_report([replace(plan, offers=offers)], patterns=night)
     html = page(report)
     wanted = next(offer for offer in offers if offer.recommended)
@@ -437,8 +440,10 @@ def test_noisy_patterns_give_a_range(patterns):
     error = 2 / np.sqrt(noisy.peak * 300 * 4 / 500)
     assert row["monthlyRateLow"] == pytest.approx(made.cost_per_month * (1 - error))
     assert row["monthlyRateHigh"] == pytest.approx(made.cost_per_month * (1 + error))
-    low, high = (f"${made.cost_per_month * factor:,.0f}" for factor in (1 - error, 1 + error))
-    assert f"{low} to {high} a month" in Reading.of(page(ceps.build_report([made]))).text["saving"]
+    low, high = (f"${made.cost_per_month * factor:,.2f}" for factor in (1 - error, 1 + error))
+    seen = Reading.of(page(ceps.build_report([made]))).text
+    assert seen["saving"].endswith(f"): ${made.cost_per_month:,.2f} a month;")
+    assert seen["range"] == f"Had other days been observed, it would be {low} to {high}."
     sure = ceps.plan(replace(patterns, days=4_000.0), None, TYPES)
     (row,) = ceps.build_report([sure]).numbers["offers"]
     assert row["monthlyRateLow"] == row["monthlyRateHigh"] == row["monthlyRate"]

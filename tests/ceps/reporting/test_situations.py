@@ -109,7 +109,7 @@ def test_the_report_tells_what_the_plan_holds(name, tmp_path):
     offer = next(one for one in numbers["offers"] if one["recommended"])
     assert offer["overloadShare"] == pytest.approx(late, abs=1e-12)
     assert float(row["overloadShare"]) == pytest.approx(late, abs=1e-12)
-    written = f"${dollars:,.0f}" if dollars >= 99.995 or dollars == 0 else f"${dollars:,.2f}"
+    written = f"${dollars:,.2f}" if dollars else "$0"
     assert f"Rent {count} server{'' if count == 1 else 's'}" in first
     assert "1 servers" not in page
     assert f"{written} a month" in first

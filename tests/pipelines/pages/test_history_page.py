@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from ceps.reporting.kit.steps import stepped
-from ceps.reporting.words import share
+from ceps.texts import per_cent
 from pipelines.history_report import history_report
 from tests.ceps.reporting.reading import Reading
 from tests.dtoss.history.worlds import SPHERE
@@ -44,7 +44,7 @@ def test_the_first_screen_compares_with_the_others(page_file):
     assert all(sum("*" in cell for cell in row) >= 1 for row in kinds)
     (sizes,) = [table.rows for table in read.tables if table.caption.startswith("Files by size")]
     dead = [1 - one["liveBytes"] / one["bytes"] if one["bytes"] else None for one in told["files"]]
-    assert [row[-1] for row in sizes] == ["" if one is None else share(one) for one in dead]
+    assert [row[-1] for row in sizes] == ["" if one is None else per_cent(one) for one in dead]
 
 
 def test_each_frame_is_on_the_page(page_file):

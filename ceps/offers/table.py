@@ -1,0 +1,193 @@
+"""The table of offers: each placement in each way to pay, the cheapest of those that are safe enough, and a safer one.
+
+What is recommended is the least row of the table that is eligible (`ceps.offers.offer.cheapest`). So no row that can
+be planned, and whose way to pay is allowed, costs less at no more risk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ceps.offers.autoscaling import autoscaling_offers
+from ceps.offers.market import LOWEST, STEP, Market, at, judged, without, worst
+from ceps.offers.of_plan import offer_of_plan
+from ceps.offers.offer import Offer, cheapest, wanted_risk
+from ceps.offers.paying import all_day, bound_by_hour, by_hour
+from ceps.offers.payment import cheapest_way, is_allowed, upfront, ways_of
+from ceps.planning import plan
+from ceps.plans import Plan
+from ceps.problem import TOLERANCE, InfeasibleError
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A row of the table: an offer, and the plan that it is of, or None where it cannot be planned."""
+
+    offer: Offer
+    plan: Plan | None
+
+
+@dataclass(eq=False)
+class Table:
+    """Rows that are gathered for one market; changed in place.
+
+    Parameters
+    ----------
+    market
+        What is planned, and how.
+    asked
+        Share of the requests that may be late on the worst day.
+    """
+
+    market: Market
+    asked: float
+    rows: list[Row] = field(default_factory=list)
+    bounds: dict[tuple[float, str], float] = field(default_factory=dict)
+
+    @property
+    def offers(self) -> list[Offer]:
+        """Offers of the rows."""
+        return [row.offer for row in self.rows]
+
+    def add(self, name: str, made: Plan, ways: Iterable[str] | None = None, *, plannable: bool = True) -> None:
+        """Add a placement in each way to pay that the catalogue has, or in these."""
+        known: dict[bytes, Plan] = {}
+        for way in ways_of(self.market.servers) if ways is None else ways:
+            paid = self._paid(made, way)
+            if paid.risk is None and paid.types_by_hour is not None:
+                # The risk hangs on the servers of each hour, however they are paid.
+                hours = paid.types_by_hour.tobytes()
+                known[hours] = known.get(hours) or judged(self.market, paid)
+                paid = replace(paid, risk=known[hours].risk)
+            self.rows.append(Row(self._offer(name, way, judged(self.market, paid), plannable), paid))
+
+    def know_bounds(self, plans: Iterable[Plan]) -> None:
+        """Keep the bounds of hourly and mixed plans: each holds for all that is paid in this way to the same target."""
+        for made in plans:
+            if made.types_by_hour is not None:
+                self.bounds[made.utilisation, self._own_way(made)] = made.lower_bound
+
+    def _own_way(self, made: Plan) -> str:
+        return "list" if made.method == "hourly" else cheapest_way(self.market.servers, self.market.terms)
+
+    def _paid(self, made: Plan, way: str) -> Plan:
+        terms = self.market.terms
+        if made.types_by_hour is None:
+            return all_day(made, way, terms.years)
+        bound = made.lower_bound
+        if way != self._own_way(made):
+            made = by_hour(made, way, terms, few=self.market.at_most_types is not None)
+            key = (made.utilisation, way)
+            if key not in self.bounds:
+                self.bounds[key] = bound_by_hour(made, way, terms.years)
+            bound = self.bounds[key]
+        return replace(made, lower_bound=min(bound, made.cost_per_day))
+
+    def _offer(self, name: str, way: str, made: Plan, plannable: bool) -> Offer:
+        market = self.market
+        due = sum(upfront(kind, word) for kind, word in zip(made.types, made.rented, strict=False))
+        return offer_of_plan(
+            made, name, pay=way, allowed=is_allowed(way, market.terms), upfront=due, plannable=plannable,
+            meets=worst(made) <= self.asked * (1 + TOLERANCE), note=_note(market, made),
+        )  # fmt: skip
+
+    def add_grid(self) -> None:
+        """Add a plain grid, which is a plan like others where nothing is asked for that grids do not know."""
+        market = self.market
+        shared: dict[str, Any] = {"growth": market.growth, "copies": market.copies, "time_limit": market.time_limit}
+        known = {"spare", "pinned", "move_budget"} & {name for name, value in market.options.items() if value}
+        alike = not known and market.at_least <= 1 and market.at_most_types is None
+        try:
+            made = plan(market.patterns, None, market.servers, market.seed, market.utilisation, "gp",
+                        previous=market.previous if alike else None, **shared)  # fmt: skip
+        except InfeasibleError:
+            return
+        self.add("grid", judged(market, made), plannable=alike)
+
+    def add_safer(self) -> None:
+        """Add a fixed fleet that is planned to a lower utilisation, so that it is safer than the cheapest row."""
+        taken = cheapest(self.offers)
+        if taken < 0:
+            return
+        risk = self.rows[taken].offer.risk
+        wanted = None if risk is None else wanted_risk(risk)
+        found = None if wanted is None else safer_fleet(self.market, wanted)
+        if found is not None and risk is not None and worst(found) < risk:
+            self.add("safer", found)
+
+    def add_autoscaling(self) -> None:
+        """Add a grid that scales by itself."""
+        offers = autoscaling_offers(self.market, ways_of(self.market.servers), self.asked)
+        self.rows += [Row(offer, None) for offer in offers]
+
+    def best(self) -> Plan:
+        """Plan of the row that is recommended, with all offers noted in it, the recommended one first.
+
+        Raises
+        ------
+        InfeasibleError
+            No row is eligible.
+        """
+        place = cheapest(self.offers)
+        if place < 0:
+            raise InfeasibleError("no offer that can be planned is within the risk that is asked for")
+        taken = self.rows[place].plan
+        assert taken is not None
+        offers = [replace(offer, recommended=number == place) for number, offer in enumerate(self.offers)]
+        offers.sort(key=lambda offer: (not offer.recommended, not offer.plannable, offer.cost_per_day))
+        return replace(taken, offers=tuple(offers), options={**taken.options, "risk": self.asked})
+
+
+def safer_fleet(market: Market, wanted: float) -> Plan | None:
+    """Plan of a fixed fleet at the highest target utilisation within a risk; else the safest; None where none fits.
+
+    Targets are halved between, since risk falls with them: a few plans, without proofs.
+    """
+    quick = without(without(market, "prove"), "progress")
+    count = int((market.utilisation - LOWEST) / STEP + TOLERANCE)
+    targets = [round(market.utilisation - STEP * number, 6) for number in range(1, count + 1)]
+    found: dict[int, Plan] = {}
+    low, high = 0, len(targets) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        try:
+            found[middle] = at(quick, "fixed", targets[middle])
+        except InfeasibleError:
+            high = middle - 1
+            continue
+        if worst(found[middle]) <= wanted:
+            high = middle - 1
+        else:
+            low = middle + 1
+    within = [number for number, made in found.items() if worst(made) <= wanted]
+    if within:
+        return found[min(within)]
+    return min(found.values(), key=worst, default=None)
+
+
+def _note(market: Market, made: Plan) -> str:
+    notes = []
+    if made.utilisation < market.utilisation - TOLERANCE:
+        notes.append(f"planned to {made.utilisation:.0%} of capacity")
+    if made.extras.get("resizes"):
+        overlap = 60 * float(np.mean(market.terms.overlap_hours(made.bytes)))
+        notes.append(
+            f"{made.extras['resizes']:.3g} changes of type a day, each with both servers paid for {overlap:.2g} minutes"
+        )
+    notes += [f"{count} {word}" for word, count in counts_of(made).items()]
+    return "; ".join(notes)
+
+
+def counts_of(made: Plan) -> Mapping[str, int]:
+    """Servers by how they are paid, in words; empty where all are paid by the list."""
+    words = {
+        "reserved": "reserved for a year", "reserved-3y": "reserved for 3 years",
+        "spot": "at spot prices: the provider may take them away", "list": "at the list price",
+    }  # fmt: skip
+    if not set(made.rented) - {"list"}:
+        return {}
+    return {text: made.rented.count(word) for word, text in words.items() if word in made.rented}
