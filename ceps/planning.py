@@ -224,7 +224,9 @@ def plan(
     outcome = with_enough_servers(problem, outcome)
     made = assemble(given, problem, outcome, method, previous, spare=spare, deadline=effort.deadline)
     if bound is not None:
-        made = replace(made, lower_bound=max(made.lower_bound, min(bound, made.cost_per_day)))
+        least = max(made.lower_bound, min(bound, made.cost_per_day))
+        looked = {"proof_seconds": round(prove, 1)} if made.cost_per_day > least * (1 + TOLERANCE) else {}
+        made = replace(made, lower_bound=least, extras={**made.extras, **looked})
     elif prove > 0 and not spare and len(problem) <= _PROVABLE:
         made = _fewest_proved(made, problem, prove)
     told = {"move_budget": move_budget} if move_budget is not None else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,12 +19,26 @@ from numpy.typing import NDArray
 
 import ceps
 from ceps import Patterns, Plan, PlanDiff
+from ceps.offers.offer import Offer, safer_than
+from ceps.offers.payment import LABELS
 from ceps.patterns import WEEK
 from ceps.planning import KEEPS_APART
 from ceps.plans import DAYS_A_MONTH, bytes_text
 from ceps.problem import Progress
+from ceps.reporting.options import option_row, own_offer
+from ceps.reporting.sentences import (
+    PAYING,
+    kinds,
+    paid,
+    prices,
+    range_sentence,
+    risk_sentence,
+    safer_sentence,
+    saves,
+)
+from ceps.reporting.words import dollars
 from ceps.rollout.splits import split_advice
-from ceps.texts import how_many
+from ceps.texts import how_many, per_cent
 from dtoss.plain_numbers import is_whole, number_in
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
 from pipelines.rows.amounts import budget_of, share_of
@@ -122,7 +137,7 @@ def plan(
         wanted |= {"progress": progress, "prove": prove}
     week = read_patterns(patterns) if weekday in ("mean", "all") else given
     wanted["week"] = week if week.slots != given.slots else None
-    made = ceps.rent(given, None, types, offer=offer, copies=copies, **wanted, **options)
+    made = ceps.rent(given, None, types, offer=offer, copies=copies, safer=True, **wanted, **options)
     source: dict[str, Any] = {"patterns": str(Path(patterns).absolute()), "patterns_sha256": checksum(patterns)}
     asked = ("risk", "zones", "at_least", "at_most_types")
     if method in KEEPS_APART and offer == "fixed" and not any((pins, call_cost, *map(options.get, asked))):
@@ -267,16 +282,16 @@ def facts(made: Plan, changes: PlanDiff | None) -> dict[str, Any]:
 
 
 def server_rows(made: Plan) -> list[tuple[str, ...]]:
-    """Return the rows of a table of servers, the header first; at most :data:`SHOWN` servers."""
+    """Return the rows of a table of servers, the header first and the sums last; at most :data:`SHOWN` servers."""
     rows: list[tuple[str, ...]] = [
         ("server", "type", "partitions", "bytes", "peak req/s", "busy at peak", "mean", "$ a day")
     ]
     hourly = made.types_by_hour
+    dollars, whole = day_dollars(made)
+    held = [len(made.members(k)) for k in range(len(made))]
     for k, number in enumerate(made.server_ids.tolist()[:SHOWN]):
-        kind = made.types[k]
-        cost, name = 24 * kind.dollars_per_hour, kind.name
-        if hourly is not None:
-            cost = 24 * float(np.mean([made.servers[j].dollars_per_hour for j in hourly[k]]))
+        name = made.types[k].name
+        if hourly is not None and len(set(hourly[k].tolist())) > 1:
             name = f"{name} at most"
         if k >= len(made) - made.spare:
             name = f"{name} (spare)"
@@ -285,40 +300,67 @@ def server_rows(made: Plan) -> list[tuple[str, ...]]:
             (
                 str(number),
                 name,
-                f"{len(made.members(k)):,}",
+                f"{held[k]:,}",
                 bytes_text(made.bytes[k]),
                 f"{made.peaks[k]:,.4g}",
                 f"{used.max(initial=0.0):.1%}",
                 f"{used.mean():.1%}",
-                f"{cost:.3f}",
+                dollars[k],
             )
         )
     if len(made) > SHOWN:
-        rows.append(("...", f"and {len(made) - SHOWN:,} more", *[""] * 6))
+        rest = sum((Decimal(text) for text in dollars[SHOWN:]), Decimal(0))
+        rows.append(("...", f"and {len(made) - SHOWN:,} more", f"{sum(held[SHOWN:]):,}", *[""] * 4, str(rest)))
+    rows.append(("all", how_many(len(made), "server"), f"{sum(held):,}", *[""] * 4, whole))
     return rows
+
+
+def day_dollars(made: Plan) -> tuple[list[str], str]:
+    """Return what each server costs a day, and all of them, in dollars of so many digits that the column adds up.
+
+    Three digits, or as many as show each price as it is, six at the most. Beyond that the last servers carry what
+    rounding leaves.
+    """
+    costs, whole = made.dollars_by_server.tolist(), made.cost_per_day
+    for digits in range(3, 7):
+        shown = [Decimal(f"{cost:.{digits}f}") for cost in costs]
+        if sum(shown, Decimal(0)) == Decimal(f"{whole:.{digits}f}"):
+            break
+    step = Decimal(1).scaleb(-digits)
+    left = int((Decimal(f"{whole:.{digits}f}") - sum(shown, Decimal(0))) / step)
+    for k in range(abs(left)):
+        shown[-1 - k % len(shown)] += step if left > 0 else -step
+    return [str(cost) for cost in shown], f"{whole:.{digits}f}"
 
 
 def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     """Return what a user wants to know of a plan, as rows of two texts."""
     risk = made.risk or ceps.overload_risk(made)
-    counts = np.bincount(made.type_of, minlength=len(made.servers))
-    pools = ", ".join(f"{n} {kind.name}" for kind, n in zip(made.servers, counts.tolist(), strict=True) if n)
+    taken = own_offer(made)
+    row = option_row(taken, None)
     period = "a week" if made.loads.shape[1] * made.slot_seconds == WEEK else "a day"
-    dated = ", ".join(sorted({kind.date for kind in made.servers if kind.date})) or "an unstated date"
-    priced = " and ".join(sorted({"list", *made.rented}))
+    dated = ", ".join(sorted({kind.date for kind in made.servers if kind.date}))
     held = f"{len(made.partitions):,}" + (f", {made.copies} copies each" if made.copies > 1 else "")
+    rented = f"{how_many(len(made), 'server')}{kinds(row)}{paid(row)}"
+    each_day = day_dollars(made)[1]
     rows = [
-        ("cost", f"${made.cost_per_day:.3f} a day, ${made.cost_per_month:,.2f} a month, {priced} prices of {dated}"),
-        ("bound", bound_text(made)),
-        ("servers", f"{len(made)}: {pools}" if pools else "0"),
-        ("partitions", held),
-        ("overload", f"risk {risk.name}: {_share(risk.overload)} of the requests of {period} expected above capacity"),
-    ]  # fmt: skip
+        ("rent", f"{rented}, resized hourly" if made.extras.get("resizes") else rented),
+        ("cost", f"${made.cost_per_month:,.2f} a month, ${each_day} a day, {prices(row, dated)}"),
+    ]
+    if range_sentence(row):
+        rows.append(("", range_sentence(row)))
+    if taken.upfront:
+        rows.append(("", f"of it {dollars(taken.upfront)} due at the start"))
+    rows.append(("late", f"{risk_sentence(row)}: risk {risk.name}"))
     if risk.worst_name:
-        rows.append(("", f"worst weekday {risk.worst_name}: {risk.worst:.2%} above capacity"))
+        rows.append(("", f"{per_cent(risk.overload)} of the requests of {period}, all days together"))
+    safer = safer_than(made.offers, taken)
+    if safer is not None:
+        rows.append(("safer", safer_sentence(option_row(safer, None))))
+    rows += saved_rows(made, taken)
+    rows += [("bound", bound_text(made)), ("partitions", held)]
     if made.zones is not None:
         rows.append(("zones", f"{made.zones.max(initial=-1) + 1}: any one may be lost"))
-    rows += offer_rows(made)
     if made.servers_a_request is not None:
         rows.append(("calls", calls_text(made)))
     if "advice" in made.options:
@@ -326,6 +368,20 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     if changes is not None:
         rows += diff_rows(changes)
     return rows
+
+
+def saved_rows(made: Plan, taken: Offer) -> list[tuple[str, str]]:
+    """Return what placing saves beside a plain grid that is paid the same way, and what is saved by how it is paid."""
+    grids = {one.pay: one.cost_per_day * DAYS_A_MONTH for one in made.offers if one.name == "grid"}
+    listed = {one.pay: one.cost_per_day * DAYS_A_MONTH for one in made.offers if one.name == taken.name}
+    placed = grids.get(taken.pay)
+    before = grids if placed is not None else listed
+    rows = []
+    if placed is not None:
+        rows.append(saves("placing", placed - made.cost_per_month, "against a plain grid paid the same way"))
+    if taken.pay != "list" and {"list", taken.pay} <= before.keys():
+        rows.append(saves(PAYING[taken.pay], before["list"] - before[taken.pay], "against the list price"))
+    return [("" if number else "saved", text) for number, text in enumerate(rows)]
 
 
 def calls_text(made: Plan) -> str:
@@ -350,25 +406,26 @@ def bound_text(made: Plan) -> str:
         return f"${made.lower_bound:.3f} a day; the plan costs no more"
     if not made.lower_bound:
         return "none above $0 is known"
-    return f"${made.lower_bound:.3f} a day; the plan costs {made.gap - 1:.2%} more"
+    looked = made.extras.get("proof_seconds")
+    looking = f"; a cheaper plan was looked for {looked:g} s (--prove)" if looked else ""
+    return f"${made.lower_bound:.3f} a day; the plan costs {made.gap - 1:.2%} more{looking}"
 
 
-def _share(share: float) -> str:
-    return f"{100 * share:.2g} %"
-
-
-def offer_rows(made: Plan) -> list[tuple[str, str]]:
-    """Return the ways to rent that were compared, the recommended one first, as rows of two texts."""
-    rows = []
+def offer_table(made: Plan) -> list[tuple[str, ...]]:
+    """Return the rows of a table of offers, the header first, the recommended one marked; nothing of one alone."""
+    if len(made.offers) < 2:
+        return []
+    rows: list[tuple[str, ...]] = [
+        ("", "placement", "paid", "$ a month", "late on the worst day", "over its bound", "servers")
+    ]
     for one in made.offers:
-        late = one.overload if one.risk is None else one.risk
-        kept = "" if one.meets else ", more than was asked"
-        text = (
-            f"${one.cost_per_day * DAYS_A_MONTH:,.2f} a month, {how_many(one.servers, 'server')}, "
-            f"{_share(late)} of the requests late{kept}"
-        )
-        text += f"; {one.note}" if one.note else ""
-        rows.append((f"{'*' if one.recommended else ' '} {one.name}", text))
+        ratio = one.cost_per_day / one.lower_bound - 1 if one.lower_bound else None
+        late = "not modelled" if one.risk is None else per_cent(one.risk) + ("" if one.meets else ", too often")
+        rows.append((
+            "*" if one.recommended else "", one.label, LABELS[one.pay] + ("" if one.allowed else ", not allowed"),
+            f"{one.cost_per_day * DAYS_A_MONTH:,.2f}", late,
+            "" if ratio is None else per_cent(max(ratio, 0.0) if ratio > 1e-9 else 0.0), f"{one.servers:,}",
+        ))  # fmt: skip
     return rows
 
 

@@ -68,6 +68,8 @@ def minimise(
             options={"time_limit": max(seconds, 0.1), "mip_rel_gap": gap, "presolve": False},
         )
     bound = -np.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
+    if not np.any(integral):  # the solver keeps no such bound of a linear program, whose optimum it is
+        bound = float(found.fun) if found.status == 0 else -np.inf
     return Answer(found.x, bound, found.status in (0, 2))
 
 

@@ -122,12 +122,12 @@ def words_of(
     return [way_of([(whole if paid else hourly)[kind] for kind in kinds]) for kinds, paid in rows]
 
 
-def mixed_bound(problem: Problem, base: Floats) -> float:
+def mixed_bound(problem: Problem, base: Floats, *, whole: bool = True) -> float:
     """Dollars a day that no plan undercuts whose servers are each paid for all hours at `base` or by the hour.
 
     An integer program over the number of servers of each type that stay and of those rented in each hour: together
     they must have the requests/s of the hour's peak, all bytes, and the servers that are asked for. Its relaxation
-    bounds it, and what the search adds in `_SEARCH` seconds.
+    bounds it, and what the search adds in `_SEARCH` seconds; the relaxation alone where it is not to be `whole`.
     """
     if not len(problem):
         return 0.0
@@ -152,6 +152,7 @@ def mixed_bound(problem: Problem, base: Floats) -> float:
         wanted[1::3] = 0.0
     unit = float(cost.max()) or 1.0
     answer = minimise(
-        cost / unit, supply, wanted * (1 - TOLERANCE), np.inf, upper=float(max(len(problem), 1)), seconds=_SEARCH
-    )
+        cost / unit, supply, wanted * (1 - TOLERANCE), np.inf, upper=float(max(len(problem), 1)), seconds=_SEARCH,
+        integral=float(whole),
+    )  # fmt: skip
     return max(0.0, answer.bound * unit * (1 - 1e-6)) if np.isfinite(answer.bound) else 0.0

@@ -55,7 +55,10 @@ def by_hour(plan: Plan, way: str, terms: Terms, few: bool = False) -> Plan:
 
 
 def bound_by_hour(plan: Plan, way: str, years: int = 3) -> float:
-    """Dollars a day that no plan undercuts whose servers are paid for all hours in a way, or by the hour."""
+    """Dollars a day that no plan undercuts whose servers are paid for all hours in a way, or by the hour.
+
+    The relaxation of `mixed_bound` where the two have different prices: quick, and a little looser.
+    """
     servers = at_hourly_prices(plan.servers, way)
     whole = base_prices(plan.servers, way, years)
     prices = np.array([server.dollars_per_hour for server in servers])
@@ -63,7 +66,7 @@ def bound_by_hour(plan: Plan, way: str, years: int = 3) -> float:
         return 0.0  # what fits a free server counts for nothing, and whole servers do not say what would
     one, zones = _one_zone(plan)
     problem = _servers_as_items(one, servers)
-    bound = hourly_bound(problem) if np.array_equal(whole, prices) else mixed_bound(problem, whole)
+    bound = hourly_bound(problem) if np.array_equal(whole, prices) else mixed_bound(problem, whole, whole=False)
     return zones * bound
 
 

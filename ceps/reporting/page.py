@@ -8,15 +8,15 @@ from html import escape
 from typing import Any
 
 from ceps.offers.offer import NO_RISK
-from ceps.offers.payment import LABELS
 from ceps.plans import bytes_text
 from ceps.reporting import charts
 from ceps.reporting.kit.cards import Card, cards, steps
 from ceps.reporting.kit.page import document, fold, notes, section, terms
 from ceps.reporting.kit.tables import table
 from ceps.reporting.report import Report
+from ceps.reporting.sentences import PAYING, kinds, paid, prices, range_sentence, risk_sentence, safer_sentence, saves
 from ceps.reporting.words import dollars
-from ceps.texts import how_many, per_cent, per_cent_kept
+from ceps.texts import how_many, per_cent
 
 _OFFERS = {
     "fixed": ("Fixed servers", ""),
@@ -28,12 +28,6 @@ _OFFERS = {
     "autoscaling": ("Autoscaling", ", started and stopped as load changes"),
 }
 """What the page calls placements: as the title of a card, and behind "Rent n servers"."""
-
-_PRICES = {
-    "list": "list prices", "reserved": "prices reserved for a year", "reserved-3y": "prices reserved for 3 years",
-    "spot": "spot prices",
-}  # fmt: skip
-"""What the page calls the prices of a way to pay."""
 
 _SENTENCES = {
     "fleet": "Fleets from the bound up, cheapest first; partitions are moved and swapped until one holds them.",
@@ -77,11 +71,12 @@ def _head(report: Report) -> str:
 def _first_screen(report: Report) -> str:
     n = report.numbers
     chosen = n["offers"][0]
-    basis = f"Modelled at {_prices(n)}, from the requests of {how_many(n['daysObserved'], report.period)}."
+    priced = prices(chosen, n["priceDate"])
+    basis = f"Modelled at {priced}, from the requests of {how_many(n['daysObserved'], report.period)}."
     if n["savingsAgainst"] and n["savingsAgainst"] != "now":
         basis += f" The comparison is with {n['savingsAgainst']}, not with your bill."
     more = [(name, text) for name, text in (
-        ("range", range_sentence(chosen)), ("safer", safer_sentence(n)), ("discount", discount_sentence(n)),
+        ("range", range_sentence(chosen)), ("safer", _safer(n)), ("discount", discount_sentence(n)),
     ) if text]  # fmt: skip
     told = "".join(f'<span id="{name}">{_unbroken(text)}</span> ' for name, text in more)
     return (
@@ -92,12 +87,6 @@ def _first_screen(report: Report) -> str:
         f"{cards([*map(_offer_card, _card_rows(n)), *_compared_card(report)])}{_actions(report)}"
         f"{notes(_remarks(report))}"
     )
-
-
-def _prices(numbers: Mapping[str, Any]) -> str:
-    ways = dict.fromkeys(pool["pay"] for pool in numbers["recommendedNodePools"]) or {"list": None}
-    words = " and ".join(_PRICES[way] for way in sorted(ways, key=list(_PRICES).index))
-    return f"{words} of {numbers['priceDate'] or 'unstated date'}"
 
 
 def _card_rows(numbers: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -126,7 +115,7 @@ def saving_sentence(report: Report) -> str:
     chosen = n["offers"][0]
     phrase = _OFFERS.get(chosen["offer"], ("", ""))[1]
     verb = "Keep" if chosen["offer"] == "now" else "Rent"
-    text = f"{verb} {how_many(chosen['nodeCount'], 'server')}{_kinds(chosen)}{phrase}{_paid(chosen)}"
+    text = f"{verb} {how_many(chosen['nodeCount'], 'server')}{kinds(chosen)}{phrase}{paid(chosen)}"
     text += f": {dollars(chosen['monthlyRate'])} a month"
     if n["monthlySavings"] is None:
         return text
@@ -141,57 +130,12 @@ def saving_sentence(report: Report) -> str:
     return f"{text}, {size} {'under' if percent > 0 else 'above'} {than}{same}"
 
 
-_MOST_KINDS = 3
-
-
-def _kinds(offer: Mapping[str, Any]) -> str:
-    """Name the types of an offer and how many there are of each; nothing where they change or are many."""
-    counts: dict[str, int] = {}
-    for pool in offer["nodePools"]:
-        counts[pool["type"]] = counts.get(pool["type"], 0) + pool["nodeCount"]
-    if not counts or len(counts) > _MOST_KINDS or "changes of type" in offer["note"]:
-        return ""
-    return f" ({', '.join(f'{count} {kind}' for kind, count in counts.items())})"
-
-
-def _paid(offer: Mapping[str, Any]) -> str:
-    """Say how an offer is paid, where that is not by the list."""
-    counts: dict[str, int] = {}
-    for pool in offer["nodePools"]:
-        counts[pool["pay"]] = counts.get(pool["pay"], 0) + pool["nodeCount"]
-    if not set(counts) - {"list"}:
-        return "" if offer["pay"] == "list" or counts else f", {LABELS[offer['pay']]}"
-    if len(counts) == 1:
-        return f", {LABELS[next(iter(counts))]}"
-    return ", " + " and ".join(f"{count} {LABELS[way]}" for way, count in counts.items())
-
-
-def risk_sentence(offer: Mapping[str, Any]) -> str:
-    """Say what share of the requests comes too late: of the worst weekday where weekdays are known, else of all."""
-    late = offer["worstDayOverloadShare"]
-    if late is None:
-        return "how many requests come late is not known"
-    text = f"{per_cent(late)} of the requests expected late"
-    return text if offer["worstWeekday"] is None else f"{text} on {offer['worstWeekday']}s, the worst weekday"
-
-
-def range_sentence(offer: Mapping[str, Any]) -> str:
-    """Say between what the cost would lie had other days been observed; nothing where it is sure."""
-    low, high = dollars(offer["monthlyRateLow"]), dollars(offer["monthlyRateHigh"])
-    return "" if low == high else f"Had other days been observed, it would be {low} to {high}."
-
-
-def safer_sentence(numbers: Mapping[str, Any]) -> str:
-    """Say what is safer and what that costs, or that nothing safer is needed or was found."""
+def _safer(numbers: Mapping[str, Any]) -> str:
     chosen, safer = numbers["offers"][0], numbers["saferOffer"]
+    if safer is not None:
+        return f"Safer: {safer_sentence(safer)}."
     late = chosen["worstDayOverloadShare"]
-    if safer is None:
-        return "" if late is None or late < NO_RISK else "No safer offer was priced: dtoss plan --offer auto looks."
-    kept = per_cent_kept(safer["worstDayOverloadShare"] or 0.0)
-    return (
-        f"Safer: {dollars(safer['monthlyRate'])} a month{_kinds(safer)}{_paid(safer)}, "
-        f"{per_cent(safer['worstDayOverloadShare'] or 0.0)} late (dtoss plan --offer auto --risk {kept})."
-    )
+    return "" if late is None or late < NO_RISK else "No safer offer was priced: dtoss plan --offer auto looks for one."
 
 
 def discount_sentence(numbers: Mapping[str, Any]) -> str:
@@ -200,23 +144,11 @@ def discount_sentence(numbers: Mapping[str, Any]) -> str:
     if placed is None or discount is None:
         return ""
     against = "what runs" if numbers["savingsAgainst"] == "now" else numbers["savingsAgainst"]
-    text = _saves("Placing", placed, f"against {against} paid the same way")
+    text = saves("Placing", placed, f"against {against} paid the same way")
     if abs(discount) < 0.005:
         return f"{text}."
     before = "how it is paid now" if numbers["savingsAgainst"] == "now" else "the list price"
-    return f"{text}; {_saves(_PAYING[numbers['payment']], discount, f'against {before}')}."
-
-
-_PAYING = {
-    "list": "paying the list price", "reserved": "reserving for a year", "reserved-3y": "reserving for 3 years",
-    "spot": "paying spot prices",
-}  # fmt: skip
-
-
-def _saves(what: str, saved: float, against: str) -> str:
-    if abs(saved) < 0.005:
-        return f"{what} saves nothing {against}"
-    return f"{what} {'saves' if saved > 0 else 'costs'} {dollars(abs(saved))} a month {against}"
+    return f"{text}; {saves(PAYING[numbers['payment']], discount, f'against {before}')}."
 
 
 def _offer_card(offer: Mapping[str, Any]) -> Card:
@@ -417,9 +349,10 @@ def _offer_cells(row: Mapping[str, Any]) -> list[str]:
 def _foot(report: Report) -> str:
     n = report.numbers
     source = f" Prices: {escape(n['priceSource'])}." if n["priceSource"] else ""
+    priced = prices(n["offers"][0], n["priceDate"])
     return (
-        f"<footer>Modelled, not billed: {_prices(n)} times rented hours for a month of {n['monthHours']} h, with the "
-        f"requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}.{source} "
+        f"<footer>Modelled, not billed: {escape(priced)} times rented hours for a month of {n['monthHours']} h, with "
+        f"the requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}.{source} "
         "Taxes, other discounts, network and volumes are not included. A request is late when it comes above a "
         "server's full capacity. A lower bound is what no plan of its kind, paid the same way, can cost less than. A "
         "plain grid gives each server one piece of the map. Servers a request: how many one request touches, on "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -302,6 +303,7 @@ def plan(
     restart_seconds: Annotated[float, typer.Option(help="Until a server that changes its type loads.")] = 120.0,
     load_rate: Annotated[float, typer.Option(help="Bytes a second that it then loads.")] = 2e8,
     spot: Annotated[bool, typer.Option("--spot", help="Spot prices will do: servers may be taken away.")] = False,
+    reserve_years: Annotated[int, typer.Option(help="Years to reserve servers for at the most: 0, 1 or 3.")] = 3,
     store: Annotated[
         str | None, typer.Option(help="Check that its pivots are the patterns', and take partitions' bytes from it.")
     ] = None,
@@ -319,7 +321,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
-    from pipelines.plan import facts, growth_factor, risk_of, server_rows, summary
+    from pipelines.plan import facts, growth_factor, offer_table, risk_of, server_rows, summary
     from pipelines.plan import plan as run
     from pipelines.plan_files import load_plan
 
@@ -354,7 +356,7 @@ def plan(
         zones=zones,
         at_least=at_least_servers,
         at_most_types=at_most_types,
-        terms=Terms(restart_seconds, load_rate, spot),
+        terms=Terms(restart_seconds, load_rate, spot, reserve_years),
     )
     before = None if previous is None else load_plan(previous)
     more: dict[str, Any] = {"advice": made.options["advice"]} if "advice" in made.options else {}
@@ -372,7 +374,12 @@ def plan(
         return
     _print_columns(server_rows(made))
     print()
-    print_table([*summary(made, changes), ("written", out if kubernetes is None else f"{out}, {kubernetes}")])
+    offers = offer_table(made)
+    if offers:
+        _print_columns(offers, left=(1, 2))
+        print()
+    rows = [("written", out if kubernetes is None else f"{out}, {kubernetes}"), ("next", _report_command(out, store))]
+    print_table([*summary(made, changes), *rows])
     if steps:
         print()
         _print_columns(steps)
@@ -548,33 +555,45 @@ def _steps(
 
 
 def _report_rows(numbers: dict[str, Any], page: Path) -> list[tuple[str, str]]:
-    rows = [
-        (row["label"], "does not fit" if row["monthlyRate"] is None else f"${row['monthlyRate']:,.2f} a month")
-        for row in numbers["methods"]
-    ]
+    way = numbers["paymentLabel"]
+    rows = [("recommended", f"${numbers['recommendedMonthlyRate']:,.2f} a month, {way}")]
     if numbers["lowerBoundMonthlyRate"] is not None:
-        rows.append(("lower bound", f"${numbers['lowerBoundMonthlyRate']:,.2f} a month"))
+        rows.append(("lower bound", f"${numbers['lowerBoundMonthlyRate']:,.2f} a month, {way}"))
     if numbers["monthlySavings"] is not None:
         share = f"{numbers['monthlySavingsPercent'] or 0:.0f} %"
-        against = (
-            numbers["savingsAgainst"]
-            if numbers["savingsAgainst"] == "now"
-            else (f"{numbers['savingsAgainst']}, not with your bill")
-        )
-        text = f"${numbers['monthlySavings']:,.2f} a month ({share}), modelled, compared with {against}"
+        against = numbers["savingsAgainst"] if numbers["savingsAgainst"] == "now" else (
+            f"{numbers['savingsAgainst']}, not with your bill"
+        )  # fmt: skip
+        text = f"${numbers['monthlySavings']:,.2f} a month ({share}) by placing, modelled, compared with {against}"
         rows.append(("saved", text))
+        if abs(numbers["discountMonthlySavings"]) >= 0.005:
+            rows.append(("", f"${numbers['discountMonthlySavings']:,.2f} a month by how servers are paid"))
     if numbers["autoscalingNote"]:
         rows.append(("mind", numbers["autoscalingNote"]))
+    rows += [
+        (
+            row["label"],
+            "does not fit" if row["monthlyRate"] is None else f"${row['monthlyRate']:,.2f} a month, list price",
+        )
+        for row in numbers["methods"]
+    ]
     return [*rows, ("written", str(page))]
 
 
-def _print_columns(rows: Sequence[tuple[str, ...]]) -> None:
+def _report_command(out: str, store: str | None) -> str:
+    """Return the command that makes a page of a plan."""
+    folder = str(Path(out).parent / "report")
+    named = f" --store {shlex.quote(store)}" if store is not None else ""
+    return f"dtoss report {shlex.quote(out)} --out {shlex.quote(folder)}{named}"
+
+
+def _print_columns(rows: Sequence[tuple[str, ...]], left: tuple[int, ...] = (1,)) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, name in enumerate(rows[0]):
-        table.add_column(name, justify="left" if number == 1 else "right", no_wrap=True)
+        table.add_column(name, justify="left" if number in left else "right", no_wrap=True)
     for row in rows[1:]:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)

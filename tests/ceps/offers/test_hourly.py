@@ -11,7 +11,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
-from ceps.offers.comparison import LABELS, autoscaling_note
+from ceps.offers.comparison import PAPERS, autoscaling_note
 from ceps.offers.hourly import best_schedule
 from ceps.offers.schedules import AT_ONCE, Terms, price_hours, schedule_of
 from ceps.packing import Effort
@@ -157,7 +157,7 @@ def test_all_methods_are_compared():
     """Every method has a row, ours cost least of the fixed fleets, the bounds hold."""
     patterns = waves(120, 9_300.0, slots=288, noise=0.2)
     found = ceps.compare(patterns, None, servers(3e10), utilisation=1.0)
-    assert [row.method for row in found.rows] == list(LABELS)
+    assert [row.method for row in found.rows] == list(PAPERS)
     static = [row for row in found.rows if row.method not in ("gp-aas", "gp-aas-slot", "hourly")]
     assert min(row.cost_per_day for row in static) == found.cost("fleet")
     assert found.lower_bound <= found.cost("fleet")

@@ -306,7 +306,10 @@ def test_reports_of_odd_plans(tmp_path):
         html = ceps.write_report(tmp_path / str(number), [plan], patterns=given).read_text()
         assert ("How busy" in html) == (len(plan) > 0)
         assert "nan" not in html.lower().replace("finance", "")
-    assert "Rent 1 server (1 medium):" in (ceps.write_report(tmp_path, [ceps.plan(np.ones((2, 24)), None, TYPES)])).read_text()
+    assert (
+        "Rent 1 server (1 medium):"
+        in (ceps.write_report(tmp_path, [ceps.plan(np.ones((2, 24)), None, TYPES)])).read_text()
+    )
 
 
 def test_what_does_not_belong_together_is_refused(plan, patterns):

@@ -70,10 +70,15 @@ def test_plan_is_that_of_the_library(patterns, servers, tmp_path, works):
     assert made.server_of.tolist() == wanted.server_of.tolist()
     assert made.cost_per_day == wanted.cost_per_day
     assert (made.utilisation, made.pivots_hash, made.weekday) == (0.9, PIVOTS, None)
-    for name in ("$24.000 a day", "list prices of 2026-01-02", "the plan costs no more", "worst weekday Monday: "):
+    for name in ("$24.000 a day", "list prices of 2026-01-02", "the plan costs no more", "late on Mondays, the worst"):
         assert name in table
     lines = table.splitlines()
     assert [line.split()[0] for line in lines[1 : 1 + len(made)]] == [str(number) for number in made.server_ids]
+    columns = [lines[1 + k].split() for k in range(len(made) + 1)]
+    assert columns[-1] == ["all", str(len(made)), "servers", "60", "24.000"]
+    assert sum(float(row[-1]) for row in columns[:-1]) == pytest.approx(24.0)
+    assert sum(int(row[2]) for row in columns[:-1]) == 60
+    assert f"dtoss report {out} --out {tmp_path / 'report'}" in " ".join(table.split())
 
 
 def test_servers_a_request_are_printed_and_traded(servers, tmp_path, works):
