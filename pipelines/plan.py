@@ -356,7 +356,7 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
         rows.append(("", f"{per_cent(risk.overload)} of the requests of {period}, all days together"))
     safer = safer_than(made.offers, taken)
     if safer is not None:
-        rows.append(("safer", safer_sentence(option_row(safer, None))))
+        rows.append(("safer", safer_sentence(option_row(safer, None), row)))
     rows += saved_rows(made, taken)
     rows += [("bound", bound_text(made)), ("partitions", held)]
     if made.zones is not None:

@@ -115,7 +115,10 @@ class Table:
             return
         risk = self.rows[taken].offer.risk
         wanted = None if risk is None else wanted_risk(risk)
-        found = None if wanted is None else safer_fleet(self.market, wanted)
+        fixed = [offer.risk for offer in self.offers if offer.name == "fixed" and offer.risk is not None]
+        if wanted is None or min(fixed, default=1.0) <= wanted:
+            return  # safe enough, or the fixed fleet is
+        found = safer_fleet(self.market, wanted)
         if found is not None and risk is not None and worst(found) < risk:
             self.add("safer", found)
 
@@ -183,11 +186,12 @@ def _note(market: Market, made: Plan) -> str:
 
 
 def counts_of(made: Plan) -> Mapping[str, int]:
-    """Servers by how they are paid, in words; empty where all are paid by the list."""
+    """Servers by how they are paid, in words; empty where all are paid by the list, or all are reserved alike."""
     words = {
         "reserved": "reserved for a year", "reserved-3y": "reserved for 3 years",
         "spot": "at spot prices: the provider may take them away", "list": "at the list price",
     }  # fmt: skip
-    if not set(made.rented) - {"list"}:
+    ways = set(made.rented)
+    if "spot" not in ways and len(ways) <= 1:
         return {}
     return {text: made.rented.count(word) for word, text in words.items() if word in made.rented}

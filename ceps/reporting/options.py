@@ -149,7 +149,10 @@ def action_sentences(plan: Plan, current: Plan | None, name: str = "plan.json") 
     if current is None:
         first = f"rent {_pool(plan)} and load {how_many(len(plan.partitions), 'partition')}"
         hourly = ", in the size of each hour" if plan.extras.get("resizes") else ""
-        return [f"{first}, {bytes_text(float(plan.bytes.sum()))}, as {name} says{hourly}."]
+        return [
+            f"{first}, {bytes_text(float(plan.bytes.sum()))}, as {name} says{hourly}; on each, "
+            f"dtoss serve --store STORE --plan {name} --server N --peers peers.toml."
+        ]
     try:
         listed = actions(plan, current)
     except InfeasibleError as error:

@@ -78,13 +78,14 @@ def _first_screen(report: Report) -> str:
     more = [(name, text) for name, text in (
         ("range", range_sentence(chosen)), ("safer", _safer(n)), ("discount", discount_sentence(n)),
     ) if text]  # fmt: skip
+    shown = [_offer_card(row, chosen["pay"]) for row in _card_rows(n)]
     told = "".join(f'<span id="{name}">{_unbroken(text)}</span> ' for name, text in more)
     return (
         f'<p class="lead"><span id="saving">{_unbroken(saving_sentence(report))};</span> '
         f'<span id="risk">{_unbroken(risk_sentence(chosen))}.</span></p>'
         f"{f'<p>{told.strip()}</p>' if told else ''}"
         f'<p class="quiet">{escape(basis)}</p>'
-        f"{cards([*map(_offer_card, _card_rows(n)), *_compared_card(report)])}{_actions(report)}"
+        f"{cards([*shown, *_compared_card(report)])}{_actions(report)}"
         f"{notes(_remarks(report))}"
     )
 
@@ -133,7 +134,7 @@ def saving_sentence(report: Report) -> str:
 def _safer(numbers: Mapping[str, Any]) -> str:
     chosen, safer = numbers["offers"][0], numbers["saferOffer"]
     if safer is not None:
-        return f"Safer: {safer_sentence(safer)}."
+        return f"Safer: {safer_sentence(safer, chosen)}."
     late = chosen["worstDayOverloadShare"]
     return "" if late is None or late < NO_RISK else "No safer offer was priced: dtoss plan --offer auto looks for one."
 
@@ -151,23 +152,25 @@ def discount_sentence(numbers: Mapping[str, Any]) -> str:
     return f"{text}; {saves(PAYING[numbers['payment']], discount, f'against {before}')}."
 
 
-def _offer_card(offer: Mapping[str, Any]) -> Card:
+def _offer_card(offer: Mapping[str, Any], pay: str) -> Card:
     title = _OFFERS.get(offer["offer"], (offer["label"].capitalize(), ""))[0]
     badge = "recommended" if offer["recommended"] else ""
     if not offer["meetsRisk"] and offer["canBePlanned"]:
         badge = "late too often"
     kind = "chosen" if offer["recommended"] else ""
-    return Card(title, dollars(offer["monthlyRate"]), "a month", _facts(offer), _sentence(offer["note"]), kind, badge)
+    return Card(
+        title, dollars(offer["monthlyRate"]), "a month", _facts(offer, pay), _sentence(offer["note"]), kind, badge
+    )
 
 
 def _sentence(note: str) -> str:
     return f"{note[0].upper()}{note[1:]}." if note else ""
 
 
-def _facts(offer: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(offer: Mapping[str, Any], pay: str) -> list[tuple[str, str]]:
     late = offer["worstDayOverloadShare"]
     facts = [("servers", f"{offer['nodeCount']:,}")]
-    if offer["pay"] != "list":
+    if offer["pay"] != pay:
         facts.append(("paid", offer["payLabel"]))
     if offer["dueAtStart"]:
         facts.append(("of it due at the start", dollars(offer["dueAtStart"])))
@@ -207,7 +210,7 @@ def _compared_card(report: Report) -> list[Card]:
         text += f"{dollars(discount)} by how it is paid."
     grid = next((row for row in n["offers"] if row["offer"] == "grid" and row["pay"] == n["payment"]), None)
     if grid is not None and n["savingsAgainst"] == "a plain grid":
-        facts = _facts({**grid, "costOverLowerBound": None})
+        facts = _facts({**grid, "costOverLowerBound": None}, n["payment"])
     title = "Now" if now else n["savingsAgainst"].removeprefix("a ").removeprefix("the ").capitalize()
     if not now:
         text += f" This is against {n['savingsAgainst']}, not your bill."
@@ -216,8 +219,6 @@ def _compared_card(report: Report) -> list[Card]:
             text += " It keeps nothing free for the loss of a zone."
         if grid_only and report.recommended.spare:
             text += " It has no spare server."
-    if n["payment"] != "list" and grid is None and not now:
-        facts.append(("paid", n["paymentLabel"]))
     return [Card(title, dollars(figure), "a month", facts, text, "" if now else "dim")]
 
 
@@ -352,7 +353,8 @@ def _foot(report: Report) -> str:
     priced = prices(n["offers"][0], n["priceDate"])
     return (
         f"<footer>Modelled, not billed: {escape(priced)} times rented hours for a month of {n['monthHours']} h, with "
-        f"the requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}.{source} "
+        f"the requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}."
+        f"{source} "
         "Taxes, other discounts, network and volumes are not included. A request is late when it comes above a "
         "server's full capacity. A lower bound is what no plan of its kind, paid the same way, can cost less than. A "
         "plain grid gives each server one piece of the map. Servers a request: how many one request touches, on "

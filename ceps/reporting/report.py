@@ -455,7 +455,11 @@ def _moved(
     stored = float(best.sizes.sum() * best.copies)
     if not stored:
         return []
-    daily = {offer.label.capitalize(): offer.bytes_moved_per_day for offer in offers if offer.bytes_moved_per_day}
+    daily = {
+        offer.label.capitalize(): offer.bytes_moved_per_day
+        for offer in offers
+        if offer.bytes_moved_per_day and offer.pay == offers[0].pay
+    }
     if not daily:
         priced = [row for row in rows if row["bytesMovedPerDay"] > 0 and row["method"] != "gp-aas-slot"]
         daily = {row["label"].split(",")[0]: row["bytesMovedPerDay"] for row in priced}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ceps.offers.offer import wanted_risk
 from ceps.offers.payment import LABELS
 from ceps.reporting.words import dollars
 from ceps.texts import how_many, per_cent, per_cent_kept
@@ -45,7 +46,8 @@ def paid(offer: Mapping[str, Any]) -> str:
         return "" if offer["pay"] == "list" or counts else f", {LABELS[offer['pay']]}"
     if len(counts) == 1:
         return f", {LABELS[next(iter(counts))]}"
-    return ", " + " and ".join(f"{count} {LABELS[way]}" for way, count in counts.items())
+    words = LABELS | {"list": "at the list price", "spot": "at the spot price"}
+    return ", " + " and ".join(f"{count} {words[way]}" for way, count in counts.items())
 
 
 def risk_sentence(offer: Mapping[str, Any]) -> str:
@@ -63,13 +65,14 @@ def range_sentence(offer: Mapping[str, Any]) -> str:
     return "" if low == high else f"Had other days been observed, it would be {low} to {high}."
 
 
-def safer_sentence(safer: Mapping[str, Any]) -> str:
+def safer_sentence(safer: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
     """Say what a safer offer costs, how many requests are late, and how to get it."""
     late = safer["worstDayOverloadShare"]
+    kept = max(late, wanted_risk(chosen["worstDayOverloadShare"]) or 0.0)
     rented = f"{how_many(safer['nodeCount'], 'server')}{kinds(safer)}{paid(safer)}"
     return (
         f"{dollars(safer['monthlyRate'])} a month for {rented}, "
-        f"{per_cent(late)} late (dtoss plan --offer auto --risk {per_cent_kept(late)})"
+        f"{per_cent(late)} late (dtoss plan --offer auto --risk {per_cent_kept(kept)})"
     )
 
 
