@@ -44,6 +44,7 @@ CONSUMER = "a program of its own; tests/pipelines/command/watch/test_reader_exam
 NOT_RUN = {
     ("docs/ceps.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/ceps.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
+    ("docs/renting.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/map.md", "dtoss serve --store demo/store"): DEMO,
     ("docs/sql.md", "frame = spark.read.format"): FOLDER,
     ("docs/sql.md", "$ cat near.sql"): FOLDER,
