@@ -41,6 +41,10 @@ class Table:
         What is planned, and how.
     asked
         Share of the requests that may be late on the worst day.
+    rows
+        What was gathered.
+    bounds
+        Dollars a day that no hourly or mixed plan undercuts, by its target utilisation and way to pay.
     """
 
     market: Market
