@@ -18,11 +18,17 @@ CATALOGUES = ("m3-2015", "m7g-2026")
 LEAST, MOST_REQUESTS, MOST_BYTES, MOST_DOLLARS = 1e-9, 1e18, 1e30, 1e9
 """What a server's numbers may be, if not 0: beyond these, sums lose their smaller parts, and costs are no dollars."""
 
-_NEEDED = ("name", "requests_per_second", "bytes", "dollars_per_hour")
-_OTHER_PRICES = ("reserved_dollars_per_hour", "reserved_3_years_dollars_per_hour", "spot_dollars_per_hour")
-_SHARES = {key: key.replace("dollars_per_hour", "upfront_share") for key in _OTHER_PRICES[:2]}
-_OPTIONAL = (*_OTHER_PRICES, *_SHARES.values())
-_KNOWN = (*_NEEDED, *_OPTIONAL, "source", "date", *KEYS)
+NEEDED = ("name", "requests_per_second", "bytes", "dollars_per_hour")
+"""What a [[server]] block must have."""
+COMMITTED = ("reserved_dollars_per_hour", "reserved_3_years_dollars_per_hour", "spot_dollars_per_hour")
+"""Prices that it may have beside the list's."""
+_SHARES = {key: key.replace("dollars_per_hour", "upfront_share") for key in COMMITTED[:2]}
+OPTIONAL = (*COMMITTED, *_SHARES.values())
+"""Numbers that it may have: those prices, and shares of them that are due at the start."""
+_KNOWN = (*NEEDED, *OPTIONAL, "source", "date", *KEYS, "origins")
+HOW = ("published", "doubled", "measured", "assumed")
+"""How a figure is known: by a list, by its rule from another size, by measuring, or not at all."""
+_ORIGIN = {"how", "source", "date"}
 _PRICE = "dollars_per_hour = 0.25 where it costs 0.25 dollars an hour, 0 where the machine is your own"
 
 
@@ -82,9 +88,9 @@ class ServerType:
                 raise ValueError(
                     f"server {self.name!r}: {field} = {value!r}; it must be above 0: {LEAST:g} to {most:g}{why}"
                 )
-        for field in ("dollars_per_hour", *_OTHER_PRICES):
+        for field in ("dollars_per_hour", *COMMITTED):
             price = getattr(self, field)
-            if price is None and field in _OTHER_PRICES:
+            if price is None and field in COMMITTED:
                 continue
             if not _is_number(price) or not (price == 0 or LEAST <= price <= MOST_DOLLARS):
                 raise ValueError(
@@ -110,8 +116,8 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
 
     Each `[[server]]` block has `name`, `requests_per_second`, `bytes` and `dollars_per_hour`, and may have
     the other prices and shares of `ServerType`, `source` and `date`; those two at the top of the file hold for every
-    block without its own. What `calibrate`
-    measured by k and radius may stand there too (`ceps.costs.load_costs` reads it).
+    block without its own. What `calibrate` measured by k and radius may stand there too (`ceps.costs.load_costs` reads
+    it), and by field how it is known (`ceps.origins.figures_of`).
 
     Parameters
     ----------
@@ -132,6 +138,21 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
     >>> [(s.name, s.dollars_per_hour) for s in load_servers("m3-2015")][:2]
     [('m3.medium', 0.067), ('m3.large', 0.133)]
     """
+    content = read_catalogue(path)
+    common = {key: str(content.get(key, "")) for key in ("source", "date")}
+    return checked_servers((_server(block, common, path) for block in content["server"]), str(path))
+
+
+def read_catalogue(path: str | Path) -> dict[str, Any]:
+    """Return what a TOML catalogue says, with at least one block under `server`, once every field of it is known.
+
+    Raises
+    ------
+    ValueError
+        As `load_servers`, but for a repeated name and bounds of numbers.
+    FileNotFoundError
+        There is no such file.
+    """
     file = Path(path)
     if str(path) in CATALOGUES and not file.exists():
         file = Path(__file__).parent / "catalogues" / f"{path}.toml"
@@ -142,10 +163,12 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a TOML file: {error}") from error
     blocks = content.get("server", [])
-    if not isinstance(blocks, list) or not blocks:
-        raise ValueError(f"{path}: holds no server type; add a [[server]] block with {', '.join(_NEEDED)}")
-    common = {key: str(content.get(key, "")) for key in ("source", "date")}
-    return checked_servers((_server(block, common, path) for block in blocks), str(path))
+    if not isinstance(blocks, list) or not blocks or not all(isinstance(block, dict) for block in blocks):
+        raise ValueError(f"{path}: holds no server type; add a [[server]] block with {', '.join(NEEDED)}")
+    _check_origins(content.get("origins", {}), str(path))
+    for block in blocks:
+        _check_keys(block, path)
+    return content
 
 
 def checked_servers(servers: Iterable[ServerType], where: str = "servers") -> tuple[ServerType, ...]:
@@ -166,9 +189,10 @@ def checked_servers(servers: Iterable[ServerType], where: str = "servers") -> tu
     return found
 
 
-def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Path) -> ServerType:
+def _check_keys(block: Mapping[str, Any], path: str | Path) -> None:
+    """Refuse a block that lacks a key, has one that is not known, or no number where one is wanted."""
     label = block.get("name", "without a name")
-    missing = [key for key in _NEEDED if key not in block]
+    missing = [key for key in NEEDED if key not in block]
     if missing:
         hint = "" if "dollars_per_hour" not in missing else "; write " + _PRICE
         raise ValueError(f"{path}: server {label!r} lacks {', '.join(missing)}{hint}")
@@ -178,9 +202,29 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
     for key in KEYS:
         if key in block:
             check_curve(block[key], key, f"{path}: server {label!r}")
-    for key in (*_NEEDED[1:], *(key for key in _OPTIONAL if key in block)):
+    for key in (*NEEDED[1:], *(key for key in OPTIONAL if key in block)):
         if isinstance(block[key], bool) or not isinstance(block[key], int | float):
             raise ValueError(f"{path}: server {label!r}: {key} = {block[key]!r}; it must be a number")
+    _check_origins(block.get("origins", {}), f"{path}: server {label!r}")
+
+
+def _check_origins(origins: Any, where: str) -> None:
+    """Refuse origins that are no words of `HOW`, or no tables, or are of no field."""
+    fields = (*NEEDED[1:], *OPTIONAL, *KEYS)
+    if not isinstance(origins, Mapping):
+        raise ValueError(f"{where}: origins = {origins!r}; a table by field is wanted: {', '.join(fields)}")
+    for field, said in origins.items():
+        if field not in fields:
+            raise ValueError(f"{where}: origins.{field}; a field is wanted: {', '.join(fields)}")
+        table = {"how": said} if isinstance(said, str) else said
+        if not isinstance(table, Mapping) or table.get("how", HOW[0]) not in HOW or set(table) - _ORIGIN:
+            raise ValueError(
+                f"{where}: origins.{field} = {said!r}; one of {', '.join(HOW)} is wanted, or a table such as "
+                f'{{ how = "{HOW[0]}", source = "...", date = "2026-01-31" }}'
+            )
+
+
+def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Path) -> ServerType:
     try:
         return ServerType(
             name=str(block["name"]),
@@ -189,7 +233,7 @@ def _server(block: Mapping[str, Any], common: Mapping[str, str], path: str | Pat
             dollars_per_hour=float(block["dollars_per_hour"]),
             source=str(block.get("source", common["source"])),
             date=str(block.get("date", common["date"])),
-            **{key: float(block[key]) for key in _OPTIONAL if key in block},
+            **{key: float(block[key]) for key in OPTIONAL if key in block},
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

@@ -7,19 +7,36 @@ Also a script: ``python -m pipelines.report PLAN... --out FOLDER``, or by spark-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 import ceps
 from ceps import Patterns, Plan
+from ceps.costs import RequestCosts
 from ceps.patterns import WEEK
 from dtoss.errors import InputError
 from dtoss.export.land import land_outline
 from dtoss.export.map_rings import region_rings
 from dtoss.geometry.space import NO_CRS
 from pipelines.plan_files import WEEKDAYS, checksum, load_plan, manifest_of, read_patterns
+
+
+@dataclass(frozen=True)
+class Realised:
+    """A time that has passed, of which a report tells.
+
+    Parameters
+    ----------
+    accesses, begin, end, costs
+        As :func:`pipelines.bill.bill`.
+    """
+
+    accesses: str
+    begin: str
+    end: str
+    costs: RequestCosts | None = None
 
 
 def report(
@@ -32,6 +49,7 @@ def report(
     seed: int = 0,
     time_limit: float | None = None,
     methods: bool = False,
+    realised: Realised | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Path:
     """Write report.html, report.json and report.csv into a folder and return the path of the page.
@@ -52,6 +70,8 @@ def report(
         Of the methods that are priced here; seconds each.
     methods
         Price the methods of the papers as well, and plans for other target utilisations.
+    realised
+        The time that has passed and the log of which it is told what the recommended plan came to.
     warn
         Is told what is missing.
 
@@ -68,6 +88,13 @@ def report(
         raise InputError("no plan is given: name at least one file that dtoss plan wrote")
     best = min(made, key=lambda one: one.cost_per_day)
     path = patterns_path(best, patterns, warn)
+    billed = None
+    if realised is not None:
+        from pipelines.bill import bill
+
+        recommended = plans[made.index(best)]
+        time = (realised.accesses, realised.begin, realised.end)
+        billed = bill(recommended, *time, store=store, costs=realised.costs).bill
     regions, shores = None, land_outline()
     if store is not None:
         manifest = manifest_of(store, best.pivots_hash, "plans")
@@ -85,6 +112,7 @@ def report(
         weekdays=() if path is None else weekdays_of(best, path),
         shores=shores,
         names=[Path(one).name for one in plans],
+        bill=billed,
     )
 
 

@@ -13,6 +13,7 @@ from ceps.reporting import charts
 from ceps.reporting.kit.cards import Card, cards, steps
 from ceps.reporting.kit.page import document, fold, notes, section, terms
 from ceps.reporting.kit.tables import table
+from ceps.reporting.realised import realised_section
 from ceps.reporting.report import Report
 from ceps.reporting.sentences import PAYING, kinds, paid, prices, range_sentence, risk_sentence, safer_sentence, saves
 from ceps.reporting.words import dollars
@@ -50,6 +51,7 @@ def page(report: Report) -> str:
         "Server cost report",
         _head(report),
         _first_screen(report),
+        realised_section(report.numbers["realised"]),
         _busy(report),
         _servers(report),
         _utilisation(report),

@@ -31,6 +31,7 @@ from ceps.patterns import DAY, Patterns
 from ceps.planning import plan as make_plan
 from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
 from ceps.problem import InfeasibleError
+from ceps.realised import Bill
 from ceps.reporting.options import (
     action_sentences,
     offers_now,
@@ -41,6 +42,7 @@ from ceps.reporting.options import (
     pool_rows,
     repriced,
 )
+from ceps.reporting.realised import realised_numbers
 from ceps.texts import per_cent
 
 FORMAT = 2
@@ -109,6 +111,7 @@ def build_report(
     weekdays: Sequence[Patterns] = (),
     shores: Rings = (),
     names: Sequence[str] = (),
+    bill: Bill | None = None,
 ) -> Report:
     """Gather the report's numbers.
 
@@ -134,6 +137,8 @@ def build_report(
         Rings of land, arrays (v, 2) of lon and lat, drawn on the map.
     names
         Files of the plans, as the page is to call them.
+    bill
+        What the recommended plan came to in a time that has passed; None where that is not known.
 
     Raises
     ------
@@ -165,6 +170,7 @@ def build_report(
         comparison = compare(patterns, None, best.servers, seed, best.utilisation, methods=wanted, **shared, **limit)
         points = _points(patterns, best, seed, methods, shared | limit)
     numbers = _numbers(best, compared, plans, comparison, points, offers, file)
+    numbers["realised"] = None if bill is None else realised_numbers(bill)
     before = None if compared is None else compared.plan
     return Report(
         best, before, tuple(plans), comparison, numbers, patterns, tuple(weekdays), regions or {}, tuple(shores)

@@ -30,7 +30,7 @@ class Peers:
 
 
 def read_peers(path: str) -> Peers:
-    """Return where servers are, by a file.
+    """Return where servers are, by a file; the token may stand in one of its own, ``token_file``.
 
     Raises
     ------
@@ -43,7 +43,9 @@ def read_peers(path: str) -> Peers:
         raise InputError(f"--peers {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"--peers {path}: {error}; {WANTED}") from None
-    token = said.pop("token", None)
+    token, file = said.pop("token", None), said.pop("token_file", None)
+    if file is not None:
+        token = _token_in(path, file, token)
     if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable() and token):
         raise InputError(f"--peers {path}: the token is no line of ASCII letters")
     addresses: dict[int, Address] = {}
@@ -57,3 +59,17 @@ def read_peers(path: str) -> Peers:
     if not addresses:
         raise InputError(f"--peers {path} names no server; {WANTED}")
     return Peers(addresses, token)
+
+
+def _token_in(path: str, file: object, token: object) -> str:
+    """Return the token of a file that the peers' file names; a relative path is of the folder of that."""
+    if token is not None or not isinstance(file, str):
+        raise InputError(
+            f"--peers {path}: token_file is {file!r}: the path of a file is wanted, and no token beside it"
+        )
+    try:
+        return (Path(path).parent / file).read_text("ascii").strip()
+    except OSError as error:
+        raise InputError(f"--peers {path}: token_file {file}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--peers {path}: token_file {file}: the token is no line of ASCII letters") from None

@@ -64,6 +64,9 @@ def block(
         if curve:
             pairs = ", ".join(f"[{at:g}, {weight:g}]" for at, weight in curve)
             lines.append(f"{key} = [{pairs}] # {asked}, and how many questions for k = {k} cost as much")
+    stated = ["requests_per_second", *(["bytes"] if bytes_ is not None else [])]
+    stated += [key for key, curve in (("cost_by_k", costs.by_k), ("cost_by_radius", costs.by_radius)) if curve]
+    lines += [f'origins.{key} = "measured"' for key in stated]
     lines += [f"source = {_quoted(source)}", f'date = "{datetime.now(UTC).date().isoformat()}"']
     return "\n".join(lines) + "\n"
 

@@ -19,6 +19,8 @@ from pipelines.command.asking.within import within
 from pipelines.command.export import export
 from pipelines.command.history.app import history
 from pipelines.command.notes import hush
+from pipelines.command.plans.billing import bill
+from pipelines.command.plans.catalogues import catalogue
 from pipelines.command.plans.replanning import replan
 from pipelines.command.plans.routing import route
 from pipelines.command.quick import QUIETLY, UsageError
@@ -89,6 +91,7 @@ app.command()(planning.patterns)
 app.command()(planning.plan)
 app.command()(planning.report)
 app.command()(planning.calibrate)
+app.command()(bill)
 app.command()(replan)
 app.command()(route)
 app.command()(watching.watch)
@@ -97,6 +100,7 @@ app.command()(unsubscribe)
 app.command()(subscriptions)
 app.command()(events)
 app.command()(rehearse)
+app.add_typer(catalogue, name="catalogue")
 app.add_typer(history, name="history")
 app.add_typer(windows, name="windows")
 

@@ -283,6 +283,9 @@ def plan(
         str | None, typer.Option(help="Write manifests for kubectl apply -f into this folder.", metavar="FOLDER")
     ] = None,
     image: Annotated[str, typer.Option(help="The container's image in them.")] = "dtoss",
+    pod_store: Annotated[
+        str, typer.Option(help="Where their pods find the store: a URI, or a volume claim and perhaps a path in it.")
+    ] = "dtoss-store",
     pin: Annotated[
         list[str] | None, typer.Option(help="This server must hold the partition; may be repeated.", metavar="P=SERVER")
     ] = None,
@@ -327,7 +330,10 @@ def plan(
 
     check_file("--out", out)
     if kubernetes is not None:
+        from ceps.rollout.kubernetes import check_names
+
         check_folder("--kubernetes", kubernetes)
+        check_names("dtoss", image, pod_store)
     for option, value in (("--bytes-per-hour", bytes_per_hour), ("--at-a-time", at_a_time)):
         if value is not None and previous is None:
             raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
@@ -364,11 +370,11 @@ def plan(
     if before is not None:
         listed, steps = _steps(made, before, bytes_per_hour, at_a_time)
         more |= listed
+    made.save(out, before, more)
     if kubernetes is not None:
         from ceps.rollout.kubernetes import write_manifests
 
-        write_manifests(made, kubernetes, image=image)
-    made.save(out, before, more)
+        write_manifests(made, kubernetes, image=image, store=pod_store)
     if as_json:
         print(json.dumps(facts(made, changes) | more))
         return
@@ -398,15 +404,29 @@ def report(
     methods: Annotated[
         bool, typer.Option("--methods", help="Price the papers' methods, and plans for other targets, as well; slow.")
     ] = False,
+    accesses: Annotated[
+        str | None, typer.Option(help="The servers' log: say what --from to --to came to.", metavar="LOG")
+    ] = None,
+    begin: Annotated[str | None, typer.Option("--from", help="As dtoss bill has it.", metavar="TIME")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="As dtoss bill has it.", metavar="TIME")] = None,
+    costs: Annotated[str | None, typer.Option(help="As dtoss bill has it.", metavar="FILE")] = None,
     as_json: Json = False,
 ) -> None:
     """Write what plans cost and save as one page, JSON and CSV."""
+    from pipelines.plan_files import load_costs
+    from pipelines.report import Realised
     from pipelines.report import report as run
+
+    realised = None
+    if accesses is not None and begin is not None and end is not None:
+        realised = Realised(accesses, begin, end, None if costs is None else load_costs(costs))
+    elif any(one is not None for one in (accesses, begin, end, costs)):
+        raise ValueError("--accesses LOG, --from TIME and --to TIME go together: one of them is missing")
 
     check_folder("--out", out)
     page = run(
         plans, out, patterns=patterns, current=current, store=store, seed=seed, time_limit=time_limit, methods=methods,
-        warn=warn,
+        realised=realised, warn=warn,
     )  # fmt: skip
     text = page.with_suffix(".json").read_text(encoding="utf-8")
     if as_json:

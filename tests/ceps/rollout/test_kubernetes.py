@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import tomllib
 from dataclasses import replace
 from functools import cache
 
@@ -12,16 +12,14 @@ import pytest
 
 import ceps
 from ceps import Patterns, ServerType
-from ceps.rollout.kubernetes import FILES, MOST_CONFIG, write_manifests
+from ceps.rollout.kubernetes import FILES, PROCESS_BYTES, SECRET, write_manifests
+from dtoss.serve.together.placement import read_placement
 from tests.ceps.instances import servers, waves
+from tests.ceps.rollout.pods import items_of
 
 VERSION = "1.37"
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-
-
-def items_of(folder):
-    return [item for file in FILES for item in json.loads((folder / file).read_text())["items"]]
 
 
 def labels_in(node):
@@ -72,25 +70,23 @@ def test_manifests_are_valid_and_say_what_the_plan_says(what, tmp_path):
     by_kind = {kind: [item for item in items if item["kind"] == kind] for kind, _ in names}
     sets = {int(item["metadata"]["labels"]["dtoss.io/server"]): item for item in by_kind.get("StatefulSet", [])}
     assert sorted(sets) == plan.server_ids.tolist()
-    held = {}
-    placement = {}
-    for item in by_kind["ConfigMap"]:
-        if "placement.json" in item["data"]:
-            placement |= json.loads(item["data"]["placement.json"])
-        else:
-            held[item["metadata"]["name"]] = json.loads(item["data"]["partitions.json"])
+    config = {key: text for item in by_kind["ConfigMap"] for key, text in item["data"].items()}
+    (tmp_path / "plan.json").write_text(config["plan.json"])
+    placement = read_placement(str(tmp_path / "plan.json"), plan.pivots_hash, len(plan.partitions))
+    assert list(placement.holders) == [tuple(row) for row in plan.server_ids[plan.replicas].tolist()]
+    peers = tomllib.loads(config["peers.toml"])
+    assert [int(key) for key in peers if key != "token_file"] == plan.server_ids.tolist()
+    spread = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
     for k, number in enumerate(plan.server_ids.tolist()):
         item = sets[number]["spec"]
-        assert (item["replicas"], item["serviceName"]) == (1, "city-index")
+        assert (item["replicas"], item["serviceName"]) == (1, "city-index-pods")
+        assert peers[str(number)] == f"http://city-index-{number}-0.city-index-pods:8080"
         pod = item["template"]["spec"]
-        here = held[pod["volumes"][0]["configMap"]["name"]]
-        assert here == {
-            "server": number, "pivots_hash": plan.pivots_hash, "partitions": plan.partitions[plan.members(k)].tolist(),
-        }  # fmt: skip
         assert item["selector"]["matchLabels"].items() <= item["template"]["metadata"]["labels"].items()
-        (storage,) = [claim["spec"]["resources"]["requests"]["storage"] for claim in item["volumeClaimTemplates"]]
-        assert int(storage) >= plan.bytes[k]
-        assert plan.types[k].bytes == np.inf or int(storage) == plan.types[k].bytes
+        (container,) = pod["containers"]
+        memory = int(container["resources"]["requests"]["memory"])
+        assert plan.bytes[k] <= memory <= max(plan.bytes[k] + PROCESS_BYTES, plan.types[k].bytes)
+        assert ("priorityClassName" in pod) == (k >= len(plan) - plan.spare)
         apart = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert apart[0]["topologyKey"] == "kubernetes.io/hostname"
         assert apart[0]["labelSelector"]["matchLabels"].items() <= item["template"]["metadata"]["labels"].items()
@@ -100,15 +96,30 @@ def test_manifests_are_valid_and_say_what_the_plan_says(what, tmp_path):
             assert item["template"]["metadata"]["labels"]["dtoss.io/zone"] == zone
             assert apart[1]["topologyKey"] == "topology.kubernetes.io/zone"
             assert apart[1]["labelSelector"]["matchExpressions"][0]["values"] == [zone]
-    assert {int(p): numbers for p, numbers in placement.items()} == dict(
-        zip(plan.partitions.tolist(), plan.server_ids[plan.replicas].tolist(), strict=True)
-    )
+        else:
+            (constraint,) = pod["topologySpreadConstraints"]
+            assert constraint.pop("labelSelector")["matchLabels"].items() <= item["selector"]["matchLabels"].items()
+            assert constraint == spread
     (budget,) = by_kind["PodDisruptionBudget"]
     assert budget["spec"]["maxUnavailable"] == plan.copies - 1
     before = [file.read_bytes() for file in files]
-    assert [
-        file.read_bytes() for file in write_manifests(plan, tmp_path, name="city-index", image="registry/dtoss:1")
-    ] == before
+    again = write_manifests(plan, tmp_path / "other", name="city-index", image="registry/dtoss:1")
+    assert [file.read_bytes() for file in again][: len(FILES)] == before[: len(FILES)]
+
+
+def test_tokens_are_drawn_once_and_read_by_their_owner(tmp_path):
+    """Each folder has others; another plan in a folder keeps them."""
+    first = write_manifests(plan_of(), tmp_path / "one")[-1]
+    drawn = first.read_bytes()
+    assert first.name == SECRET
+    assert first.stat().st_mode & 0o077 == 0
+    write_manifests(plan_of("zones"), tmp_path / "one")
+    assert first.read_bytes() == drawn
+    assert write_manifests(plan_of(), tmp_path / "two")[-1].read_bytes() != drawn
+    write_manifests(plan_of(), tmp_path / "one", name="other")
+    assert {item["metadata"]["name"] for item in items_of(tmp_path / "one") if item["kind"] == "Secret"} == {
+        "other-tokens"
+    }
 
 
 def test_the_schemas_refuse_what_is_wrong(tmp_path):
@@ -121,21 +132,55 @@ def test_the_schemas_refuse_what_is_wrong(tmp_path):
         validator.validate(item, VERSION, strict=True)
 
 
-def test_a_placement_too_large_for_one_config_map_is_split(tmp_path):
-    """100,000 partitions with long numbers, each in one of the maps, none above the limit."""
+def test_a_plan_too_large_for_a_config_map_is_refused(tmp_path):
+    """80,000 partitions pass, 100,000 with long numbers do not, and nothing is written."""
+    small = replace(
+        plan_of(), partitions=np.arange(80_000), sizes=np.ones(80_000), replicas=np.tile([[0]], (80_000, 1))
+    )
+    write_manifests(small, tmp_path / "small")
     count = 100_000
     plan = replace(
         plan_of(), partitions=np.arange(count) + 2**40, sizes=np.ones(count), replicas=np.tile([[0, 1]], (count, 1))
     )
-    write_manifests(plan, tmp_path)
-    maps = [item for item in items_of(tmp_path) if item["metadata"]["name"].startswith("dtoss-placement-")]
-    assert len(maps) > 2
-    found = {}
-    for item in maps:
-        text = item["data"]["placement.json"]
-        assert len(text) <= MOST_CONFIG + 100
-        found |= json.loads(text)
-    assert len(found) == count
+    with pytest.raises(
+        ValueError, match=r"takes .* bytes for 100,000 partitions, a ConfigMap takes 1,048,576: rebuild"
+    ):
+        write_manifests(plan, tmp_path / "large")
+    assert not (tmp_path / "large").exists()
+
+
+def test_a_plan_by_the_hour_is_refused_unless_no_server_changes(tmp_path):
+    """Mixed plans whose servers stay as they are can be said, with the way in which each is paid as a label."""
+    plan = plan_of()
+    steady = replace(plan, types_by_hour=np.tile(plan.type_of[:, None], 24), rented=("reserved",) * len(plan))
+    write_manifests(steady, tmp_path / "steady")
+    sets = [item for item in items_of(tmp_path / "steady") if item["kind"] == "StatefulSet"]
+    assert {item["metadata"]["labels"]["dtoss.io/rented"] for item in sets} == {"reserved"}
+    hourly = steady.types_by_hour.copy()
+    hourly[1, 3] = (hourly[1, 3] + 1) % len(plan.servers)
+    with pytest.raises(
+        ValueError, match=r"server 1 of the plan changes its type by the hour .*: plan with --offer fix"
+    ):
+        write_manifests(replace(steady, types_by_hour=hourly), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("store", ["", "/var/store", "Claim", "../up"])
+def test_a_store_that_no_pod_finds_is_refused(store, tmp_path):
+    """A folder of this machine is none."""
+    with pytest.raises(ValueError, match="is nothing that pods find: write a URI such as s3://"):
+        write_manifests(plan_of(), tmp_path, store=store)
+
+
+def test_an_object_store_needs_no_volume(tmp_path):
+    """Its keys come from a Secret, if there is one; a dollar in its URI stays one."""
+    write_manifests(plan_of(), tmp_path, store="s3://bucket/store?a=$(POD)")
+    (container,) = next(item for item in items_of(tmp_path) if item["kind"] == "StatefulSet")["spec"]["template"][
+        "spec"
+    ]["containers"]
+    assert container["args"][:3] == ["serve", "--store", "s3://bucket/store?a=$$(POD)"]
+    assert container["envFrom"] == [{"secretRef": {"name": "dtoss-store", "optional": True}}]
+    assert [mount["name"] for mount in container["volumeMounts"]] == ["plan", "peers", "tokens"]
 
 
 @pytest.mark.parametrize("name", ["", "Dtoss", "1dtoss", "dtoss-", "a" * 31, "a.b", "a_b"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import dtoss
 import pipelines.calibrate as calibrate_job
 from ceps import Patterns
 from ceps.costs import load_costs
+from ceps.origins import figures_of, findings_of
 from ceps.rollout.actions import actions
 from dtoss.export.map_rings import densified, region_rings, unrolled
 from pipelines.plan import plan as run_plan
@@ -186,9 +188,14 @@ def test_manifests_are_written_beside_the_plan(patterns, servers, tmp_path, work
     sets = json.loads((folder / "servers.json").read_text())["items"]
     assert len(sets) == len(ceps.load_plan(out))
     assert {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in sets} == {"registry/dtoss:7"}
+    hourly = command.fails(*common, "--offer", "hourly", "--kubernetes", tmp_path / "hourly")
+    assert "changes its type by the hour" in hourly
+    assert "plan with --offer fixed" in hourly
+    assert not (tmp_path / "hourly").exists()
     out.unlink()
     assert "--kubernetes" in command.fails(*common, "--kubernetes", patterns)
     assert "image '' names no image" in command.fails(*common, "--kubernetes", folder, "--image", "")
+    assert "store '/srv' is nothing" in command.fails(*common, "--kubernetes", folder, "--pod-store", "/srv")
     assert not out.exists()
 
 
@@ -411,6 +418,11 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, work
     assert kind.requests_per_second > 0
     assert "k = 8 nearest of 600 objects" in kind.source
     assert kind.source.endswith(", in process")
+    figures = figures_of(file)
+    how = {one.field: one.origin.how for one in figures if one.field != "dollars_per_hour"}
+    assert set(how.values()) == {"measured"}
+    missing = [(one.kind, one.field) for one in findings_of(figures, datetime.now(UTC).date(), 1.0)]
+    assert missing == [("missing", "dollars_per_hour")]
     assert "# in process, without HTTP, which no server reaches: dtoss calibrate --url measures one\n" in said.out
     facts = works(*CALIBRATE, "--store", store, "--json", "-k", "3").json
     assert 0 < facts["p99_seconds"] <= 60

@@ -286,6 +286,27 @@ def test_plans_and_peers_that_do_not_fit_are_refused(tmp_path, index):
     assert str(found.addresses[7]) == "https://seven"
 
 
+def test_the_token_of_servers_may_stand_in_a_file_of_its_own(tmp_path):
+    """Such as a secret that is mounted; a path is of the folder of the peers' file."""
+    peers = tmp_path / "peers.toml"
+    url = '0 = "http://10.0.0.1:8080"\n'
+    (tmp_path / "peer").write_text("secret\n")
+    for path in ("peer", tmp_path / "peer"):
+        peers.write_text(f'token_file = "{path}"\n{url}')
+        assert read_peers(str(peers)).token == "secret"
+    for text, said in (
+        ('token_file = "none"\n', "token_file none: No such file"), ("token_file = 1\n", "path of a file is wanted"),
+        ('token_file = "peer"\ntoken = "a"\n', "no token beside it"),
+    ):  # fmt: skip
+        peers.write_text(text + url)
+        with pytest.raises(InputError, match=said):
+            read_peers(str(peers))
+    (tmp_path / "peer").write_text("\n")
+    peers.write_text(f'token_file = "peer"\n{url}')
+    with pytest.raises(InputError, match="the token is no line"):
+        read_peers(str(peers))
+
+
 def test_partitions_fall_to_many_where_a_server_is_away(index):
     """By rendezvous: all servers know the same order."""
     placement = Placement(index.partitioning.digest, ((0, 1, 2, 3, 4),) * len(index.parts))
