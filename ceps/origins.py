@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ceps.costs import KEYS
-from ceps.servers import COMMITTED, HOW, NEEDED, read_catalogue
+from ceps.servers import COMMITTED, HOW, NEEDED, OPTIONAL, read_catalogue
 
-STATED = (*NEEDED[1:], *COMMITTED, *KEYS)
+STATED = (*NEEDED[1:], *OPTIONAL, *KEYS)
 """Fields of a block that have an origin."""
 
 AGEING = ("requests_per_second", "dollars_per_hour", *COMMITTED)

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ceps.offers.payment import own_price
 from ceps.offers.schedules import HOUR, Terms
 from ceps.patterns import DAY, WEEK, Patterns
 from ceps.planning import plan as make_plan
@@ -154,7 +155,7 @@ class Rental:
     Parameters
     ----------
     type, way
-        Name of the type, and "list", "reserved" or "spot".
+        Name of the type, and how it is paid: "list", "reserved", "reserved-3y" or "spot".
     hours
         Of all servers together.
     price
@@ -202,7 +203,7 @@ def types_by_hour(plan: Plan) -> Ints:
 
 
 def paid(kind: ServerType, way: str) -> float:
-    """Return the dollars an hour of a type, paid in a way: "list", "reserved" or "spot"; the list's where it has none.
+    """Return the dollars an hour of a type in a way to pay of `ceps.offers.payment`; the list's where it has none.
 
     Examples
     --------
@@ -210,8 +211,8 @@ def paid(kind: ServerType, way: str) -> float:
     >>> paid(box, "list"), paid(box, "reserved"), paid(box, "spot")
     (0.1, 0.06, 0.1)
     """
-    price = None if way == "list" else getattr(kind, f"{way}_dollars_per_hour")
-    return kind.dollars_per_hour if price is None else float(price)
+    price = own_price(kind, way)
+    return kind.dollars_per_hour if price is None else price
 
 
 def dollars_by_slot(plan: Plan, *, at_list: bool = False) -> Floats:
@@ -268,9 +269,7 @@ def with_hindsight(bill: Bill, seconds: float = HINDSIGHT_SECONDS) -> Bill:
     patterns = Patterns(loads, made.sizes, made.partitions, WEEK // loads.shape[1], pivots_hash=made.pivots_hash)
     way = bill.hindsight_way
     types = [
-        replace(kind, dollars_per_hour=paid(kind, way))
-        for kind in made.servers
-        if way == "list" or getattr(kind, f"{way}_dollars_per_hour") is not None
+        replace(kind, dollars_per_hour=paid(kind, way)) for kind in made.servers if own_price(kind, way) is not None
     ]
     try:
         found = make_plan(patterns, None, types, utilisation=1.0, copies=made.copies, time_limit=seconds)

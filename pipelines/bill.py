@@ -20,8 +20,7 @@ from ceps.costs import RequestCosts
 from ceps.patterns import WEEK
 from ceps.plans import Plan
 from ceps.realised import Bill, change_dollars, rentals, slot_of, to_cents, with_hindsight
-from ceps.reporting.words import share
-from ceps.texts import how_many
+from ceps.texts import how_many, per_cent
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.named import path_in
 from dtoss.errors import InputError
@@ -226,7 +225,7 @@ def summary(billed: Billed) -> list[tuple[str, str]]:
         *(("bad", f"{count:,} {reason}") for reason, count in billed.bad.items()),
         *_paid_rows(found),
         ("requests", f"{found.requests:,.0f}, planned {found.planned_requests:,.0f}"),
-        ("late", f"{share(found.late_share)} of them above capacity, planned {share(found.planned_late_share)}"),
+        ("late", f"{per_cent(found.late_share)} of them above capacity, planned {per_cent(found.planned_late_share)}"),
         ("a million", f"{_a_million(dollars, found.requests)}, planned "
                       f"{_a_million(dollars, found.planned_requests)}"),
     ]  # fmt: skip

@@ -11,8 +11,7 @@ from ceps.plans import Plan
 from ceps.realised import Bill, change_dollars, rentals, to_cents
 from ceps.reporting.kit.page import section
 from ceps.reporting.kit.tables import table
-from ceps.reporting.words import share
-from ceps.texts import how_many
+from ceps.texts import how_many, per_cent
 
 SHOWN = 40
 """Servers that the table shows at the most."""
@@ -62,8 +61,8 @@ def realised_section(numbers: Mapping[str, Any] | None) -> str:
     about = (
         f"{begin} to {end}, by the servers' log: ${n['rate']:,.2f} for {n['requests']:,.0f} requests, "
         f"{_a_million(n['ratePerMillion'])}, where the plan expected {n['plannedRequests']:,.0f} and "
-        f"{_a_million(n['plannedRatePerMillion'])}. {share(n['overloadShare'])} of the requests came above a server's "
-        f"capacity, {share(n['plannedOverloadShare'])} were planned."
+        f"{_a_million(n['plannedRatePerMillion'])}. {per_cent(n['overloadShare'])} of the requests came above a "
+        f"server's capacity, {per_cent(n['plannedOverloadShare'])} were planned."
     )
     if n["hindsightRate"] is not None:
         about += (
