@@ -6,9 +6,13 @@ between two objects, and up to a million times outside.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 import dtoss
@@ -96,7 +100,7 @@ def wrong(w: World, partitions: int) -> list[str]:
         "by itself": [index.knn(place, 1).id[0] for place in w.places],
         "located": index.locate(w.places),
         "located by itself": [index.locate(place)[0] for place in w.places],
-        "servers": _servers(index).hits(Asked(w.places, np.full(len(w.places), np.inf), 1)).column("id").to_numpy(),
+        "servers": _told(index, Asked(w.places, np.full(len(w.places), np.inf), 1)).column("id").to_numpy(),
     }
     lines = []
     for way, found in told.items():
@@ -108,8 +112,12 @@ def wrong(w: World, partitions: int) -> list[str]:
     return lines
 
 
-def _servers(index: dtoss.Index) -> Together:
-    """Return two servers that hold every other partition each, as the first of them sees both."""
+def _told(index: dtoss.Index, asked: Asked) -> pa.Table:
+    """Return what two servers that hold every other partition each say, as the first of them asks both."""
     server_of = np.arange(len(index.parts)) % 2
     shares = [Share(index, set(np.flatnonzero(server_of == one).tolist())) for one in (0, 1)]
-    return Together(shares[0], 0, server_of, lambda asks: [answered_by(shares[one], asked) for one, asked in asks])
+
+    async def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
+        return [answered_by(shares[one], asked) for one, asked in asks]
+
+    return asyncio.run(Together(shares[0], 0, server_of, ask).hits(asked))

@@ -10,6 +10,7 @@ Exits with 1 and the goals that are missed.
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ class Servers:
         self.shares = [Share(index, np.flatnonzero(server_of == one).tolist()) for one in range(server_of.max() + 1)]
         self.others = 0
 
-    def ask(self, asks: Sequence[tuple[int, Any]]) -> list[Any]:
+    async def ask(self, asks: Sequence[tuple[int, Any]]) -> list[Any]:
         """Ask servers, and count the places of each."""
         self.others += sum(len(one.asked) for _, one in asks)
         return [answered_by(self.shares[server], one) for server, one in asks]
@@ -56,7 +57,7 @@ class Servers:
     def touched(self, asked: Asked) -> float:
         """Return the servers that a place touches in the mean."""
         self.others = 0
-        Together(self.shares[0], 0, self.server_of, self.ask).hits(asked)
+        asyncio.run(Together(self.shares[0], 0, self.server_of, self.ask).hits(asked))
         return self.others / len(asked)
 
 

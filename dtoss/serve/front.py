@@ -5,16 +5,22 @@ A failure inside is answered without a trace of it; the log has it, under the id
 
 from __future__ import annotations
 
+import asyncio
 import re
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from http import HTTPStatus
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
 from typing import Any, TypeAlias
 
+from dtoss.serve.entry.calls import OPEN_PATHS
 from dtoss.serve.entry.passes import is_pass
 from dtoss.serve.hot_requests import with_plain_numbers
+from dtoss.serve.limits import Limits
+from dtoss.serve.pool import Unread
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.state import WorkerState
 
@@ -32,12 +38,14 @@ DETAIL = "dtoss.detail"
 """Of a scope: what is wrong with the request."""
 LASTS = "dtoss.lasts"
 """Of a scope: when its answer began, of one that goes on for as long as somebody listens; it is timed until then."""
-OPEN_TO_ALL = frozenset(("/healthz", "/readyz", "/", "/docs"))
-"""Paths that need no token: nothing there tells of the store."""
 FILES = "/static/"
 """How paths of the pages' files begin, which need none either."""
 REPORT_PATH = "/report"
 """How paths of the report begin, for which a pass does as well."""
+WRITTEN_BYTES = 1 << 18
+"""Of a body that are written before it is looked whether its client reads."""
+FORGOTTEN = 8
+"""Times the largest body: so much of a request that is refused is read, that its client may read why."""
 _GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -83,7 +91,9 @@ class Front:
         request_id = scope.get(REQUEST_ID) or self._ids.take(headers.get(b"x-request-id"))
         scope[REQUEST_ID] = request_id
         added = [(b"x-request-id", request_id.encode()), *self._state.doors.cors(headers.get(b"origin"))]
-        sent = _Sent(send, added, scope["http_version"])
+        sent = _Sent(send, added, scope["http_version"], self._state.pool.unread)
+        if b"content-length" in headers or b"transfer-encoding" in headers:
+            receive = sent.rest = _Rest(receive, self._state.settings.limits, b"expect" in headers)
         detail = None
         self._state.metrics.in_hand(1)
         if scope["method"] == "HEAD":
@@ -112,7 +122,7 @@ class Front:
             await sent.whole(500, [(b"content-type", PROBLEM_TYPE)], hidden.body(request_id))
         finally:
             self._state.metrics.in_hand(-1)
-            self._tell(scope, sent, scope.get(LASTS, perf_counter()) - began, detail)
+            self._tell(scope, sent, (scope.get(LASTS) or sent.refused or perf_counter()) - began, detail)
 
     async def _refuse(self, problem: Problem, sent: _Sent, request_id: str) -> str:
         """Send what is wrong with a request, and return it."""
@@ -133,7 +143,7 @@ class Front:
                 bound=limits.line_bytes,
             )
         path = scope["path"]
-        if ADMITTED not in scope and path not in OPEN_TO_ALL and not path.startswith(FILES):
+        if ADMITTED not in scope and path not in OPEN_PATHS and not path.startswith(FILES):
             if path.startswith(REPORT_PATH) and scope["method"] == "GET" and is_pass(headers.get(b"cookie")):
                 return
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
@@ -154,13 +164,16 @@ class Front:
 class _Sent:
     """What was sent of an answer, and headers that are added to it."""
 
-    def __init__(self, send: Send, added: list[tuple[bytes, bytes]], version: str) -> None:
+    def __init__(self, send: Send, added: list[tuple[bytes, bytes]], version: str, unread: Unread) -> None:
         self._send = send
+        self._unread = unread
         self._goes_on = version != "1.0"
         self._added = added
         self.status = 0
         self.bytes = 0
         self.head_only = False
+        self.rest: _Rest | None = None
+        self.refused: float | None = None  # when it had been answered though its body went on
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -176,14 +189,76 @@ class _Sent:
             if self.head_only:
                 await self._send({"type": "http.response.body", "body": b""})
         elif not self.head_only:
-            self.bytes += len(message.get("body", b""))
-            await self._send(message)
+            size = len(message.get("body", b""))
+            self.bytes += size
+            if size > WRITTEN_BYTES:
+                message = await self._piecewise(message, size)
+            rest = self.rest
+            if rest is None or self.status < 400 or message.get("more_body") or not rest.goes_on(self.status):
+                await self._send(message)
+                return
+            await self._send({**message, "more_body": True})
+            self.refused = perf_counter()
+            if await rest.forgotten():
+                await self._send({"type": "http.response.body", "body": b""})
+            # else the answer has no end: the connection is closed
+
+    async def _piecewise(self, message: Message, size: int) -> Message:
+        """Send all of a large body but its last piece, which is returned: each when the one before has been read."""
+        body = memoryview(message["body"])
+        last = (size - 1) // WRITTEN_BYTES * WRITTEN_BYTES
+        with self._unread.holds(size):
+            for at in range(0, last, WRITTEN_BYTES):
+                await self._send({**message, "body": body[at : at + WRITTEN_BYTES], "more_body": True})
+        return {**message, "body": body[last:]}
 
     async def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send an answer that stands in no stream."""
         length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
         await self({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
         await self({"type": "http.response.body", "body": body})
+
+
+class _Rest:
+    """A request's body, of which what nobody has read is read and forgotten once the request is refused.
+
+    A connection that is closed with bytes in it is reset, and a client that still sends never reads why.
+
+    Parameters
+    ----------
+    receive
+        Gives its pieces.
+    limits
+        Of requests: :data:`FORGOTTEN` times what a body may have is forgotten, for as long as one may take.
+    expects
+        Whether the client sends it only when it is told to.
+    """
+
+    def __init__(self, receive: Receive, limits: Limits, expects: bool) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._begun = not expects
+        self._more = True
+
+    async def __call__(self) -> Message:
+        """Return the next piece."""
+        self._begun = True
+        message = await self._receive()
+        self._more = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    def goes_on(self, status: int) -> bool:
+        """Return whether there is a rest after a refusal; of a body that did not come in time nobody waits for one."""
+        return self._more and self._begun and status != HTTPStatus.REQUEST_TIMEOUT
+
+    async def forgotten(self) -> bool:
+        """Return whether the rest was forgotten to its end."""
+        left = FORGOTTEN * self._limits.body_bytes
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.idle_seconds):
+                while self._more and left >= 0:
+                    left -= len((await self()).get("body", b""))
+        return not self._more
 
 
 def _has_end(start: Message) -> bool:

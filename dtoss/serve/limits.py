@@ -25,6 +25,8 @@ class Limits:
         Bytes of a request's body.
     hits
         Hits of one answer.
+    answer_bytes
+        Bytes of all answers of one worker that wait to be read.
     corners
         Corners of all polygons of one request.
     line_bytes
@@ -55,6 +57,7 @@ class Limits:
     bulk_queries: int = 100_000
     body_bytes: int = 64_000_000
     hits: int = 1_000_000
+    answer_bytes: int = 512_000_000
     corners: int = 10_000
     line_bytes: int = 8_192
     condition_length: int = 1_000

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 from dtoss.locks import Lock
@@ -62,23 +63,73 @@ class Stop:
             raise Stopped
 
 
-_TURN = threading.local()
+class Until:
+    """What work waits for that is done elsewhere: it goes on, in a thread again, once all of it is done.
+
+    Parameters
+    ----------
+    begun
+        Each ends by itself, within a time of its own.
+    """
+
+    def __init__(self, begun: Collection[Future[Any]]) -> None:
+        self.begun = begun
+
+    def __await__(self) -> Generator[Until, None, None]:
+        """Wait, unless all is done."""
+        if not all(one.done() for one in self.begun):
+            yield self
 
 
-@contextmanager
-def waits() -> Iterator[None]:
-    """Give the turn of this thread to another one of its pool, while it waits for somebody elsewhere."""
-    turns: threading.Semaphore | None = getattr(_TURN, "of", None)
-    if turns is None:
-        yield
-        return
-    _TURN.of = None
-    turns.release()
-    try:
-        yield
-    finally:
-        turns.acquire()
-        _TURN.of = turns
+class _Ended:
+    """What work has made in the end."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+class Unread:
+    """Bytes of answers that are made and wait for their clients to read.
+
+    Parameters
+    ----------
+    most
+        Above which no other answer is begun.
+    """
+
+    def __init__(self, most: float = inf) -> None:
+        self.most = most
+        self.bytes = 0
+
+    @contextmanager
+    def holds(self, size: int) -> Iterator[None]:
+        """Count so many bytes as long as the ``with`` lasts; on the loop."""
+        self.bytes += size
+        try:
+            yield
+        finally:
+            self.bytes -= size
+
+    def check(self) -> None:
+        """Let another answer be made.
+
+        Raises
+        ------
+        Problem
+            503 if too much waits.
+        """
+        if self.bytes > self.most:
+            raise Problem(
+                503,
+                f"answers of {self.bytes:,} bytes wait to be read: at most {self.most:,} are held; ask again in a "
+                "second",
+                limit="answer_bytes",
+                value=self.bytes,
+                bound=self.most,
+                retry_after=1,
+            )
 
 
 class Waiting(Protocol):
@@ -96,15 +147,15 @@ class Pool:
     threads
         How many work at a time.
     queue
-        Requests that may wait for one of them; further ones are sent away.
+        Requests that may wait for one of them, and others that may wait for :class:`Until`; further ones are sent away.
     seconds
         That a request may wait and be worked on.
     metrics
         Is told how many wait.
     failed
         Is told of errors in work that was submitted; without it ``threading.excepthook`` is.
-    waiting
-        Whether work waits for other servers, by :func:`waits`: who waits is no thread that works.
+    unread
+        What waits to be read of all answers: where that is too much nothing is begun.
     """
 
     def __init__(
@@ -114,8 +165,7 @@ class Pool:
         seconds: float,
         metrics: Waiting,
         failed: Callable[[BaseException], None] | None = None,
-        *,
-        waiting: bool = False,
+        unread: Unread | None = None,
     ) -> None:
         self._threads = threads
         self._most = threads + queue
@@ -124,10 +174,9 @@ class Pool:
         self._metrics = metrics
         self._failed = failed
         self._lock = Lock()
-        self.inside = 0
-        self._turns = threading.Semaphore(threads)
-        most = self._most if waiting else threads
-        self._executor = ThreadPoolExecutor(most, thread_name_prefix="pool", initializer=yield_processor)
+        self.unread = unread or Unread()
+        self.inside = self.elsewhere = 0
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="pool", initializer=yield_processor)
 
     async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
         """Return what work makes, done by a thread.
@@ -151,17 +200,85 @@ class Pool:
         if not admitted:
             self._admit()
         stop = Stop()
-        future = self._begin(work, stop)
-        ours = asyncio.wrap_future(future)
         try:
-            done, _ = await asyncio.wait((ours,), timeout=min(WATCHED_FROM, self._seconds))
-            if not done:
-                await self._watched(request, ours)
-            if ours.done():
-                return ours.result()
+            found: T = await self._waited(request, self._begun(work, stop), _Left(self._seconds))
+            return found
         finally:
             # whoever left does not wait for what a thread does at the moment
             stop.set()
+
+    async def run_steps(self, request: Client | None, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
+        """Return what work makes that waits for others meanwhile, each step of it done by a thread.
+
+        Parameters
+        ----------
+        request
+            As of :meth:`run`.
+        work
+            What it awaits, :class:`Until` alone, is waited for on the loop: no thread is held by who waits.
+
+        Raises
+        ------
+        Problem, ClientGone
+            As :meth:`run`; 503 also if too many wait for others already.
+        """
+        self._admit()
+        stop, left = Stop(), _Left(self._seconds)
+        made: Coroutine[Until, None, T] | None = None
+
+        def step(stop: Stop) -> Until | _Ended:
+            nonlocal made
+            if made is None:
+                made = work(stop)
+            try:
+                return made.send(None)
+            except StopIteration as ended:
+                return _Ended(ended.value)
+
+        try:
+            while type(found := await self._waited(request, self._begun(step, stop), left)) is not _Ended:
+                await self._elsewhere(request, found, left)
+            result: T = found.result
+            return result
+        finally:
+            stop.set()
+            if made is not None:
+                # one that is left where it waits ends what it has begun elsewhere; one in a thread ends by itself
+                with suppress(ValueError):
+                    made.close()
+
+    async def _elsewhere(self, request: Client | None, until: Until, left: _Left) -> None:
+        """Wait for what work waits for; who waits is not inside."""
+        if self.elsewhere >= self._queue:
+            raise Problem(
+                503,
+                f"{self._queue} requests wait for other servers already: ask again in a second",
+                limit="pool_queue",
+                value=self._queue,
+                bound=self._queue,
+                retry_after=1,
+            )
+        self.elsewhere += 1
+        try:
+            await self._waited(request, _all_done(until.begun), left)
+        finally:
+            self.elsewhere -= 1
+
+    async def _waited(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> Any:
+        """Return a result that is there before the time is over.
+
+        Raises
+        ------
+        Problem, ClientGone
+            As :meth:`run`.
+        """
+        try:
+            done, _ = await asyncio.wait((ours,), timeout=min(WATCHED_FROM, left.seconds()))
+            if not done:
+                await self._watched(request, ours, left)
+            if ours.done():
+                return ours.result()
+        finally:
             ours.cancel()
         raise Problem(
             503,
@@ -187,6 +304,7 @@ class Pool:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self) -> None:
+        self.unread.check()
         if self.inside >= self._most:
             raise Problem(
                 503,
@@ -197,29 +315,26 @@ class Pool:
                 retry_after=1,
             )
 
-    async def _watched(self, request: Client | None, ours: asyncio.Future[T]) -> None:
+    async def _watched(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> None:
         """Return when work is done or took too long."""
-        left = max(self._seconds - WATCHED_FROM, 0.0)
         if request is None:
-            await asyncio.wait((ours,), timeout=left)
+            await asyncio.wait((ours,), timeout=left.seconds())
             return
         gone = asyncio.ensure_future(client_gone(request))
         try:
-            await asyncio.wait((ours, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ours, gone), timeout=left.seconds(), return_when=asyncio.FIRST_COMPLETED)
             if gone.done() and not ours.done():
                 raise ClientGone
         finally:
             gone.cancel()
 
-    def _begin(self, work: Callable[[Stop], T], stop: Stop) -> Future[T]:
-        def begun() -> T:
-            with self._turns:
-                _TURN.of = self._turns
-                try:
-                    stop.check()
-                    return work(stop)
-                finally:
-                    _TURN.of = None
+    def _begun(self, work: Callable[[Stop], Any], stop: Stop) -> asyncio.Future[Any]:
+        return asyncio.wrap_future(self._begin(work, stop))
+
+    def _begin(self, work: Callable[[Stop], Any], stop: Stop) -> Future[Any]:
+        def begun() -> Any:
+            stop.check()
+            return work(stop)
 
         with self._lock:
             self.inside += 1
@@ -248,6 +363,35 @@ class Pool:
             threading.excepthook(
                 threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
             )
+
+
+class _Left:
+    """The time that a request has left; it runs while a thread works as while it waits."""
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ends = self._loop.time() + seconds
+
+    def seconds(self) -> float:
+        """Return how much that is."""
+        return max(self._ends - self._loop.time(), 0.0)
+
+
+def _all_done(begun: Collection[Future[Any]]) -> asyncio.Future[None]:
+    """Return what is done once all of these are, however each ends."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    missing = len(begun)
+
+    def count() -> None:
+        nonlocal missing
+        missing -= 1
+        if missing == 0 and not done.done():
+            done.set_result(None)
+
+    for one in begun:
+        one.add_done_callback(lambda _: loop.call_soon_threadsafe(count))
+    return done
 
 
 def yield_processor() -> None:

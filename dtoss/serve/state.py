@@ -87,7 +87,8 @@ class WorkerState:
     def for_others(self) -> Pool:
         """Threads that answer the other servers: none of them waits for another server."""
         limits, settings = self.settings.limits, self.settings
-        return Pool(settings.threads, 16 * limits.pool_queue, limits.pool_seconds, _Unheard())
+        queue, unread = 16 * limits.pool_queue, self.pool.unread
+        return Pool(settings.threads, queue, limits.pool_seconds, _Unheard(), unread=unread)
 
     @cached_property
     def asked(self) -> Pages | None:

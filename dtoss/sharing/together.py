@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -57,7 +57,7 @@ class NearestToQuestion:
     partitions: tuple[int, ...]
 
 
-Ask: TypeAlias = Callable[[Sequence[tuple[int, Any]]], list[Any]]
+Ask: TypeAlias = Callable[[Sequence[tuple[int, Any]]], Awaitable[list[Any]]]
 """Asks servers, all at the same time, and returns their answers in order."""
 
 
@@ -98,7 +98,7 @@ class Together:
         """Of all partitions, of which none has to be open."""
         return self.share.index
 
-    def hits(self, asked: Asked) -> pa.Table:
+    async def hits(self, asked: Asked) -> pa.Table:
         """Return the hits of places: query, id, distance and columns, by place, distance and id.
 
         Raises
@@ -115,7 +115,7 @@ class Together:
         home, furthest = self.index.partitioning.nearest(vectors), self.share.furthest
         far, alone = asked.radius.copy(), np.zeros(len(asked), np.bool_)
         groups = self._groups(home)
-        answers: list[AtHome] = self.ask(
+        answers: list[AtHome] = await self.ask(
             [(server, HomeQuestion(asked.take(rows), self.given(server))) for server, rows in groups]
         )
         if len(groups) == 1 and len(groups[0][1]) == len(asked) and answers[0].alone.all():
@@ -130,7 +130,7 @@ class Together:
             return merged(tables, asked.k)
         if asked.k:
             nearest = self._nearest_with_objects(asked, vectors, home, far, rest, done, furthest)
-            tables += self._hits_of(asked.take(np.arange(len(asked)), far), *nearest, done)
+            tables += await self._hits_of(asked.take(np.arange(len(asked)), far), *nearest, done)
             found = merged(tables, asked.k)
             tables = [found]
             far = np.minimum(far, last_distance(found, len(asked), asked.k))
@@ -138,10 +138,10 @@ class Together:
             self.index.partitioning, vectors[rest], home[rest], far_of_radius(far[rest], vectors.shape[1]), furthest
         )
         some = furthest[part] >= 0.0
-        tables += self._hits_of(asked.take(np.arange(len(asked)), far), rest[place[some]], part[some], done)
+        tables += await self._hits_of(asked.take(np.arange(len(asked)), far), rest[place[some]], part[some], done)
         return merged(tables, asked.k)
 
-    def counts(self, asked: Asked) -> NDArray[np.int64]:
+    async def counts(self, asked: Asked) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place, int64 (m,).
 
         Raises
@@ -159,13 +159,13 @@ class Together:
         groups = [
             (one, np.unique(place[server == one])) for one in np.unique(server[server != NOBODY]).tolist()
         ]  # fmt: skip
-        answers = self.ask([(one, CountQuestion(asked.take(rows), self.given(one))) for one, rows in groups])
+        answers = await self.ask([(one, CountQuestion(asked.take(rows), self.given(one))) for one, rows in groups])
         counts = np.zeros(len(asked), np.int64)
         for (_, rows), found in zip(groups, answers, strict=True):
             counts[rows] += found
         return counts
 
-    def reverse_nearest(self, positions: NDArray[np.float64]) -> pa.Table:
+    async def reverse_nearest(self, positions: NDArray[np.float64]) -> pa.Table:
         """Return the objects that are nearer to each place than to any other object: query, id and distance.
 
         Raises
@@ -179,10 +179,10 @@ class Together:
         who that is, and of all of them the second nearest at their own place tells.
         """
         servers = self.all_servers()
-        answers = self.ask([(one, NearestToQuestion(positions, self.given(one))) for one in servers])
+        answers = await self.ask([(one, NearestToQuestion(positions, self.given(one))) for one in servers])
         told = merged([answered_by(self.share, NearestToQuestion(positions[:0], ())), *answers], 0)
         places = np.column_stack([told.column("x").to_numpy(), told.column("y").to_numpy()])
-        second = self.hits(Asked(places, np.full(len(places), np.inf), 2))
+        second = await self.hits(Asked(places, np.full(len(places), np.inf), 2))
         other = last_distance(second, len(places), 2)
         return told.select(["query", "id", "distance"]).filter(pa.array(told.column("distance").to_numpy() < other))
 
@@ -241,7 +241,7 @@ class Together:
         part = some[gap.argmin(axis=1)]
         return few, part
 
-    def _hits_of(
+    async def _hits_of(
         self, asked: Asked, place: NDArray[np.int64], part: NDArray[np.integer], done: NDArray[np.bool_]
     ) -> list[pa.Table]:
         """Return what servers have of pairs of a place and a partition, of those that were not asked yet."""
@@ -251,7 +251,7 @@ class Together:
             return []
         server = self._servers(part)
         groups = [(one, np.unique(place[server == one])) for one in np.unique(server).tolist() if one != NOBODY]
-        answers = self.ask([(one, HitsQuestion(asked.take(rows), self.given(one))) for one, rows in groups])
+        answers = await self.ask([(one, HitsQuestion(asked.take(rows), self.given(one))) for one, rows in groups])
         for one, rows in groups:
             done[np.ix_(rows, np.array(self.given(one), np.int64))] = True
         return [numbered(table, rows) for (_, rows), table in zip(groups, answers, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from dtoss.serve.limits import Limits
 from dtoss.serve.pool import ClientGone
@@ -14,6 +14,52 @@ from dtoss.serve.ready import Asker
 
 LARGEST_TOGETHER = 8
 """Times the largest body: what all bodies in hand may take together."""
+
+
+CORNER_BYTES = 400
+"""Bytes of GeoJSON for each corner that is allowed, properties included: the interpreter is held while it is read."""
+
+
+class Bound(NamedTuple):
+    """How long bodies of a kind may be.
+
+    Parameters
+    ----------
+    bytes
+        At the most.
+    limit
+        From which that follows: the one to be told of, and its number.
+    number
+        Of the limit.
+    said
+        What is read, and what to do.
+    """
+
+    bytes: int
+    limit: str
+    number: int
+    said: str
+
+
+def of_bytes(limits: Limits, limit: str = "body_bytes") -> Bound:
+    """Return the bound of bodies that a limit counts by bytes."""
+    most = min(getattr(limits, limit), limits.body_bytes)
+    name = limit if getattr(limits, limit) == most else "body_bytes"
+    return Bound(most, name, most, f"at most {most:,} are read; send it in several requests")
+
+
+def of_corners(limits: Limits) -> Bound:
+    """Return the bound of bodies of GeoJSON, which may be as long as their corners want."""
+    most = limits.corners * CORNER_BYTES
+    if most > limits.body_bytes:
+        return of_bytes(limits)
+    return Bound(
+        most,
+        "corners",
+        limits.corners,
+        f"at most {limits.corners:,} corners are searched within, of {CORNER_BYTES} bytes each; simplify the polygons, "
+        "or send fewer at a time",
+    )
 
 
 class Bodies:
@@ -30,15 +76,15 @@ class Bodies:
         self._held = 0
 
     @asynccontextmanager
-    async def of(self, request: Asker, most: int | None = None) -> AsyncIterator[bytearray]:
+    async def of(self, request: Asker, bound: Bound | None = None) -> AsyncIterator[bytearray]:
         """Give the body of a request, and count it as long as the ``with`` lasts.
 
         Parameters
         ----------
         request
             Whose body nobody has read.
-        most
-            Bytes; ``body_bytes`` of the limits when None.
+        bound
+            How long it may be; that of ``body_bytes`` when None.
 
         Raises
         ------
@@ -47,10 +93,10 @@ class Bodies:
         ClientGone
             If the client went away before its end.
         """
-        most = min(most or self._limits.body_bytes, self._limits.body_bytes)
+        bound = bound or of_bytes(self._limits)
         said = request.headers.get("content-length")
-        if said is not None and said.isdigit() and int(said) > most:
-            raise _too_long(int(said), most)
+        if said is not None and said.isdigit() and int(said) > bound.bytes:
+            raise _too_long(int(said), bound)
         body = bytearray()  # grows in place: to join pieces of 64 MB would hold up the loop
         try:
             try:
@@ -63,8 +109,8 @@ class Bodies:
                         chunk, more = message.get("body", b""), message.get("more_body", False)
                         self._held += len(chunk)
                         body += chunk
-                        if len(body) > most:
-                            raise _too_long(len(body), most)
+                        if len(body) > bound.bytes:
+                            raise _too_long(len(body), bound)
                         self._check()
             except TimeoutError:
                 raise Problem(
@@ -90,11 +136,11 @@ class Bodies:
             )
 
 
-def _too_long(size: int, most: int) -> Problem:
+def _too_long(size: int, bound: Bound) -> Problem:
     return Problem(
         413,
-        f"the body has {size:,} bytes or more: at most {most:,} are read; send it in several requests",
-        limit="body_bytes",
-        value=size,
-        bound=most,
+        f"the body has {size:,} bytes or more: {bound.said}",
+        limit=bound.limit,
+        value=None if bound.limit == "corners" else size,
+        bound=bound.number,
     )

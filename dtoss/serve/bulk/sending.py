@@ -6,7 +6,7 @@ So a client that reads slowly holds no thread, and no more of an answer than a p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 from litestar.response.base import ASGIResponse
@@ -22,7 +22,7 @@ from dtoss.serve.state import WorkerState
 T = TypeVar("T")
 
 
-async def asked(state: WorkerState, request: Asker, work: Callable[[Stop], T]) -> T:
+async def asked(state: WorkerState, request: Asker, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
     """Return what a thread of the pool makes.
 
     Raises
@@ -31,7 +31,7 @@ async def asked(state: WorkerState, request: Asker, work: Callable[[Stop], T]) -
         400 where the index says that something about the question is wrong; those of the pool.
     """
     try:
-        return await state.pool.run(request, work)
+        return await state.pool.run_steps(request, work)
     except (ValueError, InputError) as error:
         raise Problem(400, str(error)) from None
 
@@ -41,7 +41,7 @@ async def answered(
     request: Asker,
     served: Served,
     kind: bytes,
-    make: Callable[[Stop], Iterator[bytes]],
+    make: Callable[[Stop], Awaitable[Iterator[bytes]]],
 ) -> Pieces:
     """Return the answer of pieces that the pool makes.
 
@@ -64,8 +64,8 @@ async def answered(
         As :func:`asked`.
     """
 
-    def begin(stop: Stop) -> tuple[list[bytes], Iterator[bytes] | None]:
-        pieces = make(stop)
+    async def begin(stop: Stop) -> tuple[list[bytes], Iterator[bytes] | None]:
+        pieces = await make(stop)
         held, size = [], 0
         for piece in pieces:
             held.append(piece)
@@ -125,10 +125,11 @@ class Pieces(ASGIResponse):
         try:
             held = self._held
             while held:
-                for i, piece in enumerate(held):
-                    last = self._rest is None and i + 1 == len(held)
-                    await self._sent(send, piece, not last)
-                    await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
+                with self._state.pool.unread.holds(sum(map(len, held))):
+                    for i, piece in enumerate(held):
+                        last = self._rest is None and i + 1 == len(held)
+                        await self._sent(send, piece, not last)
+                        await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
                 held.clear()
                 if gone is not None and gone.done():
                     raise ClientGone

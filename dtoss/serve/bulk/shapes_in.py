@@ -14,17 +14,8 @@ from dtoss.serve.limits import Limits
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 
-CORNER_BYTES = 400
-"""Bytes of GeoJSON for each corner that is allowed, properties included: the interpreter is held while it is read."""
 LISTS = 3
 """Brackets for each corner that is allowed: a ring has at least three of them, and stands in two lists."""
-
-
-def body_bytes(corners: int) -> int:
-    """Return how long GeoJSON may be."""
-    return corners * CORNER_BYTES
-
-
 SHAPES = 256
 """Boxes that are covered with discs before it is asked whether anybody still waits: that is work in Python."""
 

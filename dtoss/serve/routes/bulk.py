@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from math import inf
 from typing import Any, TypeAlias
 
@@ -38,7 +38,7 @@ ALL_LOCATED = told(ids=array(ID))
 FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
 FEWER_OR_NEARER = "ask about fewer places at a time, or for smaller radii"
 
-Work: TypeAlias = Callable[[Places, Stop], Iterator[bytes]]
+Work: TypeAlias = Callable[[Places, Stop], Awaitable[Iterator[bytes]]]
 Record: TypeAlias = Callable[[Places], tuple[Any, Any]]
 
 
@@ -61,10 +61,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         arrow = is_arrow(request)
         async with bodies.of(request) as body:
 
-            def make(stop: Stop) -> Iterator[bytes]:
+            async def make(stop: Stop) -> Iterator[bytes]:
                 places = places_in(body, arrow, space, limits.bulk_queries, stop, radius)
                 held.append(places)
-                return work(places, stop)
+                return await work(places, stop)
 
             held: list[Places] = []
             response = await answered(state, request, served, kind, make)
@@ -100,13 +100,13 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         form = form_of(request, having, columns, ids)
         questions = questions_of(state, served)
 
-        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             size = min(k, max(len(served.whole), 1))
             check_hits(len(places) * size, limits.hits, FEWER_PLACES)
             condition = evaluate(served, where, form)
             radius = np.full(len(places), inf if max_distance is None else max_distance)
             if served.share is not None:
-                table = questions.table(asked_of(places, radius, size, condition, form), stop)
+                table = await questions.table(asked_of(places, radius, size, condition, form), stop)
                 full = form.having is None and len(places) > 0 and len(table) == size * len(places)
                 return encoded(served, pieces_of_table(table, form, BATCH_HITS), form, size if full else None)
             found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
@@ -130,13 +130,13 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         form = form_of(request, having, columns, ids)
         questions = questions_of(state, served)
 
-        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             condition = evaluate(served, where, form)
             radii = radii_of(places, radius)
             if served.share is not None:
-                hits = int(questions.counts(places.positions, radii, condition, stop).sum())
+                hits = int((await questions.counts(places.positions, radii, condition, stop)).sum())
                 check_hits(hits, limits.hits, FEWER_OR_NEARER)
-                table = questions.table(asked_of(places, radii, 0, condition, form), stop)
+                table = await questions.table(asked_of(places, radii, 0, condition, form), stop)
                 return encoded(served, pieces_of_table(table, form, BATCH_HITS), form)
             counts = counted(served, places.positions, radii, condition, stop, state.metrics)
             check_hits(int(counts.sum()), limits.hits, FEWER_OR_NEARER)
@@ -155,11 +155,11 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         arrow = wants_arrow(request)
         questions = questions_of(state, served)
 
-        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             condition = evaluate(served, where, Form(arrow))
             radii = radii_of(places, radius)
             if served.share is not None:
-                return counts_out(served, questions.counts(places.positions, radii, condition, stop), arrow)
+                return counts_out(served, await questions.counts(places.positions, radii, condition, stop), arrow)
             counts = counted(served, places.positions, radii, condition, stop, state.metrics)
             return counts_out(served, counts, arrow)
 
@@ -179,12 +179,12 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         form = Form(wants_arrow(request), ids == "string")
         questions = questions_of(state, served)
 
-        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             if len(served.whole) == 0:
                 raise ValueError("the index is empty: no object owns a place")
             radius = np.full(len(places), inf)
             if served.share is not None:
-                table = questions.table(asked_of(places, radius, 1, None, form), stop)
+                table = await questions.table(asked_of(places, radius, 1, None, form), stop)
                 pieces = pieces_of_table(table, form, BATCH_HITS)
             else:
                 pieces, _ = nearest(served, places.positions, radius, 1, None, form, stop, state.metrics)
@@ -204,9 +204,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         form = Form(wants_arrow(request), ids == "string")
         questions = questions_of(state, served)
 
-        def work(places: Places, stop: Stop) -> Iterator[bytes]:
+        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             if served.share is not None:
-                return encoded(served, iter([rows_of_hits(questions.reverse_nearest(places.positions, stop))]), form)
+                hits = await questions.reverse_nearest(places.positions, stop)
+                return encoded(served, iter([rows_of_hits(hits)]), form)
             return encoded(served, iter(reversed_nearest(served, places.positions, stop)), form)
 
         return await answer(request, served, form.kind, work, False, lambda places: (1, None))

@@ -29,6 +29,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes for operators."""
     serving, settings = state.serving, state.settings
 
+    making: list[asyncio.Future[bytes]] = []
+
     def age() -> float:
         return max(time.time() - serving.now.made, 0.0)
 
@@ -73,7 +75,10 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     @get("/metrics", opt={"responses": METRICS_ANSWER})
     async def metrics() -> ASGIResponse:
         """Return counters and gauges as Prometheus reads them."""
-        text = await asyncio.get_running_loop().run_in_executor(None, state.metrics.text)
+        # beside the pool, which may be full just then; who asks meanwhile gets the same
+        if not making or making[0].done():
+            making[:] = [asyncio.get_running_loop().run_in_executor(None, state.metrics.text)]
+        text = await asyncio.shield(making[0])
         kind = b"text/plain; version=0.0.4; charset=utf-8"
         return Ready(text, headers_of(serving.now, len(text), None, kind))
 

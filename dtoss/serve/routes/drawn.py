@@ -11,8 +11,7 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import JSON_TYPE
-from dtoss.serve.bulk.bodies import Bodies
-from dtoss.serve.bulk.shapes_in import body_bytes
+from dtoss.serve.bulk.bodies import Bodies, of_corners
 from dtoss.serve.hot_requests import DEFAULT_K
 from dtoss.serve.page.drawn import (
     asked_within,
@@ -112,7 +111,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def within(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
         """Return how many objects lie in a circle or polygon of the map, rim included, and the first of them."""
         served = serving.named(snapshot)
-        async with bodies.of(request, body_bytes(limits.corners)) as body:
+        async with bodies.of(request, of_corners(limits)) as body:
 
             def work(stop: Stop) -> tuple[bytes, Any]:
                 asked = asked_within(body, limits.corners)

@@ -54,15 +54,17 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         questions = questions_of(state, served)
 
-        def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
+        async def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
             if served.share is not None:
-                return questions.one(ObjectQuestion(text, arrow, neighbours, cell, ids == "string"), stop)
+                asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string")
+                place: tuple[bytes, tuple[float, float]] = await questions.one(asked, stop)
+                return place
             if arrow:
                 return object_table(served, text)
             return object_body(served, text, neighbours=neighbours, cell=cell, text_ids=ids == "string")
 
         try:
-            body, place = await state.pool.run(request, work)
+            body, place = await state.pool.run_steps(request, work)
         except KeyError:
             raise Problem(
                 404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text

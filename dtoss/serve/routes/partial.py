@@ -54,12 +54,12 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         began = time.monotonic()
         check_peer(state, request)
         async with bodies.of(request) as body:
-            try:
-                message, question = read_message(bytes(body))
-            except ValueError as error:
-                raise Problem(400, str(error), limit="body") from None
 
             def work(stop: Stop) -> Any:
+                try:
+                    message, question = read_message(bytes(body))
+                except ValueError as error:
+                    raise Problem(400, str(error), limit="body") from None
                 if time.monotonic() - began > message.left:
                     raise Problem(503, "nobody waits for this answer any more", retry_after=1)
                 served = opened(state, message.snapshot)

@@ -82,14 +82,14 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
         questions = questions_of(state, served)
 
-        def work(stop: Stop) -> Hits:
+        async def work(stop: Stop) -> Hits:
             with told():
                 evaluate(served, where)
-                return questions.knn(
+                return await questions.knn(
                     (x, y), k, max_distance=max_distance, where=where, having=having, columns=names_of(columns)
                 )
 
-        hits = await state.pool.run(request, work)
+        hits = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, k, max_distance)
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string")
 
@@ -123,15 +123,15 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
         questions = questions_of(state, served)
 
-        def work(stop: Stop) -> tuple[Hits, str | None]:
+        async def work(stop: Stop) -> tuple[Hits, str | None]:
             with told():
                 if limit is not None:
                     # hits of a range satisfy both alike; after `having` a page would be short
                     both = both_of(served.index, where, having)
                     evaluate(served, both)
-                    return page(served, questions, (x, y), radius, limit, both, names_of(columns), begin)
+                    return await page(served, questions, (x, y), radius, limit, both, names_of(columns), begin)
                 evaluate(served, where)
-                count = int(questions.count((x, y), radius, where=where)[0])
+                count = int((await questions.count((x, y), radius, where=where))[0])
                 if count > limits.hits:
                     raise Problem(
                         413,
@@ -142,13 +142,14 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
                         bound=limits.hits,
                     )
                 stop.check()
-                return questions.range((x, y), radius, where=where, having=having, columns=names_of(columns)), None
+                found = await questions.range((x, y), radius, where=where, having=having, columns=names_of(columns))
+                return found, None
 
-        hits, following = await state.pool.run(request, work)
+        hits, following = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, None, radius)
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string", following=following)
 
-    def page(
+    async def page(
         served: Served,
         questions: Any,
         at: tuple[float, float],
@@ -171,7 +172,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
             )
         if begin is not None and begin.question != question:
             raise Problem(400, "cursor belongs to another question: begin again without it", limit="cursor")
-        found = questions.knn(at, before + limit + 1, max_distance=radius, where=where, columns=columns)
+        found = await questions.knn(at, before + limit + 1, max_distance=radius, where=where, columns=columns)
         if begin is not None and (
             len(found) < before or found.id[before - 1] != begin.id or found.distance[before - 1] != begin.distance
         ):
@@ -199,12 +200,12 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
         questions = questions_of(state, served)
 
-        def work(stop: Stop) -> int:
+        async def work(stop: Stop) -> int:
             with told():
                 evaluate(served, where)
-                return int(questions.count((x, y), radius, where=where)[0])
+                return int((await questions.count((x, y), radius, where=where))[0])
 
-        number = await state.pool.run(request, work)
+        number = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, None, radius)
         return told_json(request, served, count=number)
 
@@ -219,11 +220,11 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
         questions = questions_of(state, served)
 
-        def work(stop: Stop) -> Any:
+        async def work(stop: Stop) -> Any:
             with told():
-                return questions.locate((x, y)).tolist()[0]
+                return (await questions.locate((x, y))).tolist()[0]
 
-        found = await state.pool.run(request, work)
+        found = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, 1, None)
         return told_json(request, served, id=str(found) if ids == "string" else found)
 
@@ -238,11 +239,11 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
         questions = questions_of(state, served)
 
-        def work(stop: Stop) -> Hits:
+        async def work(stop: Stop) -> Hits:
             with told():
-                return questions.reverse_nearest((x, y))
+                return await questions.reverse_nearest((x, y))
 
-        hits = await state.pool.run(request, work)
+        hits = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, 1, None)
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,11 +44,12 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     @get(["/report", "/report/{name:path}"], opt={"responses": FILE})
     async def report(
+        request: Asker,
         name: Annotated[str, PathParameter(description="Of a file of the report; its page if empty.")] = "",
     ) -> ASGIResponse:
         """Return the report of the plan in force, or one of its files."""
         wanted = name.strip("/") or REPORT
-        body = await asyncio.get_running_loop().run_in_executor(None, file_of, folder, wanted)
+        body = await state.pool.run(request, lambda stop: file_of(folder, wanted))
         if body is None:
             raise Problem(404, f"the report has no file {wanted[:200]!r}")
         headers = [(b"content-type", CONTENT_TYPES[ending(wanted)]), (b"cache-control", b"no-cache"), *SAFE]

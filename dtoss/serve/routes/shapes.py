@@ -18,11 +18,11 @@ from dtoss.queries.areas.covered import Shape
 from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.arrow_out import BATCH_HITS
 from dtoss.serve.bulk.areas import found_within, listed
-from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.bulk.bodies import Bodies, of_corners
 from dtoss.serve.bulk.places_in import is_arrow
 from dtoss.serve.bulk.rows import Form, check_columns, encoded
 from dtoss.serve.bulk.sending import answered
-from dtoss.serve.bulk.shapes_in import body_bytes, read_shapes
+from dtoss.serve.bulk.shapes_in import read_shapes
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, unchanged, wants_arrow
@@ -66,7 +66,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         questions = questions_of(state, served)
 
-        def make(stop: Stop) -> Iterator[bytes]:
+        async def make(stop: Stop) -> Iterator[bytes]:
             shapes, corners = read_shapes(kind, text, space, limits, stop)
             check_columns(served, form)
             if where:
@@ -80,7 +80,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                     return encoded(served, listed(served, found, form, limits.hits), form)
                 numbers = found.count
             else:
-                told = questions.shapes(kind, bytes(text), where or None, form, count, len(shapes), stop)
+                told = await questions.shapes(kind, bytes(text), where or None, form, count, len(shapes), stop)
                 middles.append(middles_of(served, shapes))
                 if not count:
                     return encoded(served, pieces_of_table(told, form, BATCH_HITS), form)
@@ -148,7 +148,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         form = form_of(request, where, having, columns, ids, count)
         no_arrow(request)
-        async with bodies.of(request, body_bytes(limits.corners)) as body:
+        async with bodies.of(request, of_corners(limits)) as body:
             return await answer(request, served, form, where, count, "within", body)
 
     return [box, boxes, within]

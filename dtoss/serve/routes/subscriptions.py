@@ -13,7 +13,7 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import headers_of
-from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.bulk.bodies import Bodies, of_bytes
 from dtoss.serve.delivery.subscribing import added, listed, one, removed
 from dtoss.serve.delivery.watched import asked_of, home_of, of_watch
 from dtoss.serve.front import ADMITTED, REQUEST_ID
@@ -129,7 +129,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """
         check_right(request)
         home = home_of(state)
-        async with bodies.of(request, limits.subscribe_bytes) as body:
+        async with bodies.of(request, of_bytes(limits, "subscribe_bytes")) as body:
             try:
                 with of_watch(state):
                     done = await state.pool.run(request, lambda stop: added(home, bytes(body), limits, stop))

@@ -48,6 +48,17 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         (b"vary", b"accept-encoding"),
     ]
 
+    looking = 0
+
+    async def looked_for(name: str) -> Served:
+        """Return an open snapshot; so many requests at a time wait for one as for a thread."""
+        nonlocal looking
+        looking += 1
+        try:
+            return await open_by_now(serving, name, state.paces.elsewhere if looking <= limits.pool_queue else 0.0)
+        finally:
+            looking -= 1
+
     @get("/tiles/{snapshot:str}/{layer:str}/{z:int}/{x:int}/{row:str}", opt={"responses": TILE})
     async def tile(
         request: Asker,
@@ -67,7 +78,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
             )
         make = layer_of(layer)
-        served = await open_by_now(serving, snapshot, state.paces.elsewhere)
+        served = await looked_for(snapshot)
         zipped = takes_gzip(request.headers.get("accept-encoding", ""))
 
         def work(stop: Stop) -> bytes:

@@ -55,7 +55,7 @@ class Guard:
         self.draining = False
 
     def sweep(self, connections: Iterable[Any], now: float) -> None:
-        """Close connections whose header takes too long, and those whose client does not read its answer.
+        """Close connections whose header or message takes too long, and those whose client does not read its answer.
 
         Parameters
         ----------
@@ -77,6 +77,8 @@ class Guard:
                 mark = unread
             elif connection.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete):
                 mark = connection.scope
+            elif cycle is not None and cycle.more_body and hasattr(cycle, "late"):
+                mark = cycle  # a message of the short way, whose body nobody else waits for
             else:
                 connection.waits = None
                 continue
@@ -93,9 +95,10 @@ class Guard:
                     connection.transport.abort()
                 continue
             # of one that has sent nothing yet no header is late: it is idle
-            bound = self.idle_seconds if mark is None else self.header_seconds
+            late = cycle if cycle is not None and mark is cycle else connection
+            bound = self.idle_seconds if mark is None or late is cycle else self.header_seconds
             if now - since >= bound:
-                connection.late(bound)
+                late.late(bound)
 
 
 class GuardedProtocol(HttpToolsProtocol):

@@ -22,7 +22,7 @@ from dtoss.serve.hot_protocol import Desk, HotProtocol
 from dtoss.serve.page.files import PageFiles
 from dtoss.serve.page.loads import settle
 from dtoss.serve.page.showing import Showing
-from dtoss.serve.pool import Pool
+from dtoss.serve.pool import Pool, Unread
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.running.following import Following
 from dtoss.serve.running.listening import listen, room_for
@@ -161,7 +161,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         limits.pool_seconds,
         metrics,
         lambda error: log.event("work in the pool failed", error=error),
-        waiting=settings.server is not None,
+        Unread(limits.answer_bytes),
     )
     serving = Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated))
     state = WorkerState(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
 from typing import Any, TypeVar
 
-from dtoss.serve.pool import waits
+from dtoss.serve.pool import Until
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.circle import Away, Circle, NotHeld, Slow
 from dtoss.serve.together.link import Reply
@@ -20,16 +19,16 @@ from dtoss.sharing.together import NobodyHolds, Together
 T = TypeVar("T")
 
 
-def answer_together(
+async def answer_together(
     circle: Circle,
     share: Share,
     snapshot: str,
-    question: Callable[[Together], T],
+    question: Callable[[Together], Awaitable[T]],
     local: Callable[[Any], Any],
     ends: float,
     partial: set[int] | None,
 ) -> T:
-    """Return the answer of all servers together; in a thread that is not the loop's.
+    """Return the answer of all servers together; work of the pool, which waits for the others on the loop.
 
     Parameters
     ----------
@@ -63,11 +62,11 @@ def answer_together(
             partial.clear()
         server_of = circle.server_of(share, frozenset(away), frozenset(slow))
 
-        def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
-            return _ask_all(circle, share, snapshot, asks, local, ends, away, slow)
+        async def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
+            return await _ask_all(circle, share, snapshot, asks, local, ends, away, slow)
 
         try:
-            return question(Together(share, circle.me, server_of, ask, partial))
+            return await question(Together(share, circle.me, server_of, ask, partial))
         except Away as error:
             away.add(error.server)
         except Slow as error:
@@ -94,7 +93,7 @@ def _nobody(circle: Circle, partitions: tuple[int, ...]) -> Problem:
     )
 
 
-def _ask_all(
+async def _ask_all(
     circle: Circle,
     share: Share,
     snapshot: str,
@@ -117,13 +116,9 @@ def _ask_all(
     circle.teller.forwarded("asked", len(begun))
     try:
         answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]
+        await Until(begun.values())
         for at, future in begun.items():
-            try:
-                with waits():
-                    reply = future.result(max(ends - time.monotonic(), 0.0) + 1.0)
-            except NotYet:
-                raise Away(asks[at][0]) from None
-            answers[at] = _read(circle, *asks[at], reply)
+            answers[at] = _read(circle, *asks[at], future.result())
     finally:
         for future in begun.values():
             future.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from math import inf
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dtoss.frames.places import as_places
 from dtoss.hits import Hits
+from dtoss.index import Index
 from dtoss.serve.bulk.areas import SMALLER_SHAPES
 from dtoss.serve.bulk.many import check_hits
 from dtoss.serve.bulk.rows import Form, Rows
@@ -46,7 +47,7 @@ class Questions:
         self._given = GIVEN.get() or Given()
         self._ends = time.monotonic() + state.settings.limits.pool_seconds
 
-    def knn(
+    async def knn(
         self,
         position: Any,
         k: int,
@@ -60,9 +61,11 @@ class Questions:
         """Return the k nearest objects of a place."""
         self._check(where, having, columns)
         k = min(k, max(len(self._served.whole), 1))
-        return self._hits(position, inf if max_distance is None else max_distance, k, where, having, columns, stop)
+        return await self._hits(
+            position, inf if max_distance is None else max_distance, k, where, having, columns, stop
+        )
 
-    def range(
+    async def range(
         self,
         position: Any,
         radius: float,
@@ -74,36 +77,36 @@ class Questions:
     ) -> Hits:
         """Return all objects within a radius of a place."""
         self._check(where, having, columns)
-        return self._hits(position, radius, 0, where, having, columns, stop)
+        return await self._hits(position, radius, 0, where, having, columns, stop)
 
-    def count(self, position: Any, radius: float, *, where: str | None = None) -> NDArray[np.int64]:
+    async def count(self, position: Any, radius: float, *, where: str | None = None) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of a place, int64 (1,)."""
         self._check(where, None, ())
-        return self.counts(self._places(position), np.array([float(radius)]), where)
+        return await self.counts(self._places(position), np.array([float(radius)]), where)
 
-    def locate(self, position: Any) -> NDArray[Any]:
+    async def locate(self, position: Any) -> NDArray[Any]:
         """Return the id of the nearest object of a place."""
         if len(self._served.whole) == 0:
             raise ValueError("the index is empty: no object owns a place")
-        return self._hits(position, inf, 1, None, None, (), None).id
+        return (await self._hits(position, inf, 1, None, None, (), None)).id
 
-    def reverse_nearest(self, position: Any, stop: Stop | None = None) -> Hits:
+    async def reverse_nearest(self, position: Any, stop: Stop | None = None) -> Hits:
         """Return the objects that are nearer to a place than to any other object."""
         places = self._places(position)
-        return hits_of(self.answer(lambda together: together.reverse_nearest(places), stop), (), None)
+        return hits_of(await self.answer(lambda together: together.reverse_nearest(places), stop), (), None)
 
-    def counts(
+    async def counts(
         self, positions: NDArray[np.float64], radius: NDArray[np.float64], where: str | None, stop: Stop | None = None
     ) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place, int64 (m,)."""
         asked = Asked(positions, radius, 0, where)
-        return self.answer(lambda together: together.counts(asked), stop)
+        return await self.answer(lambda together: together.counts(asked), stop)
 
-    def table(self, asked: Asked, stop: Stop | None = None) -> pa.Table:
+    async def table(self, asked: Asked, stop: Stop | None = None) -> pa.Table:
         """Return the hits of places, as :meth:`dtoss.sharing.together.Together.hits`."""
-        return self.answer(lambda together: together.hits(asked), stop)
+        return await self.answer(lambda together: together.hits(asked), stop)
 
-    def shapes(
+    async def shapes(
         self, kind: str, text: bytes, where: str | None, form: Form, count: bool, shapes: int, stop: Stop
     ) -> pa.Table | NDArray[np.int64]:
         """Return the hits of shapes by shape and id, or how many each has.
@@ -130,9 +133,9 @@ class Questions:
         """
         most = self._state.settings.limits.hits
 
-        def ask(together: Together) -> Any:
+        async def ask(together: Together) -> Any:
             asks = [(server, asked(together.given(server))) for server in together.all_servers()]
-            return together.ask([(together.me, nothing), *asks])
+            return await together.ask([(together.me, nothing), *asks])
 
         def asked(partitions: tuple[int, ...]) -> ShapesQuestion:
             columns = tuple(form.columns)
@@ -140,13 +143,13 @@ class Questions:
 
         # of no partition: says what columns there are where nobody holds an object
         nothing = asked(())
-        found = self.answer(ask, stop)
+        found = await self.answer(ask, stop)
         if count:
             return np.sum(found, axis=0, dtype=np.int64) if shapes else np.zeros(0, np.int64)
         check_hits(sum(map(len, found)), most, SMALLER_SHAPES)
         return merged(found, 0)
 
-    def one(self, asked: ObjectQuestion, stop: Stop) -> tuple[bytes, tuple[float, float]]:
+    async def one(self, asked: ObjectQuestion, stop: Stop) -> tuple[bytes, tuple[float, float]]:
         """Return the bytes of an object's answer, and its place.
 
         Raises
@@ -155,29 +158,29 @@ class Questions:
             If there is no such object.
         """
 
-        def ask(together: Together) -> tuple[bytes, float, float] | None:
+        async def ask(together: Together) -> tuple[bytes, float, float] | None:
             servers = together.all_servers()
             me = [server for server in servers if server in together.server_of[list(together.share.held)]]
             for some in (me, [server for server in servers if server not in me]):
-                for found in together.ask([(server, asked) for server in some]):
+                for found in await together.ask([(server, asked) for server in some]):
                     if found is not None:
                         answer: tuple[bytes, float, float] = found
                         return answer
             return None
 
-        found = self.answer(ask, stop)
+        found = await self.answer(ask, stop)
         if found is None:
             raise KeyError(f"no object has the id {asked.text!r}")
         body, x, y = found
         return body, (x, y)
 
-    def answer(self, question: Callable[[Together], T], stop: Stop | None) -> T:
-        """Return the answer of all servers to a question; in a thread of the pool."""
+    async def answer(self, question: Callable[[Together], Awaitable[T]], stop: Stop | None) -> T:
+        """Return the answer of all servers to a question; work of the pool."""
         served, state = self._served, self._state
         stop = stop or Stop()
         assert served.share is not None
         assert state.circle is not None
-        return answer_together(
+        return await answer_together(
             state.circle,
             served.share,
             served.name,
@@ -187,7 +190,7 @@ class Questions:
             self._given.missing if self._given.partial else None,
         )
 
-    def _hits(
+    async def _hits(
         self,
         position: Any,
         radius: float,
@@ -198,7 +201,7 @@ class Questions:
         stop: Stop | None,
     ) -> Hits:
         asked = Asked(self._places(position), np.array([float(radius)]), k, where, tuple(columns), having)
-        return hits_of(self.table(asked, stop), columns, having)
+        return hits_of(await self.table(asked, stop), columns, having)
 
     def _places(self, position: Any) -> NDArray[np.float64]:
         return as_places(position, self._served.index.space, None).reshape(-1, 2)
@@ -209,9 +212,30 @@ class Questions:
             self._served.index.knn(np.zeros((0, 2)), 1, where=where, having=having, columns=columns)
 
 
+class Alone:
+    """The same of a server that holds all: its index answers, which waits for nobody.
+
+    Parameters
+    ----------
+    index
+        That answers.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        ask = getattr(self._index, name)
+
+        async def answer(*given: Any, **named: Any) -> Any:
+            return ask(*given, **named)
+
+        return answer
+
+
 def questions_of(state: WorkerState, served: Served) -> Any:
     """Return what answers the questions of the request in hand: the index, or all servers together."""
-    return served.index if served.share is None else Questions(state, served)
+    return Alone(served.index) if served.share is None else Questions(state, served)
 
 
 def hits_of(table: pa.Table, columns: Any, having: str | None) -> Hits:

@@ -6,6 +6,7 @@ The other one answers each as it answers its own, or leaves it: then the long wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -27,6 +28,8 @@ PLACE_BYTES = 16
 """Of two coordinates."""
 MOST_SEARCHED = 64
 """Hits that are searched for of a question, at the most."""
+MOST_GROUPS = 1 << 17
+"""Of a message: looked at before memory is taken for them."""
 QUICK_HITS, QUICK_GROUPS = 16_384, 16
 """Of a message that is answered on the loop: some ten milliseconds of work."""
 
@@ -58,7 +61,7 @@ class Bundle(msgspec.Struct, array_like=True):
     """Groups of questions about one snapshot."""
 
     snapshot: str
-    groups: list[Group]
+    groups: Annotated[list[Group], msgspec.Meta(max_length=MOST_GROUPS)]
 
 
 class Answers(msgspec.Struct, array_like=True):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import Space, as_positions
+from dtoss.serve.bulk.bodies import of_corners
 from dtoss.serve.limits import Limits
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion
@@ -36,11 +37,15 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
     if isinstance(question, ObjectQuestion):
         if not isinstance(question.text, str):
             raise ValueError(f"an object is called {question.text!r}: a text is wanted")
+        _check_at_most("line_bytes", len(question.text), limits.line_bytes)
         return
     if isinstance(question, ShapesQuestion):
         if question.kind not in ("box", "boxes", "within"):
             raise ValueError(f"shapes are of kind {question.kind!r}: box, boxes or within is known")
         _check_at_most("hits", question.most, limits.hits)
+        if question.kind == "within":
+            bound = of_corners(limits)
+            _check_at_most(bound.limit, -(-len(question.text) * bound.number // bound.bytes), bound.number)
         check_conditions(question.where, question.having, limits)
         return
     if isinstance(question, NearestToQuestion):
@@ -54,6 +59,7 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
     if isinstance(question, CountQuestion):
         _check_at_most("bulk_queries", len(asked), limits.bulk_queries)
         return
+    _check_at_most("bulk_queries", len(asked), 6 * limits.bulk_queries)
     if asked.k < 0:
         raise ValueError(f"k is {asked.k}: 0 or more are wanted")
     # a page looks one hit beyond its end, and reverse nearest for two of each of six

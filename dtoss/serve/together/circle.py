@@ -264,21 +264,26 @@ class Circle:
         One that says nothing at all for :data:`HOP_SECONDS`, or a third of the time that is left, is frozen.
         """
         hop = min(self.hop_seconds, left / 3)
-        asking = asyncio.ensure_future(link.ask(path, body, left))
+        loop = asyncio.get_running_loop()
+        watching: list[asyncio.Task[None]] = []
+
+        async def watch() -> None:
+            try:
+                while True:
+                    await link.ask(ALIVE_PATH, None, hop / 2)
+                    await asyncio.sleep(hop / 2)
+            except OSError:
+                limit.reschedule(loop.time())
+
+        # most answers are there before anybody looks
+        looks = loop.call_later(hop / 2, lambda: watching.append(loop.create_task(watch())))
         try:
-            while True:
-                done, _ = await asyncio.wait((asking,), timeout=hop / 2)
-                if not done:
-                    alive = asyncio.ensure_future(link.ask(ALIVE_PATH, None, hop / 2))
-                    alive.add_done_callback(lambda one: one.cancelled() or one.exception())  # of which nobody may ask
-                    done, _ = await asyncio.wait((asking, alive), return_when=asyncio.FIRST_COMPLETED)
-                    if asking not in done:
-                        await alive
-                    alive.cancel()
-                if asking.done():
-                    return asking.result()
+            async with asyncio.timeout(None) as limit:
+                return await link.ask(path, body, left)
         finally:
-            asking.cancel()
+            looks.cancel()
+            for one in watching:
+                one.cancel()
 
     def failed(self, server: int, why: str) -> None:
         """Take it that a server did not answer."""

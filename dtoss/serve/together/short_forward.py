@@ -46,6 +46,16 @@ class ForwardRequest:
         self.disconnected = self.response_complete = self.response_started = False
         self.message_event = _Whole(self)
 
+    def late(self, seconds: float) -> None:
+        """Refuse a body that has not come in time."""
+        self.keep_alive = False
+        self._refuse(
+            Problem(408, f"the body did not come within {seconds:g} seconds", limit="idle_seconds", bound=seconds)
+        )
+
+    def _refuse(self, problem: Problem) -> None:
+        self._write(problem.status, problem.body(self.protocol.desk.ids.take(None)))
+
     def answer(self) -> None:
         """Write the answer."""
         if self.response_complete or self.disconnected:
@@ -54,7 +64,7 @@ class ForwardRequest:
         try:
             bundle = read_bundle(state, bytes(self.body))
         except Problem as problem:
-            self._write(problem.status, problem.body(protocol.desk.ids.take(None)))
+            self._refuse(problem)
             return
         if is_quick(bundle):
             self._write(*answer_bundle(state, bundle))
@@ -73,7 +83,9 @@ class ForwardRequest:
         except Exception as error:
             state.log.event("bundle failed", error=error)
             said = 500, b"{}"
-        self._write(*said)
+        with state.for_others.unread.holds(len(said[1])):
+            self._write(*said)
+            await self.protocol.flow.drain()
 
     def _write(self, status: int, body: bytes) -> None:
         if self.disconnected:
@@ -94,6 +106,7 @@ def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
     if state.circle is None or protocol.parser.get_method() != b"POST" or not protocol.parser.should_keep_alive():
         return False
     token, length, hosts = None, b"", 0
+    most = min(FORWARD_BYTES, state.settings.limits.body_bytes)
     for name, value in headers:
         if name == b"host":
             hosts += 1 if state.doors.hosts.takes(value) else 2
@@ -103,7 +116,7 @@ def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
             length = value
         elif name in (b"transfer-encoding", b"expect", b"upgrade"):
             return False
-    if hosts != 1 or len(length) >= 8 or not length.isdigit() or int(length) > FORWARD_BYTES:
+    if hosts != 1 or len(length) >= 8 or not length.isdigit() or int(length) > most:
         return False
     return _may_ask(state, token)
 

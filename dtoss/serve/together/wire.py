@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,6 +14,11 @@ from dtoss.sharing.share import AtHome
 from dtoss.sharing.together import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
 
 OF_HOMES, OF_HITS, OF_NUMBERS, OF_NEAREST, OF_SHAPES, OF_OBJECT = range(6)
+
+
+NUMBERS_BYTES, MOST_COLUMNS, MOST_FLAGS = 1 << 19, 1_000, 5
+"""Of a message: looked at before memory is taken for what they count."""
+Columns: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_COLUMNS)]
 
 
 class Message(msgspec.Struct, array_like=True):
@@ -46,11 +51,11 @@ class Message(msgspec.Struct, array_like=True):
     radius: bytes = b""
     k: int = 0
     where: str | None = None
-    columns: tuple[str, ...] = ()
+    columns: Columns = ()
     having: str | None = None
-    partitions: bytes = b""
+    partitions: Annotated[bytes, msgspec.Meta(max_length=NUMBERS_BYTES)] = b""
     text: bytes = b""
-    flags: tuple[Any, ...] = ()
+    flags: Annotated[tuple[str | int | bool, ...], msgspec.Meta(max_length=MOST_FLAGS)] = ()
 
 
 class ShapesQuestion(msgspec.Struct, frozen=True):
@@ -143,11 +148,12 @@ def read_message(data: bytes) -> tuple[Message, Any]:
 def _question(said: Message) -> Any:
     positions = _read_floats(said.positions).reshape(-1, 2)
     partitions = tuple(np.frombuffer(said.partitions, np.int32).tolist())
+    flags: Any = said.flags  # of what types they have to be is looked at where the question is checked
     if said.kind == OF_SHAPES:
-        kind, most, count = said.flags
+        kind, most, count = flags
         return ShapesQuestion(said.text, kind, said.where, said.having, said.columns, partitions, most, count)
     if said.kind == OF_OBJECT:
-        return ObjectQuestion(*said.flags)
+        return ObjectQuestion(*flags)
     if said.kind == OF_NEAREST:
         return NearestToQuestion(positions, partitions)
     radius = _read_floats(said.radius)

@@ -29,7 +29,7 @@ from dtoss.serve.hot_protocol import HotProtocol
 from dtoss.serve.paces import PACES, USUAL_SIZES
 from dtoss.serve.page.files import files_of
 from dtoss.serve.page.showing import Showing
-from dtoss.serve.pool import Pool
+from dtoss.serve.pool import Pool, Unread
 from dtoss.serve.problems import Problem
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served, Serving
@@ -225,7 +225,7 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, si
     settings = Settings(**{"store": "nowhere", "hot": hot} | given)
     heard = Heard()
     limits = settings.limits
-    pool = Pool(settings.threads, limits.pool_queue, limits.pool_seconds, heard, waiting=circle is not None)
+    pool = Pool(settings.threads, limits.pool_queue, limits.pool_seconds, heard, unread=Unread(limits.answer_bytes))
     circle = None if circle is None else circle(heard)
     mine = None if circle is None else circle.placement.held_by(circle.me)
     serving = Serving(served_of(index, later=pool.submit, held=mine))

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import threading
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 
 from dtoss.serve import pool as pool_module
-from dtoss.serve.pool import ClientGone, Pool, Stopped
+from dtoss.serve.pool import ClientGone, Pool, Stopped, Until
 from dtoss.serve.problems import Problem
 
 LONG = 10.0
@@ -170,3 +171,85 @@ def test_a_closed_pool_says_that_the_server_is_ending(made):
         assert pool.inside == 0
 
     asyncio.run(scene())
+
+
+class Ahead(asyncio.SelectorEventLoop):
+    """A loop whose clock can be put forward."""
+
+    ahead = 0.0
+
+    def time(self):
+        return super().time() + self.ahead
+
+
+def steps(begun, seen):
+    """Work that waits for others, and what it has done."""
+
+    async def work(stop):
+        seen.append(threading.current_thread().name)
+        try:
+            await Until(begun)
+            seen.append(threading.current_thread().name)
+            return [one.result() for one in begun]
+        finally:
+            seen.append("left")
+
+    return work
+
+
+def test_who_waits_for_others_holds_no_thread(made):
+    """Nor a place in the queue, of which it has one of its own; it goes on in a thread, once all is done."""
+
+    async def scene():
+        pool, _ = made(threads=1, queue=2)
+        begun, seen = [Future(), Future()], []
+        waiting = [asyncio.ensure_future(pool.run_steps(None, steps(begun, seen))) for _ in range(2)]
+        await until(lambda: pool.elsewhere == 2)
+        assert pool.inside == 0
+        assert await pool.run(None, lambda stop: "at once") == "at once"
+        with pytest.raises(Problem, match="2 requests wait for other servers already") as caught:
+            await pool.run_steps(None, steps(begun, []))
+        assert (caught.value.status, caught.value.limit) == (503, "pool_queue")
+        begun[0].set_result(1)
+        assert await pool.run(None, lambda stop: "still") == "still"
+        assert not any(one.done() for one in waiting)
+        begun[1].set_result(2)
+        assert await asyncio.gather(*waiting) == [[1, 2], [1, 2]]
+        assert set(seen) == {"pool_0", "left"}
+        # what is there already is not waited for
+        assert await pool.run_steps(None, steps(begun, [])) == [1, 2]
+        assert pool.inside == pool.elsewhere == 0
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("how", ["time", "client", "error"])
+def test_the_time_and_the_client_of_who_waits_for_others_are_looked_after(made, how):
+    """The time runs while it waits; whoever is left there ends what it has begun."""
+
+    async def scene():
+        loop = asyncio.get_running_loop()
+        pool, _ = made(threads=1, queue=2, seconds=1e6)
+        begun, seen = Future(), []
+        request, left = client()
+        ours = asyncio.ensure_future(pool.run_steps(request, steps([begun], seen)))
+        await until(lambda: pool.elsewhere == 1)
+        if how == "time":
+            loop.ahead = 1e6
+            with pytest.raises(Problem) as caught:
+                await ours
+            assert (caught.value.status, caught.value.limit) == (503, "pool_seconds")
+        elif how == "client":
+            await asyncio.sleep(2 * pool_module.WATCHED_FROM)
+            left.set()
+            with pytest.raises(ClientGone):
+                await ours
+        else:
+            begun.set_exception(KeyError("it is away"))
+            with pytest.raises(KeyError, match="away"):
+                await ours
+        assert seen[-1] == "left"
+        await until(lambda: pool.inside == pool.elsewhere == 0)
+
+    with asyncio.Runner(loop_factory=Ahead) as runner:
+        runner.run(scene())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from itertools import product
 
@@ -58,7 +59,7 @@ class Servers:
         self.index, self.shares = index, [Share(index, one) for one in held]
         self.asked = []
 
-    def ask(self, asks):
+    async def ask(self, asks):
         """Ask servers for their parts of an answer."""
         self.asked += [(server, len(getattr(one, "asked", one.__dict__.get("positions", ())))) for server, one in asks]
         return [answered_by(self.shares[server], one) for server, one in asks]
@@ -122,11 +123,11 @@ def test_servers_answer_together_as_one_index(made, name, servers, kind):
     for _ in range(4):
         asked = drawn(index, rng)
         seen = together.as_seen(int(rng.integers(len(together.shares))))
-        assert seen.hits(asked).equals(table_of(index, asked)), asked
+        assert asyncio.run(seen.hits(asked)).equals(table_of(index, asked)), asked
         far = np.where(np.isinf(asked.radius), 1e4, asked.radius)
         counts = index.search(asked.positions, far, -1, asked.where).count
-        assert seen.counts(replace(asked, radius=far)).tolist() == counts.tolist(), asked
-        found, wanted = seen.reverse_nearest(asked.positions), index.reverse_nearest(asked.positions)
+        assert asyncio.run(seen.counts(replace(asked, radius=far))).tolist() == counts.tolist(), asked
+        found, wanted = asyncio.run(seen.reverse_nearest(asked.positions)), index.reverse_nearest(asked.positions)
         for name, values in (("query", wanted.query), ("id", wanted.id), ("distance", wanted.distance)):
             assert found.column(name).to_pylist() == values.tolist(), asked
 
@@ -139,7 +140,7 @@ def test_places_near_objects_are_mostly_answered_by_one_server(made):
     positions = near[rng.integers(0, len(near), 2_000)]
     asked = Asked(positions, np.full(len(positions), np.inf), 8)
     together = Servers(index, np.arange(7) % 5)
-    together.as_seen().hits(asked)
+    asyncio.run(together.as_seen().hits(asked))
     others = sum(count for _, count in together.asked) - len(positions)
     assert others < 0.2 * len(positions)
 

@@ -238,7 +238,7 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
             "1000/s or 600/min": ("--rate", "many"),
             "no duration": ("--slow", "100"),
             "a whole number of requests is wanted, or all": ("--access-sample", "1.5"),
-            "there is no limit 'kk'; there are body_bytes, ": ("--limits", tmp_path / "limits"),
+            "there is no limit 'kk'; there are answer_bytes, ": ("--limits", tmp_path / "limits"),
             "cannot be written": ("--log", tmp_path / "none" / "log"),
             f"--plan {tmp_path / 'limits'}: it is not JSON": ("--plan", tmp_path / "limits"),
             f"--patterns {tmp_path / 'limits'}: it holds no patterns": ("--patterns", tmp_path / "limits"),

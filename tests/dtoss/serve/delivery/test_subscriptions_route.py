@@ -156,7 +156,7 @@ def test_bodies_are_bounded(index, tmp_path):
         status, told = post(asker, lines([{"id": i} for i in range(9_001)]))
         assert (status, "9,000" in told["detail"]) == (400, True)
         status, told = post(asker, body + b" " * 500_000)
-        assert (status, told["limit"], told["bound"]) == (413, "body_bytes", 1_500_000)
+        assert (status, told["limit"], told["bound"]) == (413, "subscribe_bytes", 1_500_000)
         large = {"id": "large", "circle": [0, 0, 1], "meta": "x" * 1_000_000}
         status, told = post(asker, lines([large]))
         assert (status, told["rows"][0]["reason"].startswith("meta has 1,000,002 characters")) == (422, True)

@@ -160,6 +160,37 @@ def messages(index, name, rng):
     return [packed_bundle(name, [group_of(places)]), *(packed(one, name, 5.0) for one in questions)]
 
 
+def three(k=4):
+    """A question about three places."""
+    return Asked(np.full((3, 2), 1.0), np.full(3, 1e5), k)
+
+
+def within(text, kind="within", most=10):
+    """A question about a shape."""
+    return ShapesQuestion(text, kind, None, None, (), (0,), most, True)
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "said"),
+    [
+        (HitsQuestion(Asked(np.zeros((1, 2)), np.zeros(1), 4, None, ("a",) * 1_001), ()), 400, "length <= 1000"),
+        (HitsQuestion(three(), (0,) * ((1 << 17) + 1)), 400, "length <= 524288"),
+        (HitsQuestion(three(2**63 - 1), (0,)), 413, "hits is "),
+        (within(b"{}", ["within"] * 9), 400, "no question of a server"),
+        (within(b"[0,0,1,1]", "box", "a"), 400, "hits is 'a': a whole number is wanted"),
+        (within(b'{"type":"Feature","properties":{"x":"' + b"x" * 4_000_000 + b'"}}'), 413, "corners is "),
+        (ObjectQuestion("7" * 9_000, False, True, True, False), 413, "line_bytes is 9,000"),
+    ],
+    ids=["columns", "partitions", "k", "flags", "kinds", "shapes", "ids"],
+)
+def test_messages_are_looked_at_before_memory_is_taken(pair, question, status, said):
+    """What they count is bounded where it is read; each of these was a failure, or took as much as it said."""
+    _, servers = pair
+    with Asker(servers[0], **said_by("says")) as asker:
+        found, _, told = asker.raw("/partial", "POST", packed(question, servers[0].serving.now.name, 9.0))
+        assert (found, said in json.loads(told)["detail"]) == (status, True), told
+
+
 def mutate(rng, message):
     """Bytes that are changed, removed, doubled or cut."""
     data = bytearray(message)
@@ -187,6 +218,10 @@ def test_no_message_makes_a_server_fail(index, pair, count):
         assert asker.raw("/forward", "POST", good)[0] == 200
 
 
+WAITING = 12
+"""Requests that may wait, for a thread and for other servers."""
+
+
 @pytest.fixture
 def frozen(index, pair):
     """The first of two servers, with one thread, whose other one takes connections and says nothing; and its socket.
@@ -196,7 +231,7 @@ def frozen(index, pair):
     placement, _ = pair
     with (
         socket.create_server(("127.0.0.1", 0)) as dumb,
-        several(index, placement, 2, threads=1, limits=Limits(pool_seconds=9 * WAIT)) as (here, _),
+        several(index, placement, 2, threads=1, limits=Limits(pool_seconds=9 * WAIT, pool_queue=WAITING)) as (here, _),
     ):
         circle = here.state.circle
         circle.hop_seconds = 3 * WAIT
@@ -243,6 +278,44 @@ def test_a_frozen_server_holds_up_nobody_who_does_not_need_it(index, frozen):
     assert set(said["partitions"]) <= placement.held_by(1)
     status, said = found["partial"]
     assert (status, set(said["missing"]) <= placement.held_by(1)) == (200, True)
+
+
+def test_who_waits_for_a_frozen_server_holds_no_thread(index, frozen):
+    """As many as may wait do, of every kind; whoever needs nobody else is answered meanwhile, and all of them then."""
+    here, placement, dumb = frozen
+    (fx, fy), (x, y) = places_of(index, placement.held_by(1), 1)[0], places_of(index, placement.held_by(0), 1)[0]
+    body, ring = json.dumps({"positions": [[fx, fy]]}), [[fx, fy], [fx + 0.01, fy], [fx, fy + 0.01], [fx, fy]]
+    kinds = [
+        (f"/count?lon={fx}&lat={fy}&radius=300", "GET", None),
+        (f"/range?lon={fx}&lat={fy}&radius=300&columns=size", "GET", None),
+        (f"/range?lon={fx}&lat={fy}&radius=300&limit=2", "GET", None),
+        ("/count?radius=300", "POST", body),
+        ("/range?radius=300", "POST", body),
+        ("/within", "POST", json.dumps({"type": "Polygon", "coordinates": [ring]})),
+    ]
+    statuses = []
+
+    def ask(number):
+        with Asker(here) as asker:
+            statuses.append(asker.raw(*kinds[number % len(kinds)])[0])
+
+    waiting = [Thread(target=ask, args=(number,)) for number in range(WAITING)]
+    for one in waiting:
+        one.start()
+    until(lambda: here.state.pool.elsewhere == WAITING)
+    assert here.state.pool.inside == 0
+    with Asker(here) as asker:
+        assert "count" in asker.get("/count", lon=x, lat=y, radius=1)
+        assert asker.get("/knn", lon=x, lat=y, k=1, columns="size")["hits"]
+        assert json.loads(asker.raw("/count?radius=1", "POST", json.dumps({"positions": [[x, y]]}))[2])["counts"]
+        status, _, said = asker.raw(*kinds[0])
+        assert (status, json.loads(said)["limit"]) == (503, "pool_queue")
+    assert not statuses
+    dumb.close()
+    for one in waiting:
+        one.join()
+    assert statuses == [503] * WAITING
+    assert here.state.pool.elsewhere == 0
 
 
 class Slow:
