@@ -46,6 +46,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.dtoss.history.care.operations
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz_streams
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz
+	@$(BIN)/python -m bench.serve.hostile --minutes 1 --messages 2000
 	@$(BIN)/python -m bench.worlds
 	@$(BIN)/python -m bench.ulps
 	@$(BIN)/python -m bench.borders

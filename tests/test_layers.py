@@ -363,6 +363,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "ceps": {"", "measuring"},
         "suites": {"", "measuring", "watch"},
         "serve": {"", "measuring", "serve/fleet"},
+        "serve/hostile": {"", "measuring", "serve", "serve/fleet"},
         "serve/fleet": {"", "measuring"},
         "": {"measuring", "peers"},
     },

@@ -67,7 +67,7 @@ def crawl(url: str, target: str, stop: threading.Event) -> int:
     place = urlsplit(url)
     with socket.create_connection((place.hostname, place.port), timeout=60) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        for byte in f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode():
+        for byte in f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode():
             connection.send(bytes([byte]))
             time.sleep(0.001)
         read = 0

@@ -170,7 +170,7 @@ async def _client(port: int, targets: list[str], seconds: float) -> tuple[int, f
         while time.perf_counter() < ends:
             target = targets[at % len(targets)]
             at += 1
-            writer.write(f"GET {target} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            writer.write(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200"), head
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])

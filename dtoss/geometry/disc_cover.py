@@ -31,7 +31,8 @@ def cover_polygon(polygon: Polygon) -> Discs:
     """Return discs that hold all of a polygon.
 
     The rectangle around it, in the plane or in the gnomonic projection of its middle, is divided where its border runs,
-    and what lies outside is dropped. Cost O(v) for v corners and each disc.
+    and what lies outside is dropped. Cost O(v) for v corners and each time that tiles are halved: an edge is looked at
+    again only in tiles into which it comes.
     """
     begins, ends = (_projected(edge, polygon) for edge in polygon.edges())
     low, high = begins.min(axis=0), begins.max(axis=0)
@@ -40,17 +41,17 @@ def cover_polygon(polygon: Polygon) -> Discs:
     if np.pi * float(((high - low) ** 2).sum()) / 4 <= WASTE * area:
         return _discs([whole], polygon)
     beside = 0.0 if polygon.band == 0.0 else polygon.band / float((polygon.corners @ polygon.middle).min()) ** 2
-    waiting = [(-_size(whole), whole)]
+    waiting = [(-_size(whole), whole, np.arange(len(begins)))]
     done: list[tuple[float, float, float, float]] = []
     while waiting and len(waiting) + len(done) < MOST_DISCS:
-        _, tile = heapq.heappop(waiting)
+        _, tile, edges = heapq.heappop(waiting)
         for half in _halves(tile):
-            touched = _touches(begins, ends, half, beside)
-            if touched:
-                heapq.heappush(waiting, (-_size(half), half))
+            touching = edges[_touching(begins[edges], ends[edges], half, beside)]
+            if len(touching):
+                heapq.heappush(waiting, (-_size(half), half, touching))
             elif _holds(begins, ends, (half[0] + half[2]) / 2, (half[1] + half[3]) / 2):
                 done.append(half)
-    return _discs(done + [tile for _, tile in waiting], polygon)
+    return _discs(done + [tile for _, tile, _ in waiting], polygon)
 
 
 def cover_box(box: NDArray[np.float64], space: Space) -> Discs:
@@ -143,10 +144,10 @@ def _halves(tile: tuple[float, float, float, float]) -> list[tuple[float, float,
     return [(a, b, c, m), (a, m, c, d)]
 
 
-def _touches(
+def _touching(
     begins: NDArray[np.float64], ends: NDArray[np.float64], tile: tuple[float, float, float, float], beside: float
-) -> bool:
-    """Return whether an edge comes into a tile grown a little: by slabs, as rays are clipped."""
+) -> NDArray[np.bool_]:
+    """Return which edges come into a tile grown a little: by slabs, as rays are clipped."""
     grown = 1e-9 * (abs(tile[2]) + abs(tile[0]) + abs(tile[3]) + abs(tile[1])) + beside
     low, high = np.array(tile[:2]) - grown, np.array(tile[2:]) + grown
     along = ends - begins
@@ -157,7 +158,7 @@ def _touches(
     t, u = np.where(still, np.where(within, -np.inf, np.inf), t), np.where(still, np.inf, u)
     enters = np.minimum(t, u).max(axis=1)
     leaves = np.maximum(t, u).min(axis=1)
-    return bool((np.maximum(enters, 0.0) <= np.minimum(leaves, 1.0)).any())
+    return np.asarray(np.maximum(enters, 0.0) <= np.minimum(leaves, 1.0))
 
 
 def _holds(begins: NDArray[np.float64], ends: NDArray[np.float64], x: float, y: float) -> bool:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space, as_positions
-from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL, cells_of, chains, check_edges
+from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL, arcs_of, cells_of, chains, check_edges
 from dtoss.plain_numbers import floats
 
+SOME_CORNERS = 1_000
 LEAST_HEIGHT = 0.01
 """Cosine of the largest angle between the middle of a polygon on the sphere and its corners: 89.4 degrees."""
 CUT_BAND = 1e-13
@@ -85,6 +86,20 @@ def as_polygons(shape: Any, space: Space, edges: str | None = None) -> list[Poly
     """
     meant = edges or edges_meant(shape)
     return [part for polygon in rings_of(shape) for part in _alone(polygon, space, meant)]
+
+
+def arcs_meant(shape: Any, space: Space) -> float:
+    """Return how many great-circle arcs the straight edges of a shape become, about; 0 where its edges are arcs.
+
+    Raises
+    ------
+    ValueError
+        If the shape is none.
+    """
+    if not space.geographic or edges_meant(shape) != PLANAR:
+        return 0.0
+    rings = [ring for polygon in rings_of(shape) for ring in map(_corners, polygon) if len(ring)]
+    return arcs_of(np.concatenate(rings), _offsets([len(ring) for ring in rings])) if rings else 0.0
 
 
 def edges_meant(shape: Any) -> str:
@@ -414,6 +429,8 @@ def _over_poles(places: NDArray[np.float64], first: NDArray[np.int64]) -> tuple[
 
 
 def _middle(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    if len(corners) > 2 * SOME_CORNERS:  # where some fit in no hemisphere all do not, and that is found sooner
+        _middle(corners[:: len(corners) // SOME_CORNERS])
     middle: NDArray[np.float64] = corners.mean(axis=0)
     for step in range(2, 400):
         length = float(np.linalg.norm(middle))

@@ -59,6 +59,24 @@ def chains(
     ``sin(lat) a (cos(lat)^2 a^2 + 2 b^2) / v^3`` where ``v^2 = cos(lat)^2 a^2 + b^2``; the middle of a piece leaves its
     chord by an eighth of that times the square of its length, which is less than ``sin(lat) a v / 4``.
     """
+    along, leaves, counts = _pieces(corners, first)
+    pieces = counts.astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(pieces)])
+    owner = np.repeat(np.arange(len(pieces)), pieces)
+    share: NDArray[np.float64] = (np.arange(start[-1]) - start[owner]) / pieces[owner]
+    return corners[owner] + share[:, None] * along[owner], start[first], leaves / pieces**2
+
+
+def arcs_of(corners: NDArray[np.float64], first: NDArray[np.int64]) -> float:
+    """Return how many corners :func:`chains` makes of rings; of corners that are not legal any number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.nansum(_pieces(corners, first)[2]))
+
+
+def _pieces(
+    corners: NDArray[np.float64], first: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return of each edge where it leads, how far one arc would leave it in radians, and how many it becomes."""
     after = np.arange(1, len(corners) + 1)
     after[first[1:] - 1] = first[:-1]
     along = corners[after] - corners
@@ -67,11 +85,7 @@ def chains(
     widest = np.where(corners[:, 1] * corners[after, 1] < 0.0, 1.0, np.cos(low))
     leaves = np.sin(high) * a * np.hypot(widest * a, b) / 4.0
     pieces = np.maximum(np.ceil(np.sqrt(leaves * EARTH_RADIUS / STRAIGHT_TOLERANCE)), 1.0)
-    pieces = np.maximum(pieces, np.ceil(np.abs(along[:, 0]) / LONGEST_PIECE)).astype(np.int64)
-    start = np.concatenate([[0], np.cumsum(pieces)])
-    owner = np.repeat(np.arange(len(pieces)), pieces)
-    share: NDArray[np.float64] = (np.arange(start[-1]) - start[owner]) / pieces[owner]
-    return corners[owner] + share[:, None] * along[owner], start[first], leaves / pieces**2
+    return along, leaves, np.maximum(pieces, np.ceil(np.abs(along[:, 0]) / LONGEST_PIECE))
 
 
 def cells_of(rings: list[NDArray[np.float64]]) -> list[list[NDArray[np.float64]]]:

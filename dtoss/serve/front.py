@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from dtoss.serve.entry.calls import OPEN_PATHS
+from dtoss.serve.entry.hosts import HEADER as HOST
 from dtoss.serve.entry.passes import is_pass
 from dtoss.serve.hot_requests import with_plain_numbers
 from dtoss.serve.limits import Limits
@@ -144,7 +145,8 @@ class Front:
             )
         path = scope["path"]
         if ADMITTED not in scope and path not in OPEN_PATHS and not path.startswith(FILES):
-            if path.startswith(REPORT_PATH) and scope["method"] == "GET" and is_pass(headers.get(b"cookie")):
+            reads = path.startswith(REPORT_PATH) and scope["method"] == "GET"
+            if reads and is_pass(headers.get(b"cookie"), headers.get(HOST, b"")):
                 return
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
 

@@ -184,7 +184,7 @@ class HotProtocol(GuardedProtocol):
         if url == FORWARD:
             if not is_short(self, self.headers):
                 return False
-            self.cycle = ForwardRequest(self)  # type: ignore[assignment]
+            self.cycle = self.in_hand = ForwardRequest(self)  # type: ignore[assignment]
             return True
         ready = None
         if url.startswith(WINDOWS_PATHS):
@@ -223,7 +223,7 @@ class HotProtocol(GuardedProtocol):
         except Problem:
             return False
         request = HotRequest(self, target, perf_counter(), desk.ids.take(request_id))
-        self.cycle = request  # type: ignore[assignment]
+        self.cycle = self.in_hand = request  # type: ignore[assignment]
         if ready is not None:
             tag, body = ready
             self.loop.call_soon(request.answered, desk.state.serving.now, body, tag)

@@ -55,7 +55,7 @@ async def _run(given: dict[str, Any]) -> list[list[float]]:
         else:
             _, connection = await loop.create_connection(lambda: _Connection(free[server]), "127.0.0.1", ports[server])
         connection.done = loop.create_future()
-        connection.transport.write(f"GET {target} HTTP/1.1\r\nhost: here\r\n\r\n".encode())
+        connection.transport.write(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         status = await connection.done
         found.append([due, server, status, loop.time() - at, began - at])
 

@@ -35,7 +35,7 @@ class _Asking(asyncio.Protocol):
 
 async def _run(port: int, targets: list[str], connections: int, seconds: float) -> tuple[int, int]:
     counts = [0, 0]
-    lines = [f"GET {target} HTTP/1.1\r\nhost: here\r\n\r\n".encode() for target in targets]
+    lines = [f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode() for target in targets]
     loop = asyncio.get_running_loop()
     made = [
         await loop.create_connection(lambda at=at: _Asking(lines[at:] + lines[:at], counts), "127.0.0.1", port)

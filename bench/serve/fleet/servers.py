@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -65,11 +65,13 @@ class Fleet:
         That all of them run on; None for any.
     rates
         Requests/s that each answers at the most; empty for any.
+    token
+        That servers say to each other.
     """
 
     def __init__(
         self, store: str, folder: Path, placement: Placement, servers: int, options: Sequence[str] = (),
-        core: int | None = None, rates: Sequence[float] = (),
+        core: int | None = None, rates: Sequence[float] = (), token: str | None = None,
     ) -> None:  # fmt: skip
         self.rates = [*rates]
         self.store, self.folder, self.options, self.core = store, folder, [*options], core
@@ -78,6 +80,7 @@ class Fleet:
         self.running: dict[int, subprocess.Popen[str]] = {}
         self.follow(placement)
         lines = [f'{number} = "http://127.0.0.1:{port}"' for number, port in enumerate(self.ports)]
+        lines += [] if token is None else [f'token = "{token}"']
         self.peers.write_text("\n".join(lines) + "\n")
 
     def follow(self, placement: Placement) -> None:
@@ -166,11 +169,19 @@ class Load(threading.Thread):
         What is asked, in turn.
     checked
         Is called with a target and an answer's status and body; what it returns is counted.
+    headers
+        Of each question.
+    pause
+        Seconds before the next question.
     """
 
-    def __init__(self, ports: Sequence[int], targets: Sequence[str], checked: Callable[[str, int, bytes], str]) -> None:
+    def __init__(
+        self, ports: Sequence[int], targets: Sequence[str], checked: Callable[[str, int, bytes], str],
+        headers: Mapping[str, str] | None = None, pause: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(daemon=True)
         self.ports, self.targets, self.checked = ports, targets, checked
+        self.headers, self.pause = headers or {}, pause
         self.counts: dict[str, int] = {}
         self.examples: dict[str, str] = {}
         self.stopped = False
@@ -187,10 +198,12 @@ class Load(threading.Thread):
                     port = self.ports[at % len(self.ports)]
                     link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
                 began = time.perf_counter()
-                link.request("GET", target)
+                link.request("GET", target, headers=self.headers)
                 response = link.getresponse()
                 said = self.checked(target, response.status, response.read())
                 self.slowest = max(self.slowest, time.perf_counter() - began)
+                if self.pause:
+                    time.sleep(self.pause)
             except OSError as error:
                 said = "refused" if isinstance(error, ConnectionRefusedError) else "cut off"
             except http.client.HTTPException:

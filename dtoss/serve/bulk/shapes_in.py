@@ -7,13 +7,16 @@ from typing import Any
 
 import orjson
 
+from dtoss.geometry.polygons import arcs_meant
 from dtoss.geometry.space import Space
-from dtoss.queries.areas.covered import Shape, boxes_of, polygons_of
+from dtoss.queries.areas.covered import Shape, boxes_of, listed, polygons_of
 from dtoss.serve.bulk.json_in import lists_in
 from dtoss.serve.limits import Limits
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 
+ARCS = 100
+"""Great-circle arcs for each corner that is allowed: straight edges of thousands of kilometres are thousands each."""
 LISTS = 3
 """Brackets for each corner that is allowed: a ring has at least three of them, and stands in two lists."""
 SHAPES = 256
@@ -49,6 +52,16 @@ def read_shapes(
         return boxes_of(orjson.loads(text), space), 1
     if kind == "within":
         shape, corners = geojson_in(text, limits.corners)
+        arcs = sum(arcs_meant(one, space) for one in listed(shape))
+        if arcs > (most := ARCS * limits.corners):
+            raise Problem(
+                413,
+                f"the straight edges of the shapes are {arcs:,.0f} arcs of great circles: at most {most:,} are "
+                'searched within; ask for fewer long edges, or say "edges": "spherical"',
+                limit="corners",
+                value=int(arcs),
+                bound=most,
+            )
         return polygons_of(shape, space), corners
     found, _ = lists_in(text, "boxes", 4, limits.bulk_queries, stop.check)
     shapes: list[list[Shape]] = []
@@ -82,14 +95,14 @@ def geojson_in(body: bytes | bytearray, corners: int) -> tuple[Any, int]:
         shape = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Problem(400, f"the body is not JSON: {str(error).splitlines()[0]}", limit="body") from None
-    listed = shape if isinstance(shape, list) else [shape]
-    if not all(isinstance(one, Mapping) for one in listed):
+    shapes = shape if isinstance(shape, list) else [shape]
+    if not all(isinstance(one, Mapping) for one in shapes):
         raise Problem(
             400,
             "the body is no GeoJSON: Polygon, MultiPolygon, Feature, FeatureCollection or a list of them is wanted",
             limit="body",
         )
-    found = sum(map(_corners, listed))
+    found = sum(map(_corners, shapes))
     if found > corners:
         raise _too_many(found, corners)
     return shape, found

@@ -1,4 +1,7 @@
-"""Passes: cookies that stand for a token for an hour, where a browser follows a link and sends no header."""
+"""Passes: cookies that stand for a token for an hour, where a browser follows a link and sends no header.
+
+A pass is good for the host that it was asked of, so that a page of another name that leads here has none.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,35 @@ COOKIE = "dtoss-pass"
 _SECRET = token_bytes(32)  # made before the fork: all workers of a server know it, and no other server does
 
 
-def write_pass() -> str:
+def write_pass(host: bytes) -> str:
     """Return the value of a cookie that :func:`is_pass` knows for an hour.
+
+    Parameters
+    ----------
+    host
+        As the header ``Host`` of the request has it.
 
     Examples
     --------
-    >>> is_pass(f"a=b; {COOKIE}={write_pass()}".encode()), is_pass(f"{COOKIE}=9999999999.00".encode()), is_pass(None)
+    >>> cookies = f"a=b; {COOKIE}={write_pass(b'localhost')}".encode()
+    >>> is_pass(cookies, b"localhost"), is_pass(cookies, b"evil.example"), is_pass(None, b"localhost")
     (True, False, False)
     """
     until = int(time.time()) + PASS_SECONDS
-    return f"{until}.{_signed(until)}"
+    return f"{until}.{_signed(until, host)}"
 
 
-def is_pass(cookies: bytes | None) -> bool:
-    """Return whether a header of cookies has a pass that is still good."""
+def is_pass(cookies: bytes | None, host: bytes) -> bool:
+    """Return whether a header of cookies has a pass for a host that is still good."""
     for cookie in (cookies or b"").decode("latin-1").split(";"):
         name, _, value = cookie.strip().partition("=")
         until, _, signed = value.partition(".")
         if name != COOKIE or not (until.isascii() and until.isdecimal() and len(until) < 15):
             continue
-        if hmac.compare_digest(_signed(int(until)).encode(), signed.encode("latin-1")):
+        if hmac.compare_digest(_signed(int(until), host).encode(), signed.encode("latin-1")):
             return int(until) > time.time()
     return False
 
 
-def _signed(until: int) -> str:
-    return hmac.new(_SECRET, str(until).encode(), sha256).hexdigest()
+def _signed(until: int, host: bytes) -> str:
+    return hmac.new(_SECRET, b"%d %b" % (until, host.lower()), sha256).hexdigest()

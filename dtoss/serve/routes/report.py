@@ -60,7 +60,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     @post("/report/pass", opt={"responses": PASS}, status_code=200)
     async def letting(request: Asker) -> ASGIResponse:
         """Let the browser that has sent a token read the report, where it sends none, for an hour."""
-        cookie = f"{COOKIE}={write_pass()}; Max-Age={PASS_SECONDS}; Path=/report; HttpOnly; SameSite=Strict"
+        host = request.headers.get("host", "").encode("latin-1")
+        cookie = f"{COOKIE}={write_pass(host)}; Max-Age={PASS_SECONDS}; Path=/report; HttpOnly; SameSite=Strict"
         body = b'{"seconds":%d}' % PASS_SECONDS
         headers = [
             (b"content-type", JSON_TYPE),

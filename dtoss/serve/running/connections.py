@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -116,6 +117,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.guard = guard
         self.waits: tuple[Any, float] | None = None  # what the last sweep saw, and since when
+        self.in_hand: Any = None  # the request that is answered; others may have come behind it
         self._head_bytes = 0
         self._problem: Problem | None = None
 
@@ -135,6 +137,23 @@ class GuardedProtocol(HttpToolsProtocol):
             )
             self.connections.discard(self)
             transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request in hand that nobody waits for it: uvicorn tells only the last that has come."""
+        super().connection_lost(exc)
+        if self.in_hand is not None and not self.in_hand.response_complete:
+            self.in_hand.disconnected = True
+            self.in_hand.message_event.set()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self.in_hand = cycle
+        super()._start_asgi_task(cycle, partial(self._once_read, app) if self.flow.write_paused else app)
+
+    async def _once_read(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
+        """Answer once the answers before are read: what nobody reads is not made, and takes no memory."""
+        await self.flow.drain()
+        if not self.in_hand.disconnected:
+            await app(scope, receive, send)
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of a request."""

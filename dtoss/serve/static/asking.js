@@ -5,11 +5,17 @@ import { $ } from './elements.js'
 export const token = () => sessionStorage.getItem('dtoss-token')
 export const headers = () => (token() ? { authorization: `Bearer ${token()}` } : {})
 
+/** What is wrong where nothing comes from the server. */
+export const noAnswer = () => new Error(`${location.host} does not answer: ask again once it can be reached`)
+/** Throw what `fetch` has thrown, in words that are not the browser's. */
+export const away = error => { throw error instanceof TypeError ? noAnswer() : error }
+
 /** Return an answer of the server; asks for the token where one is wanted. */
 async function fetched(path, options = {}) {
   for (;;) {
     const used = token()
-    const answer = await fetch(path, { ...options, headers: { ...options.headers, ...headers() } })
+    const request = new Request(path, { ...options, headers: { ...options.headers, ...headers() } })
+    const answer = await fetch(request).catch(away)
     if (answer.status === 401) {
       await newToken(used)
       continue
@@ -20,10 +26,10 @@ async function fetched(path, options = {}) {
   }
 }
 
-export const ask = async (path, signal) => (await fetched(path, { signal })).json()
+export const ask = async (path, signal) => (await fetched(path, { signal })).json().catch(away)
 export const post = async (path, body, signal) => (await fetched(path, {
   method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' }, signal,
-})).json()
+})).json().catch(away)
 
 /** Open the report: a pass stands for the token there, since a link sends none. */
 export async function openReport(event, target) {

@@ -6,6 +6,8 @@ import { feature } from './style.js'
 
 /** So long after its first click the second may come that ends a polygon: it is not to zoom. */
 const DOUBLE_MS = 600
+/** So many pixels from its first corner a click or Enter ends a polygon. */
+const CLOSE = 8
 let map, hooks
 let tool = null, corners = [], dragged = false
 
@@ -72,7 +74,8 @@ function draft(end) {
   $('hint').hidden = !tool
   if (!tool) return hooks.restore()
   const points = end ? [...corners, end] : corners, circle = tool === 'circle' && points.length > 1
-  const polygon = corners.length < 3 ? 'Click corners, or Enter at the cross-hair' : `${corners.length} corners: double click, or `
+  const more = `${corners.length} corners: click the first one, double click, or `
+  const polygon = corners.length < 3 ? 'Click corners, or Enter at the cross-hair' : more
   const way = tool === 'circle' ? 'Drag from the centre outwards, or Enter twice' : polygon
   $('hint').replaceChildren(circle ? `Radius ${length(apart(...points))}` : way)
   if (tool === 'polygon' && corners.length > 2) $('hint').append(textButton('finish', finish))
@@ -84,8 +87,9 @@ function draft(end) {
 
 function corner(at) {
   const last = corners.at(-1)
+  const closes = tool === 'polygon' && corners.length > 2 && map.project(corners[0]).dist(map.project(at)) < CLOSE
   const again = last && Math.abs(last[0] - at[0]) + Math.abs(last[1] - at[1]) < 1e-9
-  if (again) return tool === 'polygon' && corners.length > 2 ? finish() : undefined
+  if (closes || again) return tool === 'polygon' && corners.length > 2 ? finish() : undefined
   corners.push(at)
   return tool === 'circle' && corners.length === 2 ? finish() : draft()
 }

@@ -2,7 +2,7 @@
 //
 // In this order: layers, the map, answers, questions, the panel, what is live, the link, keys.
 
-import { ask, headers, listen, openReport, post } from './asking.js'
+import { ask, headers, listen, noAnswer, openReport, post } from './asking.js'
 import { objectsTable } from './answers.js'
 import { drawOn, setTool, stopDrawing } from './drawing.js'
 import { $, coloured, colourList, connection, covered, fail, fill, make, pairs, table, tell, textButton, warn } from './elements.js'
@@ -13,7 +13,7 @@ import { asCount, copyLink, linkOf, readLink } from './link.js'
 import { closed } from './over_time.js'
 import { measuresOf, partitionColours, partitionsTable, slotNow, spread } from './partitions.js'
 import {
-  age, apart, area, clock, compact, exactly, globeZoom, graticule, length, middleOf, nice, placeIn, placeOf, placeText, short,
+  age, apart, area, clock, compact, exactly, example, globeZoom, graticule, length, middleOf, nice, placeIn, placeOf, placeText, short,
   shortest, whole,
 } from './places.js'
 import { pulse, servers } from './pulse.js'
@@ -186,13 +186,14 @@ function globeView() {
   return { center, zoom: globeZoom(clientWidth, clientHeight, center[1]) }
 }
 
-/** Ask again for a tile that the server was too busy for, or that wants another token; tell what else fails. */
+/** Ask again for a tile that the server was too busy or away for, or that wants another token; tell what else fails. */
 async function failed({ error, sourceId, tile }) {
   const { status } = error ?? {}
   if (status === 410) return refresh()
-  if (!tile || ![401, 429, 503].includes(status)) {
-    const problem = error?.body ? JSON.parse(await error.body.text().catch(() => '{}')) : {}
-    throw new Error(problem.detail ?? error?.message ?? String(error))
+  if (status === 0 && tile) fail(noAnswer())
+  if (!tile || ![0, 401, 429, 503].includes(status)) {
+    const problem = await error?.body?.text().then(JSON.parse).catch(() => null)
+    throw new Error(problem?.detail ?? error?.message ?? String(error))
   }
   if (status === 401) await ask('/snapshot')
   else await new Promise(done => { setTimeout(done, BUSY_MS) })
@@ -409,6 +410,7 @@ function panel() {
   const names = facts.columns.map(one => one.name).join(', ')
   $('where-columns').textContent = names ? `Columns: ${names}` : 'The objects carry no columns'
   $('where').disabled = !names
+  $('query').placeholder = `42 or ${example([0, 1].map(i => (facts.view[i] + facts.view[i + 2]) / 2))}`
   $('report-link').hidden = !facts.report
   $('slot').max = (facts.patterns?.slots ?? 1) - 1
   warn('refused', 'A newer snapshot is refused', facts.refused)

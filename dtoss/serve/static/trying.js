@@ -1,6 +1,6 @@
 // A question that is tried on the page: its parameters as a form, what is sent, and what comes back.
 
-import { headers } from './asking.js'
+import { away, headers } from './asking.js'
 import { fill, make } from './elements.js'
 
 const JSON_TYPE = 'application/json'
@@ -89,15 +89,15 @@ async function tried(route, form, shown) {
     const answer = await fetch(path, {
       method: route.method.toUpperCase(), body,
       headers: { ...headers(), ...(body === undefined ? {} : { 'content-type': JSON_TYPE }) },
-    })
+    }).catch(away)
     const took = performance.now() - began
-    const text = await beginning(answer)
+    const text = await beginning(answer).catch(away)
     shown.append(
       make('p', { className: answer.ok ? 'good' : 'bad', textContent: `${answer.status} in ${took.toFixed(0)} ms` }),
       make('pre', { tabIndex: 0, 'aria-label': 'Answer', textContent: text }),
     )
   } catch (error) {
-    shown.append(make('p', { className: 'bad', textContent: `no answer: ${error.message}` }))
+    shown.append(make('p', { className: 'bad', textContent: error.message }))
   }
 }
 

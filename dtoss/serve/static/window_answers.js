@@ -1,6 +1,6 @@
 // What a server answers about windows: the end and length that are chosen, one region over time, of a batch or a later one.
 
-import { headers } from './asking.js'
+import { away, headers } from './asking.js'
 import { isoOf, now } from './counting.js'
 
 const LATER_MS = 120, TRIES = 10
@@ -9,7 +9,7 @@ const LATER_MS = 120, TRIES = 10
 export async function ask(what, query, signal) {
   const path = `/windows/${encodeURIComponent(now.facts.name)}${what}?${new URLSearchParams(query)}`
   for (;;) {
-    const answer = await fetch(path, { signal, headers: headers() }), text = await answer.text()
+    const answer = await fetch(path, { signal, headers: headers() }).catch(away), text = await answer.text().catch(away)
     if (answer.ok) return JSON.parse(text.replace(/"(key|from|to)":(-?\d{16,})/g, '"$1":"$2"'))
     if (answer.status === 401) {
       await now.hooks.token()

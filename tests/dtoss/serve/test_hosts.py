@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import threading
 
 import pytest
 
 from dtoss.errors import InputError
 from dtoss.serve.entry.hosts import Hosts
 from dtoss.serve.problems import LONGEST_DETAIL, Problem
-from tests.dtoss.serve.served import Asker, running, talk, town
+from tests.dtoss.serve.served import WAIT, Asker, running, talk, town, until
 
 GOOD = ["localhost", "LOCALHOST:8080", "a.localhost", "127.0.0.1:80", "10.1.2.3", "[::1]:9", "[::1]", "localhost."]
 OTHERS = ["evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1x"]
@@ -142,3 +145,28 @@ def test_a_line_feed_behind_a_tile_is_no_tile(server):
     with Asker(server) as asker:
         for row in ("1.mvt%0A", "%D9%A1.mvt"):
             assert asker.raw(f"/tiles/current/objects/3/1/{row}")[0] == 400
+
+
+def test_who_goes_away_before_an_answer_leaves_no_trace():
+    """uvicorn tells only the last of several requests of a connection that nobody waits for them any more."""
+    begun, left = threading.Event(), asyncio.Event()
+    with running(town(objects=50), slow=0.0) as server:
+        run = server.state.pool.run
+
+        async def late(request, work, **given):
+            begun.set()
+            await left.wait()
+            return await run(request, work, **given)
+
+        server.state.pool.run = late
+        with socket.create_connection(server.at, timeout=WAIT) as connection:
+            body = b'{"positions":[[10,50]]}'
+            head = (
+                b"POST /knn HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            )
+            connection.sendall(2 * (head % len(body) + body))
+            assert begun.wait(WAIT)
+        until(lambda: not server.server.server_state.connections)
+        server.loop.call_soon_threadsafe(left.set)
+        until(lambda: server.heard.requests)
+    assert [(one["status"], one["detail"]) for one in server.heard.requests] == [(200, None)]

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from dtoss.geometry.polygons import arcs_meant, as_polygons
 from dtoss.serve.limits import Limits
 from dtoss.serve.paces import Sizes
 from tests.dtoss.serve.bulk.streams import ARROW, stream_of, table_in
@@ -225,3 +226,26 @@ def test_limits_name_what_was_asked_and_what_may_be(index):
         assert problem("/within", many) == (413, "corners", 33, 30)
         long = {"type": "Feature", "properties": {"name": "x" * 12_000}, "geometry": None}
         assert problem("/within", long) == (413, "corners", None, 30)  # what can be done about it
+
+
+def test_long_straight_edges_are_bounded_before_memory_is_taken_for_them(index):
+    """Each of thousands of kilometres is thousands of arcs; the arcs themselves are as long as they like."""
+    ring = np.random.default_rng(0).normal([10, 50], 12.0, (60, 2)).clip([-80, 0], [100, 89]).tolist()
+    shape = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+    with running(index, limits=Limits(corners=90)) as server, Asker(server) as asker:
+        status, _, said = asker.raw("/within", "POST", json.dumps(shape))
+        told = json.loads(said)
+        assert (status, told["limit"], told["bound"]) == (413, "corners", 9_000)
+        assert 9_000 < told["value"] < 90_000
+        assert '"edges": "spherical"' in told["detail"]
+        assert asker.raw("/within", "POST", json.dumps(shape | {"edges": "spherical"}))[0] == 200
+
+
+def test_so_many_arcs_are_made_as_were_counted(index):
+    """Of the rings of all parts of a shape."""
+    rings = [ring_of(index, 9, seed, 200.0) for seed in range(2)]
+    shape = {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
+    made = sum(len(part.corners) for part in as_polygons(shape, index.space))
+    assert made > 1_000
+    assert arcs_meant(shape, index.space) == made
+    assert arcs_meant(shape | {"edges": "spherical"}, index.space) == 0

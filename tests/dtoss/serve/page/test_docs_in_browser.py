@@ -109,6 +109,21 @@ def test_what_is_tried_is_asked_and_shown(driver, open_server):
         assert answer.value.url.endswith("/objects/a%2Fb%3Fx%23y%25?cell=true")
 
 
+def test_a_server_that_has_ended_does_not_answer(driver):
+    """In words of ours, and not of the browser's."""
+    with running(town(objects=20)) as server:
+        port, url = server.at[1], "http://{}:{}".format(*server.at)
+        context = opened(driver, url, "/docs", checked=False)
+        seen = context.__enter__()
+        seen.page.locator(".path").first.wait_for()
+        form = route(seen.page, "get", "/snapshot")
+    try:
+        form.get_by_role("button", name="Ask").click()
+        seen.page.get_by_text(f"127.0.0.1:{port} does not answer: ask again once").wait_for()
+    finally:
+        context.__exit__(None, None, None)
+
+
 def test_no_digit_of_an_answer_is_lost(driver, open_server):
     """Ids have 64 bits, numbers of a browser 53."""
     with opened(driver, open_server.url, "/docs") as seen:

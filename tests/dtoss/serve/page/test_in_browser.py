@@ -133,22 +133,6 @@ def test_a_circle_counts_what_the_index_counts(driver, server):
         assert count > 20
 
 
-def test_a_polygon_ends_by_a_double_click_that_does_not_zoom(driver, server):
-    with opened(driver, server.url, "/#at=10.05,50.02&zoom=13&view=flat") as seen:
-        page = seen.page
-        idle(page)
-        page.keyboard.press("p")
-        box = page.locator("#map").bounding_box()
-        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        for right, down in ((-60, -60), (60, -60)):
-            page.mouse.click(x + right, y + down)
-            page.wait_for_timeout(350)
-        page.mouse.dblclick(x, y + 60)
-        page.locator("#answer").wait_for()
-        page.wait_for_timeout(700)
-        assert "zoom=13.00" in page.url
-
-
 def middle_of(url):
     """Where a link looks."""
     return tuple(map(float, re.search(r"#at=([-0-9.]+),([-0-9.]+)", url).groups()))
@@ -368,6 +352,12 @@ def test_a_lost_connection_is_said_and_comes_back(driver):
         seen.page.locator("#live[data-state=live]").wait_for()
     try:
         seen.page.locator("#live[data-state=lost]").wait_for()
+        seen.page.keyboard.press("m")
+        for key in ("Enter", "a"):  # a question, and tiles that are not there yet
+            seen.page.locator("#error").evaluate("line => line.hidden = true")
+            seen.page.keyboard.press(key)
+            seen.page.locator("#error").wait_for()
+            assert f"127.0.0.1:{port} does not answer: ask again once" in seen.page.locator("#error").inner_text()
         with running(streets(1), port=port) as server:
             server.loop.call_soon_threadsafe(server.serving.replace, served_of(server.index, LATER))
             seen.page.locator("#live[data-state=live]").wait_for()
@@ -449,6 +439,14 @@ def test_a_plane_without_a_crs_has_the_same_page(driver):
             assert re.search(r"x [\d.,]+, y -[\d.,]+", page.locator("#answer").inner_text())
             assert page.get_by_label("Land").count() == 0
             assert not [one for one in seen.asked if "land" in one]
+            page.keyboard.press("Escape")
+            x, y = re.fullmatch(
+                r"42 or ([\d.]+), (-[\d.]+)", page.locator("#query").get_attribute("placeholder")
+            ).groups()
+            page.locator("#query").fill(f"{x}, {y}")
+            page.keyboard.press("Enter")
+            page.locator("#answer table tbody tr").first.wait_for()
+            assert shown_ids(page) == list(map(str, index.knn((float(x), float(y)), 8).id.tolist()))
 
 
 def test_a_link_shows_what_was_seen(driver, server):

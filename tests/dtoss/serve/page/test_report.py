@@ -74,6 +74,11 @@ def test_a_pass_stands_for_a_token_there_and_nowhere_else(folder, monkeypatch):
             f"{passes.COOKIE}=é.é",
         ):
             assert asker.raw("/report/", cookie=wrong.encode("latin-1"))[0] == 401, wrong
+        assert asker.raw("/report/", cookie=cookie, Host="evil.example")[0] == 401
+        assert asker.raw("/report/", cookie=cookie, Host="LOCALHOST")[0] == 401
+        other = asker.raw("/report/pass", "POST", authorization="Bearer t0ken", Host="Map.example:80")[1]["set-cookie"]
+        assert asker.raw("/report/", cookie=other, Host="map.example:80")[0] == 200
+        assert asker.raw("/report/", cookie=other)[0] == 401
         monkeypatch.setattr(passes.time, "time", lambda: until + 1.0)
         assert asker.raw("/report/", cookie=cookie)[0] == 401
 

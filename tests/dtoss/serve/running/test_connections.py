@@ -151,6 +151,15 @@ def test_answers_that_nobody_reads_are_dropped():
         assert kept < 50_000_000
 
 
+def test_an_answer_is_made_once_those_before_are_read(server):
+    """A question behind one whose answer nobody reads is not begun: it would end the worker."""
+    before = asked(server.port, "/")
+    with dialled(server.port) as sock:
+        sock.sendall(get("/big") + get("/die"))
+        sock.recv(1)
+        assert [asked(server.port, "/")[2] for _ in range(3)] == [before[2]] * 3
+
+
 def test_connections_are_counted():
     """One more than are allowed is told so, and closed; when others have gone there is room again."""
     with started(*TRIVIAL, "connections=5") as server:
