@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers import Hit, encode
-from dtoss.serve.pool import Stop
+from dtoss.serve.pool import Stop, Stopped
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
@@ -160,19 +160,29 @@ def answer_bundle(state: WorkerState, said: Bundle, stop: Stop | None = None) ->
     for group in said.groups:
         if stop is not None:
             stop.check()
+        count = len(group.places) // PLACE_BYTES
         try:
             places = np.frombuffer(group.places, np.float64).reshape(-1, 2).copy()  # kernels want what may be written
             radius, k = np.frombuffer(group.radius, np.float64).copy(), np.frombuffer(group.k, np.int32).tolist()
             check_places(places, radius, served.index.space)
-            if not 0 < group.size <= MOST_SEARCHED or len(k) != len(places):
-                raise ValueError(f"{group.size} hits are searched for of {len(places)} places with {len(k)} k")
+            if not 0 < group.size <= MOST_SEARCHED or not len(k) == len(radius) == count:
+                raise ValueError(f"{group.size} hits are searched for of {count} places with {len(k)} k")
             if group.nearest and not all(0 < one <= group.size for one in k):
                 raise ValueError(f"a k is beyond the {group.size} hits that are searched for")
-            found = hot_bodies(served, group.nearest, group.size, group.where, places, radius, k)
+            made: list[bytes | None] = []
+            step = max(QUICK_HITS // group.size, 1)  # hits become objects while the interpreter is held
+            for at in range(0, count, step):
+                if stop is not None:
+                    stop.check()
+                rows = slice(at, at + step)
+                found = hot_bodies(served, group.nearest, group.size, group.where, places[rows], radius[rows], k[rows])
+                made += [None] * len(k[rows]) if found is None else found[0]
+        except Stopped:
+            raise
         except Exception as error:  # the long way says what is wrong
             state.log.event("bundle failed", error=repr(error))
-            found = None
-        bodies += [None] * (len(group.places) // PLACE_BYTES) if found is None else found[0]
+            made = [None] * count
+        bodies += made
     lengths = np.array([-1 if body is None else len(body) for body in bodies], np.int32)
     return 200, _ENCODE(Answers(lengths.tobytes(), b"".join(body for body in bodies if body is not None)))
 
