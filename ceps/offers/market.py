@@ -69,7 +69,7 @@ def planned(market: Market, offer: str, risk: float | None) -> Plan:
     found = at(market, offer, market.utilisation)
     if risk is None:
         return found
-    quick = market if "prove" not in market.options else without(market, "prove")
+    quick = without(market, "prove") if offer == "fixed" and "prove" in market.options else market
     least, target = found, market.utilisation
     while worst(least) > risk and target - STEP >= LOWEST - TOLERANCE:
         target = round(target - STEP, 6)

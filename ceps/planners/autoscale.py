@@ -213,13 +213,15 @@ def _merge(
     sizes = np.array([problem.bytes[server.members].sum() for server in servers])
     rates = problem.rates[[server.kind for server in servers]]
     room = problem.room[[server.kind for server in servers]]
-    order = list(np.argsort(loads.max(axis=1), kind="stable"))  # the least busy gives its data away first
+    peaks: list[float] = loads.max(axis=1).tolist()
+    order = np.argsort(peaks, kind="stable").tolist()  # the least busy gives its data away first
     for giver in list(order):
-        for taker in _takers(order, giver, loads):
+        for taker in _takers(order, giver, peaks):
             together = loads[giver] + loads[taker]
             if together.max() < rates[taker] and sizes[giver] + sizes[taker] <= room[taker]:
                 servers[taker].members = np.append(servers[taker].members, servers[giver].members)
                 loads[taker], sizes[taker] = together, sizes[giver] + sizes[taker]
+                peaks[taker] = float(together.max())
                 order.remove(giver)
                 if charged:
                     account.moved += float(sizes[giver])
@@ -231,9 +233,9 @@ def _merge(
     servers[:] = [servers[number] for number in sorted(order)]
 
 
-def _takers(order: list[int], giver: int, loads: Floats) -> Iterator[int]:
+def _takers(order: list[int], giver: int, peaks: list[float]) -> Iterator[int]:
     # Best fit: the busiest server that still has room.
-    yield from (k for k in sorted(order, key=lambda k: (-loads[k].max(), k)) if k != giver)
+    yield from (k for k in sorted(order, key=lambda k: (-peaks[k], k)) if k != giver)
 
 
 def _rent(server: _Server, kind: int, now: int) -> None:
