@@ -6,6 +6,7 @@ be planned, and whose way to pay is allowed, costs less at no more risk.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from ceps.offers.of_plan import offer_of_plan
 from ceps.offers.offer import Offer, cheapest, wanted_risk
 from ceps.offers.paying import all_day, bound_by_hour, by_hour
 from ceps.offers.payment import cheapest_way, is_allowed, upfront, ways_of
+from ceps.overload import overload_risk
 from ceps.planning import plan
 from ceps.plans import Plan
 from ceps.problem import TOLERANCE, InfeasibleError
@@ -122,7 +124,8 @@ class Table:
         fixed = [offer.risk for offer in self.offers if offer.name == "fixed" and offer.risk is not None]
         if wanted is None or min(fixed, default=1.0) <= wanted:
             return  # safe enough, or the fixed fleet is
-        found = safer_fleet(self.market, wanted)
+        fleet = next(row.plan for row in self.rows if row.offer.name == "fixed")
+        found = None if fleet is None else safer_fleet(self.market, wanted, fleet)
         if found is not None and risk is not None and worst(found) < risk:
             self.add("safer", found)
 
@@ -149,31 +152,34 @@ class Table:
         return replace(taken, offers=tuple(offers), options={**taken.options, "risk": self.asked})
 
 
-def safer_fleet(market: Market, wanted: float) -> Plan | None:
-    """Plan of a fixed fleet at the highest target utilisation within a risk; else the safest; None where none fits.
+def safer_fleet(market: Market, wanted: float, fixed: Plan) -> Plan | None:
+    """Plan of a fixed fleet at a lower target utilisation, within a risk or nearer to it; None where none fits.
 
-    Targets are halved between, since risk falls with them: a few plans, without proofs.
+    The target is the highest at which the fixed plan's own servers would be safe enough, were they asked for less in
+    proportion. It is planned without proofs, and two steps lower where that is not enough; at a higher one where some
+    partition fits no server at that one.
     """
     quick = without(without(market, "prove"), "progress")
     count = int((market.utilisation - LOWEST) / STEP + TOLERANCE)
     targets = [round(market.utilisation - STEP * number, 6) for number in range(1, count + 1)]
-    found: dict[int, Plan] = {}
-    low, high = 0, len(targets) - 1
-    while low <= high:
-        middle = (low + high) // 2
+    asked = fixed if market.week is None else fixed.under(market.week)
+    place = bisect_left(targets, True, key=lambda target: _risk_at(asked, target) <= wanted)
+    place, step = min(place, count - 1), 2
+    found: list[Plan] = []
+    while 0 <= place < count and len(found) < 3:
         try:
-            found[middle] = at(quick, "fixed", targets[middle])
+            found.append(at(quick, "fixed", targets[place]))
         except InfeasibleError:
-            high = middle - 1
+            place, step = place // 2 if place else -1, count
             continue
-        if worst(found[middle]) <= wanted:
-            high = middle - 1
-        else:
-            low = middle + 1
-    within = [number for number, made in found.items() if worst(made) <= wanted]
-    if within:
-        return found[min(within)]
-    return min(found.values(), key=worst, default=None)
+        if worst(found[-1]) <= wanted:
+            return found[-1]
+        place += step
+    return min(found, key=worst, default=None)
+
+
+def _risk_at(plan: Plan, target: float) -> float:
+    return overload_risk(replace(plan, loads=plan.loads * (target / plan.utilisation))).worst
 
 
 def _note(market: Market, made: Plan) -> str:
