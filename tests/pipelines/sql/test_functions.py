@@ -91,6 +91,7 @@ def test_functions_say_what_joins_say(spark, taxis, places, arguments, join, val
     assert found == rows(wanted)
 
 
+@pytest.mark.usefixtures("places")
 def test_the_view_is_the_store(spark, taxis):
     """Joined with what functions find."""
     index, _ = taxis
