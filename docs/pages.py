@@ -25,7 +25,7 @@ FILES = (
 )
 GROUPS = {
     "Begin": ["docs/README"],
-    "Ask": [f"docs/{name}" for name in ("inputs", "queries", "frames", "zones", "sql", "datasets")],
+    "Ask": [f"docs/{name}" for name in ("inputs", "queries", "frames", "zones", "by_road", "sql", "datasets")],
     "Follow": [f"docs/{name}" for name in ("cycles", "history", "watch", "windows", "balance")],
     "Serve": ["docs/serve", "docs/map", "docs/cluster", "docs/operating", "docs/upgrading", "SECURITY"],
     "Rent": ["docs/renting", "docs/servers", "docs/ceps"],
