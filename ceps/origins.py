@@ -10,6 +10,7 @@ from typing import Any
 
 from ceps.costs import KEYS
 from ceps.servers import COMMITTED, HOW, NEEDED, OPTIONAL, read_catalogue
+from ceps.texts import how_many
 
 STATED = (*NEEDED[1:], *OPTIONAL, *KEYS)
 """Fields of a block that have an origin."""
@@ -156,6 +157,6 @@ def _of_day(one: Figure, today: date, most_days: float) -> list[Finding]:
         return [Finding("odd", one.server, one.field, f"it is of {day}, which is to come")]
     if one.field in AGEING and old.days > most_days:
         again = "measure" if one.origin.how == "measured" else "look"
-        text = f"it is of {day}, {old.days:,} days ago, more than {most_days:,.6g}: {again} again"
+        text = f"it is of {day}, {how_many(old.days, 'day')} ago, more than {most_days:,.6g}: {again} again"
         return [Finding("stale", one.server, one.field, text)]
     return []

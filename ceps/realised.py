@@ -16,6 +16,7 @@ from ceps.planning import plan as make_plan
 from ceps.plans import Plan
 from ceps.problem import Floats, InfeasibleError, Ints
 from ceps.servers import ServerType
+from ceps.texts import how_many
 
 HINDSIGHT_SECONDS = 60.0
 """In which a plan with hindsight is looked for."""
@@ -294,7 +295,9 @@ def slots_that_divide(least: int) -> int:
     for slots in range(max(-(-least // 7), 1), DAY + 1):
         if DAY % slots == 0:
             return 7 * slots
-    raise ValueError(f"{least:,} slots are more than the {WEEK:,} seconds of a week: ask for a shorter time")
+    raise ValueError(
+        f"{how_many(least, 'slot')}, more than the {how_many(WEEK, 'second')} of a week: ask for a shorter time"
+    )
 
 
 def slot_of(local_seconds: Ints, plan: Plan) -> Ints:

@@ -43,6 +43,7 @@ SETTINGS = {
     "html_show_copyright": False,
     "html_show_sphinx": False,
     "highlight_language": "text",
+    "suppress_warnings": ["misc.highlighting_failure"],  # of languages that Pygments does not know, such as cron
 }
 
 MODULES = '<a href="reference/index.html">Every module, class and function</a>, with types and what each raises.\n'

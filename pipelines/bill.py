@@ -220,7 +220,7 @@ def summary(billed: Billed) -> list[tuple[str, str]]:
     )
     counted = billed.read - sum(billed.bad.values()) - billed.outside
     rows = [
-        ("time", f"{clock(found.since)} to {clock(found.until)}, {made.time_zone}: {found.hours:,.6g} hours"),
+        ("time", f"{clock(found.since)} to {clock(found.until)}, {made.time_zone}: {how_many(found.hours, 'hour')}"),
         ("log", f"{billed.read:,} rows, {counted:,} of this time: {seen}"),
         *(("bad", f"{count:,} {reason}") for reason, count in billed.bad.items()),
         *_paid_rows(found),
@@ -239,7 +239,7 @@ def _paid_rows(found: Bill) -> list[tuple[str, str]]:
     rented, changes = rentals(found), change_dollars(found)
     cents = to_cents(np.array([*(one.dollars for one in rented), changes]))
     rows = [
-        ("rented", f"{one.type}, {one.hours:,.6g} hours at ${one.price:g} ({one.way}): ${part:,.2f}")
+        ("rented", f"{one.type}, {how_many(one.hours, 'hour')} at ${one.price:g} ({one.way}): ${part:,.2f}")
         for one, part in zip(rented, cents[:-1].tolist(), strict=True)
     ]
     if changes:

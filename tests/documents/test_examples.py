@@ -46,6 +46,7 @@ NOT_RUN = {
     ("docs/ceps.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
     ("docs/renting.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/map.md", "dtoss serve --store demo/store"): DEMO,
+    ("docs/operating.md", "mkdir -p arriving secrets"): "containers; test_operating.py runs what is in them",
     ("docs/sql.md", "frame = spark.read.format"): FOLDER,
     ("docs/sql.md", "$ cat near.sql"): FOLDER,
     ("docs/serve.md", 'index = dtoss.connect("http://127.0.0.1:8080", token="...")'): DEMO,

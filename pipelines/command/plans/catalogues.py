@@ -62,11 +62,11 @@ def check(
     rows += [(one.kind, f"{one.server}: {one.field}: {one.text}") for one in found]
     absent = [field for field in COMMITTED if not any(one.field == field for one in figures)]
     if absent:
-        rows.append(("not given", f"{', '.join(absent)}: nothing is offered at such prices"))
+        rows.append(("not given", ", ".join(absent)))
     kinds = [(kind, sum(one.kind == kind for one in found)) for kind in ("missing", "stale", "odd")]
     said = ", ".join(f"{count} {kind}" for kind, count in kinds if count)
     assumed = sum(one.origin.how == "assumed" for one in figures)
-    said = said or f"nothing is missing, nothing older than {days:,.6g} days"
+    said = said or f"nothing is missing, nothing older than {how_many(days, 'day')}"
     rows.append((how_many(len(types), "type"), said + (f"; {how_many(assumed, 'figure')} assumed" if assumed else "")))
     print_table(rows)
     return 1 if found else 0

@@ -151,14 +151,14 @@ def test_who_goes_away_before_an_answer_leaves_no_trace():
     """uvicorn tells only the last of several requests of a connection that nobody waits for them any more."""
     begun, left = threading.Event(), asyncio.Event()
     with running(town(objects=50), slow=0.0) as server:
-        run = server.state.pool.run
+        run = server.state.pool.run_steps
 
-        async def late(request, work, **given):
+        async def late(request, work):
             begun.set()
             await left.wait()
-            return await run(request, work, **given)
+            return await run(request, work)
 
-        server.state.pool.run = late
+        server.state.pool.run_steps = late
         with socket.create_connection(server.at, timeout=WAIT) as connection:
             body = b'{"positions":[[10,50]]}'
             head = (

@@ -149,7 +149,8 @@ def test_loads_of_servers_are_those_of_nearest_pivots(world, planned, tmp_path, 
     assert told["reads"] == told["requests"] == total
     best = told["hindsight"]
     assert best["lower_bound"] <= best["dollars"] * (1 + 1e-9)
-    price = {kind["name"]: kind["dollars_per_hour"] for kind in said["server_types"]}
+    assert {one["rented"] for one in said["servers"]} == {"reserved"}
+    price = {kind["name"]: kind["reserved_dollars_per_hour"] for kind in said["server_types"]}
     assert best["dollars"] == pytest.approx(slots * sum(price[name] for name in best["servers"]))
 
 
