@@ -90,7 +90,10 @@ def in_order(table):
     return table[np.lexsort(table.T[::-1])]
 
 
-@pytest.mark.parametrize("partitions", [1, 7])
+ONE = pytest.mark.deep("a single partition has no borders, at which ranges go wrong; seven are quick")
+
+
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=ONE), 7])
 @pytest.mark.parametrize("strings", [False, True])
 @pytest.mark.parametrize("geographic", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -140,8 +140,17 @@ def lacking(incoming, name, numbers, second, kind):
     return path
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-@pytest.mark.parametrize("missing", [None, "null", "keep", "error"])
+TEXT = pytest.mark.deep("what is missing in text is found where nobody has said what to do, and then treated alike")
+
+
+@pytest.mark.parametrize(
+    ("missing", "kind"),
+    [
+        *((missing, "parquet") for missing in (None, "null", "keep", "error")),
+        (None, "csv"),
+        *(pytest.param(missing, "csv", marks=TEXT) for missing in ("null", "keep", "error")),
+    ],
+)
 def test_a_file_that_lacks_a_column_of_a_condition(spark, free, kind, missing):
     """Null, with a warning where nobody has said so; as it was; or an odd file. Beside it a file that has it."""
     store, incoming = free
