@@ -174,8 +174,8 @@ def test_the_image_is_made_and_its_services_work_together(tmp_path):
         return [*entry, *shlex.split(text.replace("/data", str(tmp_path / "data")))]
 
     def start(name):
-        log = (tmp_path / f"{name}.log").open("ab")
-        running.append((name, subprocess.Popen(words(name), env=env, cwd=tmp_path, stdout=log, stderr=log)))
+        with (tmp_path / f"{name}.log").open("ab") as log:
+            running.append((name, subprocess.Popen(words(name), env=env, cwd=tmp_path, stdout=log, stderr=log)))
 
     def put(number, lon):
         rows = {"id": [1, 2], "lon": [lon, 1.0], "lat": [0.5, 2.0], "t": pa.array([number, number], pa.timestamp("s"))}
