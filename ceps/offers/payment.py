@@ -70,11 +70,6 @@ def cheapest_way(servers: Sequence[ServerType], terms: Terms) -> str:
     return [way for way in ways_of(servers) if is_allowed(way, terms)][-1]
 
 
-def committed(server: ServerType, terms: Terms) -> tuple[float, str]:
-    """Dollars an hour of a server that is paid for all hours, and in which way: the cheapest that is allowed."""
-    return priced(server, cheapest_way((server,), terms), terms.years)
-
-
 def base_prices(servers: Sequence[ServerType], way: str, years: int = 3) -> Floats:
     """float64 (J,), dollars an hour of each type where a server is paid for all hours."""
     return np.array([priced(server, way, years)[0] for server in servers], dtype=np.float64)

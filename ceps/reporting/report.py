@@ -395,7 +395,7 @@ def _method_rows(
     rows: dict[str, dict[str, Any]] = {}
     before = compared.plan if compared is not None else None
     for paid in [*plans, *([] if before is None else [before])]:
-        made = _listed(repriced(paid, best.servers))
+        made = _at_list_prices(repriced(paid, best.servers))
         if made.method not in rows or made.cost_per_day < rows[made.method]["dailyRate"]:
             moved = made.extras.get("bytes_loaded", 0.0)
             rows[made.method] = _method_row(
@@ -426,7 +426,7 @@ def _method_rows(
     return sorted(rows.values(), key=lambda row: (row["dailyRate"] is None, row["dailyRate"] or 0.0, row["method"]))
 
 
-def _listed(made: Plan) -> Plan:
+def _at_list_prices(made: Plan) -> Plan:
     """Plan paid by the list, with the bound of that offer; 0 where it is not known."""
     paid, bound = paid_in(made, "list"), made.lower_bound
     if way_of(made.rented) != "list":

@@ -201,7 +201,7 @@ class Pool:
             self._admit()
         stop = Stop()
         try:
-            found: T = await self._waited(request, self._begun(work, stop), _Left(self._seconds))
+            found: T = await self._wait(request, self._begin_awaitable(work, stop), _Left(self._seconds))
             return found
         finally:
             # whoever left does not wait for what a thread does at the moment
@@ -236,7 +236,7 @@ class Pool:
                 return _Ended(ended.value)
 
         try:
-            while type(found := await self._waited(request, self._begun(step, stop), left)) is not _Ended:
+            while type(found := await self._wait(request, self._begin_awaitable(step, stop), left)) is not _Ended:
                 await self._elsewhere(request, found, left)
             result: T = found.result
             return result
@@ -250,21 +250,14 @@ class Pool:
     async def _elsewhere(self, request: Client | None, until: Until, left: _Left) -> None:
         """Wait for what work waits for; who waits is not inside."""
         if self.elsewhere >= self._queue:
-            raise Problem(
-                503,
-                f"{self._queue} requests wait for other servers already: ask again in a second",
-                limit="pool_queue",
-                value=self._queue,
-                bound=self._queue,
-                retry_after=1,
-            )
+            raise self._too_many("other servers")
         self.elsewhere += 1
         try:
-            await self._waited(request, _all_done(until.begun), left)
+            await self._wait(request, _all_done(until.begun), left)
         finally:
             self.elsewhere -= 1
 
-    async def _waited(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> Any:
+    async def _wait(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> Any:
         """Return a result that is there before the time is over.
 
         Raises
@@ -275,7 +268,7 @@ class Pool:
         try:
             done, _ = await asyncio.wait((ours,), timeout=min(WATCHED_FROM, left.seconds()))
             if not done:
-                await self._watched(request, ours, left)
+                await self._watch(request, ours, left)
             if ours.done():
                 return ours.result()
         finally:
@@ -306,16 +299,13 @@ class Pool:
     def _admit(self) -> None:
         self.unread.check()
         if self.inside >= self._most:
-            raise Problem(
-                503,
-                f"{self._queue} requests wait for a thread already: ask again in a second",
-                limit="pool_queue",
-                value=self._queue,
-                bound=self._queue,
-                retry_after=1,
-            )
+            raise self._too_many("a thread")
 
-    async def _watched(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> None:
+    def _too_many(self, awaited: str) -> Problem:
+        text = f"{self._queue} requests wait for {awaited} already: ask again in a second"
+        return Problem(503, text, limit="pool_queue", value=self._queue, bound=self._queue, retry_after=1)
+
+    async def _watch(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> None:
         """Return when work is done or took too long."""
         if request is None:
             await asyncio.wait((ours,), timeout=left.seconds())
@@ -328,18 +318,18 @@ class Pool:
         finally:
             gone.cancel()
 
-    def _begun(self, work: Callable[[Stop], Any], stop: Stop) -> asyncio.Future[Any]:
+    def _begin_awaitable(self, work: Callable[[Stop], Any], stop: Stop) -> asyncio.Future[Any]:
         return asyncio.wrap_future(self._begin(work, stop))
 
     def _begin(self, work: Callable[[Stop], Any], stop: Stop) -> Future[Any]:
-        def begun() -> Any:
+        def run() -> Any:
             stop.check()
             return work(stop)
 
         with self._lock:
             self.inside += 1
         try:
-            future = self._executor.submit(begun)
+            future = self._executor.submit(run)
         except RuntimeError:
             self._left()
             raise Problem(503, "the server is ending: ask again", retry_after=1) from None

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from bench.serve.hostile.looks import PEER, READER, asked
+from bench.serve.hostile.looks import PEER, READER, ask
 from dtoss.serve.together.bundles import packed_bundle, packed_group
 from tests.dtoss.serve.hostile import fuzz
 
@@ -177,7 +177,7 @@ async def _come_again(client: Client, hostile: Hostile, ports: list[int], pause:
 
 
 async def _run(seconds: float, ports: list[int]) -> Counter[str]:
-    snapshot = json.loads(asked(ports[0], "/readyz")[1])["snapshot"]
+    snapshot = json.loads(ask(ports[0], "/readyz")[1])["snapshot"]
     hostile = Hostile(snapshot, asyncio.get_running_loop().time() + seconds)
     await asyncio.gather(
         *(

@@ -31,7 +31,7 @@ def said_by(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def asked(
+def ask(
     port: int, target: str, token: str = READER, method: str = "GET", body: bytes | str | None = None
 ) -> tuple[int, bytes, float]:
     """Return status, body and seconds of an answer on a connection of its own."""

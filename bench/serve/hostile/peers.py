@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import Fleet, fleet
-from bench.serve.hostile.looks import MOST_HEALTH, MOST_MB, PEER, READER, Looks, asked, token_file
+from bench.serve.hostile.looks import MOST_HEALTH, MOST_MB, PEER, READER, Looks, ask, token_file
 from dtoss.index import Index
 from dtoss.serve.together.bundles import packed_bundle, packed_group
 from tests.dtoss.serve.together.several import dealt
@@ -61,7 +61,7 @@ def peers(store: str, index: Index, folder: Path, seconds: float, goals: Goals) 
         large = packed_bundle(name, [group(np.tile(place, (PLACES, 1)))])
         empty = packed_bundle(name, [group(np.zeros((0, 2)))] * EMPTY_GROUPS)
         for route in ("/forward", "/partial"):
-            status = asked(servers.ports[0], route, READER, "POST", large)[0]
+            status = ask(servers.ports[0], route, READER, "POST", large)[0]
             goal = goals.ask(f"a reader's token at {route}", status, most=403, least=403)
             print(f"  a reader's token at {route}: {status} {goal}")
         unread(servers, large, seconds, goals)
@@ -96,7 +96,7 @@ def on_the_loop(servers: Fleet, empty: bytes, large: bytes, goals: Goals) -> Non
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         pool.submit(status_of, port, empty).result()
         with Looks([port], pids, 0.02) as looks:
-            status, _, took = asked(port, "/forward", PEER, "POST", empty)
+            status, _, took = ask(port, "/forward", PEER, "POST", empty)
             made = [pool.submit(status_of, port, large).result() for _ in range(8)]
     goal = goals.ask("groups without places", status, most=400, least=400)
     print(f"  {EMPTY_GROUPS:,} groups without places: {status} in {took:.2f} s {goal}")
@@ -113,7 +113,7 @@ def of_one(port: int, pids: list[int], message: bytes) -> float:
 
 def status_of(port: int, message: bytes) -> int:
     """Return the status of the answer to what a peer says."""
-    return asked(port, "/forward", PEER, "POST", message)[0]
+    return ask(port, "/forward", PEER, "POST", message)[0]
 
 
 def told(name: str, looks: Looks, before: float, goals: Goals, more: str) -> None:
@@ -138,14 +138,14 @@ def frozen(servers: Fleet, index: Index, goals: Goals) -> None:
         "a tile": f"/tiles/{name}/objects/0/0/0.mvt",
     }
     for target in own.values():
-        asked(port, target)
+        ask(port, target)
     well = {what: times(port, target, 40) for what, target in own.items()}
     stopped = servers.pids(2)
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
         with Looks([port], servers.pids(0), 0.02) as looks, ThreadPoolExecutor(3) as pool:
-            first = [pool.submit(asked, port, far + "&partial=ok"), *(pool.submit(asked, port, far) for _ in range(2))]
+            first = [pool.submit(ask, port, far + "&partial=ok"), *(pool.submit(ask, port, far) for _ in range(2))]
             time.sleep(0.1)
             while_frozen = {what: times(port, target, 40) for what, target in own.items()}
             ended = [one.result() for one in first]
@@ -174,7 +174,7 @@ def times(port: int, target: str, count: int) -> list[float]:
     """Return seconds of good answers."""
     found = []
     for _ in range(count):
-        status, _, took = asked(port, target)
+        status, _, took = ask(port, target)
         assert status == 200, target
         found.append(took)
     return found

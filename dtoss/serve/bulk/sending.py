@@ -22,7 +22,7 @@ from dtoss.serve.state import WorkerState
 T = TypeVar("T")
 
 
-async def asked(state: WorkerState, request: Asker, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
+async def ask(state: WorkerState, request: Asker, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
     """Return what a thread of the pool makes.
 
     Raises
@@ -61,7 +61,7 @@ async def answered(
     Raises
     ------
     Problem
-        As :func:`asked`.
+        As :func:`ask`.
     """
 
     async def begin(stop: Stop) -> tuple[list[bytes], Iterator[bytes] | None]:
@@ -75,7 +75,7 @@ async def answered(
                 return held, pieces
         return held, None
 
-    held, rest = await asked(state, request, begin)
+    held, rest = await ask(state, request, begin)
     length = None if rest else sum(map(len, held))
     return Pieces(state, request, held, rest, headers_of(served, length, tag_of(request, served), kind))
 

@@ -32,7 +32,7 @@ def write_pass(host: bytes) -> str:
     (True, False, False)
     """
     until = int(time.time()) + PASS_SECONDS
-    return f"{until}.{_signed(until, host)}"
+    return f"{until}.{_sign(until, host)}"
 
 
 def is_pass(cookies: bytes | None, host: bytes) -> bool:
@@ -42,10 +42,10 @@ def is_pass(cookies: bytes | None, host: bytes) -> bool:
         until, _, signed = value.partition(".")
         if name != COOKIE or not (until.isascii() and until.isdecimal() and len(until) < 15):
             continue
-        if hmac.compare_digest(_signed(int(until), host).encode(), signed.encode("latin-1")):
+        if hmac.compare_digest(_sign(int(until), host).encode(), signed.encode("latin-1")):
             return int(until) > time.time()
     return False
 
 
-def _signed(until: int, host: bytes) -> str:
+def _sign(until: int, host: bytes) -> str:
     return hmac.new(_SECRET, b"%d %b" % (until, host.lower()), sha256).hexdigest()

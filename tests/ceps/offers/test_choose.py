@@ -13,7 +13,7 @@ import ceps
 from ceps import InfeasibleError, Patterns, ServerType, Terms
 from ceps.offers.few_types import with_few_types
 from ceps.offers.mixed import mixed_bound
-from ceps.offers.payment import committed
+from ceps.offers.payment import cheapest_way, priced
 from ceps.offers.schedules import schedule_of
 from ceps.offers.zones import overload_without, zone_of
 from ceps.problem import build_problem
@@ -239,7 +239,7 @@ def test_no_mixed_fleet_undercuts_its_bound(patterns, types, factor):
     """Over every way to cluster a tiny problem and to pay for each cluster; ours is one of them."""
     types = tuple(replace(kind, reserved_dollars_per_hour=factor * kind.dollars_per_hour) for kind in types)
     problem = build_problem(patterns, types, 1.0)
-    base = np.array([committed(kind, Terms())[0] for kind in types])
+    base = np.array([priced(kind, cheapest_way((kind,), Terms()), Terms().years)[0] for kind in types])
     best = np.inf
     for labels in partitions_of(len(patterns)):
         found = schedule_of(problem, np.array(labels))
