@@ -129,7 +129,7 @@ began = time.monotonic()
 slowest = 0.0
 for number in range({WAITING} + 5000):
     before = time.monotonic()
-    log.event("said", number=number, text="x" * 50)
+    log.event(f"kind {{number % 200}}", number=number, text="x" * 50)
     slowest = max(slowest, time.monotonic() - before)
 log.close()
 print(len(dropped), slowest, time.monotonic() - began)
@@ -137,15 +137,17 @@ print(len(dropped), slowest, time.monotonic() - began)
 
 
 def test_nobody_waits_for_a_pipe_that_is_full():
-    """stderr is a pipe that is not read before all is over."""
+    """stderr is a pipe that is not read before all is over; no kind of event has more lines than a second may have."""
     run = subprocess.Popen([sys.executable, "-c", FULL_PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with run:
         said, _, seconds = run.stdout.readline().split()
         rest = run.stderr.read().splitlines()
     assert int(said) > 1_000
     assert float(seconds) < 30.0
-    assert rest
-    assert [json.loads(line)["number"] for line in rest] == list(range(len(rest)))
+    numbers = [json.loads(line)["number"] for line in rest]
+    assert 100 < len(numbers) <= WAITING + 5_000 - int(said)
+    assert numbers[0] == 0
+    assert numbers == sorted(set(numbers))
 
 
 def test_a_forked_process_logs_on(tmp_path):
