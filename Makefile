@@ -5,7 +5,7 @@ TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --d
 KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
 
-.PHONY: help setup demo test test-fast test-deep durations check check-data bench dist sbom docs clean
+.PHONY: help setup demo test test-fast test-deep durations check check-data bench dist sbom docs clients clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,12 @@ sbom: setup ## what an installation of the pure wheel brings along, as CycloneDX
 
 docs: setup ## documents and the reference of all modules as a site with a search
 	@$(BIN)/python docs/pages.py build/docs
+
+clients: setup ## generators of clients into build/clients, for the tests of docs/clients.md
+	@npm install --silent --no-package-lock --no-audit --no-fund --prefix build/clients \
+	  openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3
+	@$(PYTHON) -m venv build/clients
+	@build/clients/bin/python -m pip install -qq --disable-pip-version-check openapi-generator-cli==7.26.0
 
 clean: ## remove .venv, the demo and what tools keep
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache

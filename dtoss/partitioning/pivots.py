@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from dtoss.compiled.kernel import operand
 from dtoss.geometry.curve import curve_order
@@ -99,6 +98,8 @@ def _balanced(sample: NDArray[np.float64], partitions: int) -> Regions:
         return Regions(pivots, np.zeros(1))
     weights = balancing_weights(sample, pivots)
     weights -= weights.max()
+    from scipy.spatial import cKDTree  # a quarter of a second to load, and one partition needs none of it
+
     # a power is a squared distance less a weight: a large weight rounds the place of the nearest borders away
     nearest = cKDTree(pivots).query(pivots, 2)[0][:, 1].min()
     blur = np.finfo(np.float64).eps * np.abs(weights).max() / (2.0 * nearest)

@@ -6,19 +6,21 @@ import asyncio
 import re
 import traceback
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
 from litestar import Litestar, get
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, MethodNotAllowedException, ValidationException
 from litestar.openapi.config import OpenAPIConfig
+from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 import dtoss
 from dtoss.names import did_you_mean
 from dtoss.serve.answers import JSON_TYPE
 from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.description import openapi_text
 from dtoss.serve.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.hot_protocol import Desk
 from dtoss.serve.pool import ClientGone
@@ -41,6 +43,7 @@ from dtoss.serve.routes import (
     window_regions,
     windows,
 )
+from dtoss.serve.routes.schemas import ANYTHING, problems
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.circle import SnapshotElsewhere
 from dtoss.serve.together.requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
@@ -51,14 +54,13 @@ Positions are lon, lat in degrees (distances in metres), or x, y in units of the
 (distance, id). Every answer names the snapshot that gave it; `docs/serve.md` says more."""
 _BOUND = re.compile(r"(?:<=|>=|<|>) ?(-?[0-9.e+]+)$")
 _MISSING = re.compile(r"Missing required query parameter '([^']+)'")
-GROUPS = {
-    "Standing questions": {"events", "subscriptions"},
-    "Windows": {"windows"},
-    "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json", "partial", "forward"},
-    "The map": {"", "docs", "live", "map", "report", "static", "tiles"},
-}
-"""Routes by the first part of their paths; all others are questions."""
-JSON_TEXT = {200: {"description": "This text.", "content": {"application/json": {"schema": {"type": "object"}}}}}
+DESCRIPTION = {
+    200: {"description": "This text.", "content": {"application/json": {"schema": ANYTHING | {"title": "Description"}}}}
+} | problems()
+DescribedIds: TypeAlias = Annotated[
+    Literal["number", "string"] | None,
+    QueryParameter(title="IdsAs", description="For a client that asks for ids in this form alone."),
+]
 
 
 def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Front, Desk]:
@@ -67,10 +69,10 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     desk = Desk(state, loop, ids)
     held = Bodies(state.settings.limits)
 
-    @get("/openapi.json", opt={"responses": JSON_TEXT})
-    async def openapi() -> ASGIResponse:
+    @get("/openapi.json", opt={"responses": DESCRIPTION})
+    async def openapi(ids: DescribedIds = None) -> ASGIResponse:
         """Return what can be asked, as OpenAPI 3.1."""
-        text = openapi_json()
+        text = described(ids)
         return Ready(text, [(b"content-type", JSON_TYPE), (b"content-length", b"%d" % len(text))])
 
     app = Litestar(
@@ -114,7 +116,11 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         request_max_body_size=None,
     )
     app.state["names"] = names_of_parameters(app)
-    openapi_json = cache(lambda: orjson.dumps(openapi_text(app)))
+    said_of: dict[str, bool] = {
+        "text_ids": state.serving.now.index.string_ids, "tokens": state.settings.token_file is not None,
+        "several": state.circle is not None,
+    }  # fmt: skip
+    described = cache(lambda ids: orjson.dumps(openapi_text(app, ids=ids, **said_of)))
     whole = app if state.circle is None else AnsweredTogether(state, app)  # type: ignore[arg-type]
     return Front(state, whole, ids), desk  # type: ignore[arg-type]
 
@@ -156,58 +162,6 @@ def check_names(request: Asker) -> None:
 
 def _coordinates(state: WorkerState) -> tuple[str, str]:
     return ("lon", "lat") if state.serving.now.index.space.geographic else ("x", "y")
-
-
-def openapi_text(app: Litestar) -> dict[str, Any]:
-    """Return the OpenAPI text: parameters as the framework reads them, answers and bodies as the handlers say."""
-    text: dict[str, Any] = app.openapi_schema.to_schema()
-    said: dict[tuple[str, str], Any] = {}
-    for route in app.routes:
-        for handler in getattr(route, "route_handlers", ()):
-            for method in getattr(handler, "http_methods", ()):
-                said[str(method).lower(), route.path] = handler.opt
-    for (method, path), opt in said.items():
-        operation = text["paths"].get(_plain(path), {}).get(method)
-        if operation is None:
-            continue
-        said_first, _, said_more = operation.pop("description", "").partition("\n\n")
-        operation["summary"] = summary_of(said_first)
-        if said_more:
-            operation["description"] = said_more
-        operation["tags"] = [group_of(path)]
-        operation["responses"] = {str(status): answer for status, answer in opt.get("responses", {}).items()}
-        if "body" in opt:
-            operation["requestBody"] = opt["body"]
-    return text
-
-
-def summary_of(sentence: str) -> str:
-    """Return what a route answers with, by what its function says that it does.
-
-    Examples
-    --------
-    >>> summary_of("Return how many objects lie within a radius.")
-    'How many objects lie within a radius'
-    """
-    text = re.sub(r"^(Return|Answer with) ", "", sentence.replace("\n", " ")).rstrip(".")
-    return text[:1].upper() + text[1:]
-
-
-def group_of(path: str) -> str:
-    """Return the group of a route, by which pages list them.
-
-    Examples
-    --------
-    >>> [group_of(path) for path in ("/knn", "/map/nearest", "/", "/metrics")]
-    ['Questions', 'The map', 'The map', 'Care']
-    """
-    first = path.split("/")[1]
-    return next((name for name, paths in GROUPS.items() if first in paths), "Questions")
-
-
-def _plain(path: str) -> str:
-    """Return a path as OpenAPI writes it, without the types of its parts."""
-    return re.sub(r"\{([^}:]+):[^}]*\}", r"{\1}", path)
 
 
 def _problem(request: Asker, problem: Any) -> Any:

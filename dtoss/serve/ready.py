@@ -29,13 +29,34 @@ class Ready(ASGIResponse):
         await send({"type": "http.response.body", "body": self.body})
 
 
+_ARROW, _JSON = ARROW_TYPE.decode(), JSON_TYPE.decode()
 Asker = Request[Any, Any, Any]
 """A request of the framework."""
 
 
+def weights_of(accepted: str) -> dict[str, float]:
+    """Return what a header such as Accept names, in its order, with the weight of each (RFC 9110, 12.4.2).
+
+    Examples
+    --------
+    >>> weights_of("text/html, application/json;q=0.5, *;q=none")
+    {'text/html': 1.0, 'application/json': 0.5, '*': 0.0}
+    """
+    found = {}
+    for one in accepted.lower().split(","):
+        name, *parameters = one.replace(" ", "").split(";")
+        weight = next((said[2:] for said in parameters if said.startswith("q=")), "1")
+        found[name] = float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0
+    return found
+
+
 def wants_arrow(request: Asker) -> bool:
-    """Return whether a request wants an Arrow stream and not JSON."""
-    return ARROW_TYPE.decode() in request.headers.get("accept", "")
+    """Return whether a request wants an Arrow stream and not JSON; who takes both alike gets what is named first."""
+    accepted = request.headers.get("accept", "")
+    if _ARROW not in accepted:
+        return False
+    named = {kind: weight for kind, weight in weights_of(accepted).items() if kind in (_ARROW, _JSON)}
+    return named.get(_ARROW, 0.0) > 0.0 and max(named, key=lambda kind: named[kind]) == _ARROW
 
 
 def target_of(request: Asker) -> bytes:

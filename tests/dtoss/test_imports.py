@@ -11,8 +11,8 @@ import pytest
 from dtoss.snapshots.store import Store
 
 WATCHED = {
-    "numpy", "pyarrow", "scipy", "numba", "llvmlite", "pandas", "geopandas", "shapely", "polars", "pyogrio", "pyproj",
-    "matplotlib", "rich", "typer", "sqlglot", "pyspark", "duckdb", "folium", "lonboard",
+    "numpy", "pyarrow", "scipy", "scipy.spatial", "numba", "llvmlite", "pandas", "geopandas", "shapely", "polars",
+    "pyogrio", "pyproj", "matplotlib", "rich", "typer", "sqlglot", "pyspark", "duckdb", "folium", "lonboard",
 }  # fmt: skip
 BASIC = {"numpy", "pyarrow"}
 KERNELS = BASIC | {"numba", "llvmlite", "scipy"}
@@ -34,7 +34,7 @@ LOADED = {
     "index.knn([0.0, 0.0], where='a = 2')": KERNELS | {"sqlglot", "pandas"},
     "index.knn([0.0, 0.0]).to_pandas()": KERNELS | {"pandas"},
     "index.knn([0.0, 0.0]).to_geopandas()": KERNELS | {"pandas", "geopandas", "shapely", "pyproj"},
-    "index.cell(1), index.neighbours(1), index.reverse_nearest([0.5, 0.5])": KERNELS | {"scipy"},
+    "index.cell(1), index.neighbours(1), index.reverse_nearest([0.5, 0.5])": KERNELS,
     "index.knn([0.0, 0.0]).to_polars()": KERNELS | {"polars", "pandas"},
     POLARS: KERNELS | {"polars", "pandas"},
 }

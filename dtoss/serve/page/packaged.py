@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import dtoss.export
 import dtoss.serve
+from dtoss.serve.ready import weights_of
 
 CONTENT_TYPES = {
     ".css": b"text/css; charset=utf-8",
@@ -79,11 +80,7 @@ def takes_gzip(accepted: str) -> bool:
     >>> [takes_gzip(header) for header in ("gzip, deflate, br", "br;q=1.0, gzip;q=0.8", "gzip;q=0", "identity", "")]
     [True, True, False, False, False]
     """
-    for one in accepted.lower().split(","):
-        name, _, weight = one.replace(" ", "").partition(";q=")
-        if name == "gzip":
-            return weight.strip("0.") != "" or weight == ""
-    return False
+    return weights_of(accepted).get("gzip", 0.0) > 0.0
 
 
 def ending(name: str) -> str:

@@ -27,14 +27,25 @@ from dtoss.serve.hot_requests import DEFAULT_K
 from dtoss.serve.pool import Stop
 from dtoss.serve.ready import Asker, wants_arrow
 from dtoss.serve.routes.parameters import Carry, Having, Ids, Snapshot, Where, check_condition, distance, names_of
-from dtoss.serve.routes.schemas import HITS, ID, Schema, array, responses, told
+from dtoss.serve.routes.schemas import (
+    ALL_COUNTED,
+    HITS,
+    ID,
+    MISSING,
+    NUMBER,
+    Schema,
+    also,
+    array,
+    fields,
+    responses,
+    told,
+)
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.asking import pieces_of_table, questions_of
 from dtoss.sharing.asked import Asked
 
-ALL_COUNTED = told(counts=array({"type": "integer", "minimum": 0}))
-ALL_LOCATED = told(ids=array(ID))
+ALL_LOCATED = also(told("LocatedAll", ids=array(ID)), missing=MISSING)
 FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
 FEWER_OR_NEARER = "ask about fewer places at a time, or for smaller radii"
 
@@ -251,15 +262,17 @@ def told_lists(served: Served, name: str, values: list[Any]) -> Iterator[bytes]:
 
 def body_of(geographic: bool, *, radius: bool = False) -> dict[str, Any]:
     """Return how the OpenAPI text describes a body of places."""
-    place = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
-    properties: Schema = {"positions": {"type": "array", "items": place}}
+    place = array(NUMBER, minItems=2, maxItems=2)
+    properties: Schema = {"positions": array(place)}
     example: Schema = {"positions": [[2.35, 48.86], [13.4, 52.52]]}
     if radius:
-        far = {"type": "number", "minimum": 0}
-        properties["radius"] = {"anyOf": [far, {"type": "array", "items": far}]}
+        # a choice of a number and a list would be a type of its own in many languages
+        far = array({**NUMBER, "minimum": 0})
+        properties["radius"] = far | {"description": "Of each place; one number, of all, is read too."}
         example["radius"] = [1000.0, 500.0]
     names = ("lon", "lat") if geographic else ("x", "y")
-    schema = {"type": "object", "properties": properties, "required": ["positions"], "additionalProperties": False}
+    title = "PlacesWithRadii" if radius else "Places"
+    schema = fields(title, ("positions",), **properties) | {"additionalProperties": False}
     stream = f"An Arrow IPC stream with the columns {', '.join(names)}{' and perhaps radius' if radius else ''}."
     return {
         "required": True,

@@ -15,14 +15,36 @@ from dtoss.serve.answers import headers_of
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Ready
 from dtoss.serve.routes.parameters import Snapshot
-from dtoss.serve.routes.schemas import responses, told
+from dtoss.serve.routes.schemas import (
+    FLAG,
+    LONG,
+    NATURAL,
+    NUMBER,
+    STRING,
+    also,
+    array,
+    fields,
+    maybe,
+    responses,
+    sent_as,
+    told,
+)
 from dtoss.serve.state import WorkerState
 
-FACTS = told(commit={"type": "integer"}, objects={"type": "integer"}, age_seconds={"type": "number"})
+_HELD = array(LONG, description="Partitions that this server of a plan holds.")
+_REFUSED = {**STRING, "description": "Why a newer snapshot is not served."}
+FACTS = also(
+    told("SnapshotFacts", commit=NATURAL, objects=NATURAL, age_seconds=NUMBER),
+    sites=NATURAL, partitions=NATURAL, crs=STRING, metric={**STRING, "description": "sphere or plane."},
+    unit=STRING, bounds=maybe(array(NUMBER)), id_type={**STRING, "description": "int64 or string."},
+    columns={"type": "object", "additionalProperties": STRING}, created=STRING, version=STRING, refused=_REFUSED,
+    held=_HELD, pivots_hash=STRING, objects_held=NATURAL,
+)  # fmt: skip
+IS_READY = also(told("IsReady", age_seconds=NUMBER), refused=_REFUSED, held=_HELD)
 NOT_TAKEN = "a newer snapshot is not served: GET /snapshot says why, and the log"
 """Said to everybody: why it is not served may name paths."""
-ALIVE = {"type": "object", "properties": {"alive": {"const": True}}, "required": ["alive"]}
-METRICS_ANSWER = {200: {"description": "Metrics as Prometheus reads them.", "content": {"text/plain": {}}}}
+ALIVE = fields("IsAlive", alive=FLAG)
+METRICS_ANSWER = sent_as("text/plain", "Metrics as Prometheus reads them.", text=True)
 
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
@@ -49,7 +71,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         body = b'{"alive":true}'
         return Ready(body, headers_of(serving.now, len(body), None))
 
-    @get("/readyz", opt={"responses": responses(told(age_seconds={"type": "number"}), kept=False)})
+    @get("/readyz", opt={"responses": responses(IS_READY, kept=False)})
     async def readyz() -> ASGIResponse:
         """Return whether a verified snapshot is served that is young enough; 503 says why not."""
         served, old = serving.now, age()

@@ -26,53 +26,48 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, json_answer, unchanged
 from dtoss.serve.routes.parameters import Snapshot, Where, check_condition, told
 from dtoss.serve.routes.places import evaluate
-from dtoss.serve.routes.schemas import Schema, array, responses
+from dtoss.serve.routes.schemas import (
+    ANYTHING,
+    NATURAL,
+    NUMBER,
+    RING,
+    STRING,
+    Schema,
+    also,
+    array,
+    fields,
+    responses,
+)
 from dtoss.serve.routes.schemas import told as told_schema
 from dtoss.serve.routes.shapes import middles_of
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 
-DRAWN_NUMBER: Schema = {"type": "number"}
-ON_MAP: Schema = {"type": "array", "items": DRAWN_NUMBER, "minItems": 2, "maxItems": 2}
-DRAWN_RING: Schema = array(ON_MAP)
-DRAWN_CELL: Schema = {**array(DRAWN_RING), "description": "Coordinates of a Polygon."}
-DRAWN_SHAPE: Schema = {**array(array(DRAWN_RING)), "description": "Coordinates of a MultiPolygon."}
-DRAWN_TEXT: Schema = {"type": "string"}
-DRAWN: Schema = {
-    "type": "object",
-    "properties": {"id": DRAWN_TEXT, "distance": DRAWN_NUMBER, "at": ON_MAP, "cell": DRAWN_CELL},
-    "required": ["id", "at"],
-}
-PLACE_DRAWN: Schema = {
-    "type": "object",
-    "properties": {"at": ON_MAP, "x": DRAWN_NUMBER, "y": DRAWN_NUMBER},
-    "required": ["at", "x", "y"],
-}
-NEAREST_DRAWN = told_schema(place=PLACE_DRAWN, hits=array(DRAWN))
-WITHIN_DRAWN = told_schema(count={"type": "integer"}, ring=DRAWN_RING, shape=DRAWN_SHAPE, objects=array(DRAWN))
-WITHIN_DRAWN["properties"] |= {"radius": DRAWN_NUMBER}
+ON_MAP = array(NUMBER, minItems=2, maxItems=2)
+CELL_ON_MAP: Schema = {**array(RING), "description": "Coordinates of a Polygon."}
+SHAPE_ON_MAP: Schema = {**array(array(RING)), "description": "Coordinates of a MultiPolygon."}
+DRAWN = also(fields("DrawnObject", id=STRING, at=ON_MAP), distance=NUMBER, cell=CELL_ON_MAP)
+PLACE_DRAWN = fields("DrawnPlace", at=ON_MAP, x=NUMBER, y=NUMBER)
+NEAREST_DRAWN = told_schema("DrawnNearest", place=PLACE_DRAWN, hits=array(DRAWN))
+WITHIN_DRAWN = also(
+    told_schema("DrawnWithin", count=NATURAL, ring=RING, shape=SHAPE_ON_MAP, objects=array(DRAWN)), radius=NUMBER
+)
 OBJECT_DRAWN = told_schema(
-    id=DRAWN_TEXT, at=ON_MAP, x=DRAWN_NUMBER, y=DRAWN_NUMBER, partition={"type": "integer"},
-    attributes={"type": "object"}, neighbours=array(DRAWN_TEXT), cell=DRAWN_CELL, area=DRAWN_NUMBER,
+    "OneDrawnObject", id=STRING, at=ON_MAP, x=NUMBER, y=NUMBER, partition=NATURAL, attributes=ANYTHING,
+    neighbours=array(STRING), cell=CELL_ON_MAP, area=NUMBER,
 )  # fmt: skip
 WITHIN_BODY: dict[str, Any] = {
     "required": True,
     "content": {
         JSON_TYPE.decode(): {
-            "schema": {
-                "type": "object",
-                "properties": {
-                    "circle": {"type": "array", "items": DRAWN_NUMBER, "minItems": 2, "maxItems": 4},
-                    "radius": {**DRAWN_NUMBER, "minimum": 0},
-                    "polygon": DRAWN_RING,
-                    "where": DRAWN_TEXT,
-                },
-                "additionalProperties": False,
-            },
+            "schema": fields(
+                "ShapeOnMap", (), circle=array(NUMBER, minItems=2, maxItems=4), radius={**NUMBER, "minimum": 0},
+                polygon=RING, where=STRING,
+            ) | {"additionalProperties": False},
             "example": {"circle": [2.35, 48.85, 2.36, 48.86]},
         }
     },
-}
+}  # fmt: skip
 
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:

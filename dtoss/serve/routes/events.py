@@ -18,7 +18,19 @@ from dtoss.serve.delivery.stream import EventStream
 from dtoss.serve.delivery.watched import home_of, of_watch
 from dtoss.serve.pool import Stop
 from dtoss.serve.ready import Asker, Ready
-from dtoss.serve.routes.schemas import PROBLEM, Schema, array, told
+from dtoss.serve.routes.schemas import (
+    FLAG,
+    LONG,
+    NUMBER,
+    STRING,
+    Schema,
+    array,
+    fields,
+    maybe,
+    open_ended,
+    problems,
+    told,
+)
 from dtoss.serve.state import WorkerState
 from dtoss.watch.told.cursor import Cursor
 
@@ -26,23 +38,30 @@ MOST_EVENTS = 10_000
 """Of a page."""
 LAST = "last-event-id"
 """The header in which clients that connect again send the last id that they have."""
-EVENT: Schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id", "subscription", "kind"]}
-EVENTS_PAGE = told(
-    watch={"type": "string"}, events=array(EVENT), next={"type": "string"},
-    more={"type": "boolean", "description": "Whether there may be more behind next now."},
+EVENT_KIND: Schema = {"title": "EventKind", "type": "string", "enum": ["enter", "leave", "inside", "reset"]}
+WATCHED_ID: Schema = {
+    "type": ["integer", "string", "null"], "format": "int64",
+    "description": "The object as its rows have it; numbers above 2^53 lose digits where numbers are float64.",
+}  # fmt: skip
+_NUMBER, _TEXT = maybe(NUMBER), maybe(STRING)
+EVENT = open_ended(
+    fields(
+        "Event", ("id", "subscription", "kind"), id=STRING, subscription=STRING, version=maybe(LONG), kind=EVENT_KIND,
+        object=WATCHED_ID, t={"type": ["string", "number", "null"], "description": "ISO 8601, or seconds since 1970."},
+        lon=_NUMBER, lat=_NUMBER, x=_NUMBER, y=_NUMBER, distance=_NUMBER, batch=LONG, reason=_TEXT,
+        meta={"description": "Any JSON: that of the subscription."},
+    )
 )  # fmt: skip
-_PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
+EVENTS_PAGE = told(
+    "EventsPage", watch=STRING, events=array(EVENT), next={**STRING, "description": "For after."},
+    more={**FLAG, "description": "Whether there may be more behind next now."},
+)  # fmt: skip
 ANSWERS = {
     200: {
         "description": "Events, a line of JSON each, with their ids; a page of them where limit is given.",
-        "content": {"text/event-stream": {}, "application/json": {"schema": EVENTS_PAGE}},
-    },
-    "4XX": {
-        "description": "What is wrong with the request; 410 where events behind the id are gone.",
-        "content": _PROBLEM,
-    },
-    "503": {"description": "Too many streams, or the watch cannot be read.", "content": _PROBLEM},
-}
+        "content": {"application/json": {"schema": EVENTS_PAGE}, "text/event-stream": {"schema": STRING}},
+    }
+} | problems("What is wrong with the request; 410 where events behind the id are gone.")
 After: TypeAlias = Annotated[
     str | None,
     QueryParameter(
@@ -60,7 +79,7 @@ Subscriptions: TypeAlias = Annotated[
 ]
 Kinds: TypeAlias = Annotated[
     list[Literal["enter", "leave", "inside", "reset"]] | None,
-    QueryParameter(description="Only events of this kind; may stand again."),
+    QueryParameter(title=EVENT_KIND["title"], description="Only events of this kind; may stand again."),
 ]
 
 

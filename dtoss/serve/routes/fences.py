@@ -20,30 +20,43 @@ from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes.parameters import Snapshot
-from dtoss.serve.routes.schemas import Schema, array, responses
+from dtoss.serve.routes.schemas import (
+    FLAG,
+    NATURAL,
+    NUMBER,
+    RING,
+    STRING,
+    Schema,
+    also,
+    array,
+    fields,
+    maybe,
+    responses,
+)
 from dtoss.serve.routes.schemas import told as told_schema
 from dtoss.serve.state import WorkerState
 
-FENCE_TEXT: Schema = {"type": "string"}
-FENCE_COUNT: Schema = {"type": "integer", "minimum": 0}
-FENCE_NUMBERS: Schema = array({"type": "number"})
-DRAWN_FENCE: Schema = {
-    "type": "object",
-    "properties": {
-        "id": FENCE_TEXT,
-        "at": {**FENCE_NUMBERS, "description": "A place, of what is too small to be seen as more."},
-        "fill": {"type": "array", "description": "Coordinates of a MultiPolygon."},
-        "edges": {"type": "array", "description": "Coordinates of a MultiLineString; the rings of fill if not there."},
-    },
-    "required": ["id"],
-}
+DRAWN_FENCE = also(
+    fields("DrawnSubscription", id=STRING),
+    at={**array(NUMBER), "description": "A place, of what is too small to be seen as more."},
+    fill={**array(array(RING)), "description": "Coordinates of a MultiPolygon."},
+    edges={**array(RING), "description": "Coordinates of a MultiLineString; the rings of fill if not there."},
+)
 DRAWN_FENCES = told_schema(
-    watch=FENCE_TEXT, mark=FENCE_TEXT, standing=FENCE_COUNT, found=FENCE_COUNT, shown=FENCE_COUNT,
-    drawable={"type": "boolean"}, shapes=array(DRAWN_FENCE),
+    "DrawnSubscriptions", watch=STRING, mark=STRING, standing=NATURAL, found=NATURAL, shown=NATURAL, drawable=FLAG,
+    shapes=array(DRAWN_FENCE),
 )  # fmt: skip
+_CENTRE = maybe(array(NUMBER))
+_PLACE = fields(
+    "PlaceAsked", (), circle=array(NUMBER), box=array(NUMBER), everywhere=FLAG,
+    around=fields("AroundObject", object=STRING, distance=NUMBER, centre=_CENTRE),
+    polygon=fields("PolygonSize", parts=NATURAL, corners=NATURAL),
+)  # fmt: skip
+_COUNTS: Schema = {"type": ["object", "null"], "additionalProperties": NATURAL}
 ONE_FENCE = told_schema(
-    id=FENCE_TEXT, unit=FENCE_TEXT, place={"type": "object"}, where={}, words={}, wants=array(FENCE_TEXT),
-    version=FENCE_COUNT, expires={}, meta={}, counts={}, view={}, drawn={},
+    "OneDrawnSubscription", id=STRING, unit=STRING, place=_PLACE, where=maybe(STRING), words=maybe(STRING),
+    wants=array(STRING), version=NATURAL, expires=maybe(STRING), meta=maybe(STRING), counts=_COUNTS,
+    view=maybe(array(NUMBER)), drawn={**maybe(DRAWN_FENCE), "title": "DrawnSubscriptionIfAny"},
 )  # fmt: skip
 
 

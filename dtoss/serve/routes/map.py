@@ -24,7 +24,19 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes import fences
 from dtoss.serve.routes.parameters import Snapshot
-from dtoss.serve.routes.schemas import PROBLEM, array, responses, told
+from dtoss.serve.routes.schemas import (
+    FLAG,
+    NATURAL,
+    NUMBER,
+    STRING,
+    also,
+    array,
+    fields,
+    maybe,
+    responses,
+    sent_as,
+    told,
+)
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.streaming import server_sent
@@ -34,26 +46,36 @@ from dtoss.snapshots.store import Store
 CYCLES = 20
 """Commits of the history."""
 _TOLD_OF_CYCLES = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds")
-_NUMBER, _TEXT, _THING = {"type": "number"}, {"type": "string"}, {"type": "object"}
-_MAYBE = {"type": ["object", "null"]}
-MAP = told(
-    commit={"type": "integer"}, objects={"type": "integer"}, sites={"type": "integer"}, partitions={"type": "integer"},
-    made=_NUMBER, age_seconds=_NUMBER, crs=_TEXT, metric=_TEXT, unit=_TEXT, id_type=_TEXT, plane=_MAYBE,
-    view=array(_NUMBER), sample={"type": "integer"}, refused={"type": ["string", "null"]}, columns=array(_THING),
-    regions=_THING, layers=array(_THING), plan=_MAYBE, patterns=_MAYBE, report={"type": ["string", "null"]},
-    problems=array(_TEXT), history=array(_THING), token={"type": "boolean"},
+_PLANE = maybe(fields("MapPlane", x0=NUMBER, y1=NUMBER, side=NUMBER))
+_COLUMN = fields("MapColumn", name=STRING, type=STRING, kind=STRING, classes=array(STRING))
+_REGIONS = fields(
+    "MapRegions", objects=array(NATURAL), sites=array(NATURAL), bytes=array(NATURAL), place=array(array(NUMBER))
+)
+_LAYER = fields("MapLayer", name=STRING, path=STRING, minzoom=NATURAL, maxzoom=NATURAL)
+_SERVER = fields("PlannedServer", number=NATURAL, type=STRING, capacity=NUMBER, cost_per_hour=NUMBER, spare=FLAG)
+_PLAN = fields(
+    "MapPlan", file=STRING, servers=array(_SERVER), server_of=array(maybe(NATURAL)), copies=NATURAL, cost=NUMBER,
+    stale=maybe(STRING), problem=maybe(STRING),
 )  # fmt: skip
-SLOT_LOAD = {
-    "type": "object",
-    "properties": {"slot": {"type": "integer"}, "load": array(_NUMBER)},
-    "required": ["slot", "load"],
-}
-_PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
-LIVE_EVENTS = {
-    200: {"description": "Events, a line of JSON each with its type.", "content": {"text/event-stream": {}}},
-    "4XX": {"description": "What is wrong with the request.", "content": _PROBLEM},
-    "503": {"description": "Too many streams.", "content": _PROBLEM},
-}
+_PATTERNS = fields(
+    "MapPatterns", file=STRING, slots=NATURAL, slot_minutes=NUMBER, time_zone=STRING, peak=NUMBER, peak_of_all=NUMBER,
+    stale=maybe(STRING),
+)  # fmt: skip
+_CYCLE = fields(
+    "MapCycle", number=NATURAL, time=maybe(STRING), kind=maybe(STRING), snapshot=maybe(STRING), objects=maybe(NATURAL),
+    updated=maybe(NATURAL), seconds=maybe(NUMBER),
+)  # fmt: skip
+MAP = also(
+    told(
+        "MapFacts", commit=NATURAL, objects=NATURAL, sites=NATURAL, partitions=NATURAL, made=NUMBER, age_seconds=NUMBER,
+        crs=STRING, metric=STRING, unit=STRING, id_type=STRING, plane=_PLANE, view=array(NUMBER), sample=NATURAL,
+        refused=maybe(STRING), columns=array(_COLUMN), regions=_REGIONS, layers=array(_LAYER), plan=maybe(_PLAN),
+        patterns=maybe(_PATTERNS), report=maybe(STRING), problems=array(STRING), history=array(_CYCLE), token=FLAG,
+    ),
+    nowhere=NATURAL,
+)  # fmt: skip
+SLOT_LOAD = fields("SlotLoad", slot=NATURAL, load=array(NUMBER))
+LIVE_EVENTS = sent_as("text/event-stream", "Events, a line of JSON each with its type.", text=True)
 
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:

@@ -15,17 +15,15 @@ from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready, json_answer, tag_of, unchanged, wants_arrow
 from dtoss.serve.routes.parameters import Ids, Snapshot
-from dtoss.serve.routes.schemas import ID, POLYGON_SCHEMA, array, responses, told
+from dtoss.serve.routes.schemas import ANYTHING, ID, NUMBER, POLYGON_SCHEMA, also, array, responses, told
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.asking import questions_of
 from dtoss.serve.together.wire import ObjectQuestion
 
-NUMBER = {"type": "number"}
-OBJECT_ANSWER = told(id=ID, attributes={"type": "object"})
-OBJECT_ANSWER["properties"] |= {
-    "lon": NUMBER, "lat": NUMBER, "x": NUMBER, "y": NUMBER,
-    "neighbours": array(ID), "cell": POLYGON_SCHEMA, "area": NUMBER,
-}  # fmt: skip
+OBJECT_ANSWER = also(
+    told("ObjectAnswer", id=ID, attributes=ANYTHING),
+    lon=NUMBER, lat=NUMBER, x=NUMBER, y=NUMBER, neighbours=array(ID), cell=POLYGON_SCHEMA, area=NUMBER,
+)  # fmt: skip
 
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
@@ -12,13 +12,10 @@ from litestar.response.base import ASGIResponse
 from dtoss.serve.page.packaged import Packaged, packaged, takes_gzip
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
-from dtoss.serve.routes.schemas import PROBLEM
+from dtoss.serve.routes.schemas import sent_as
 
-_FILE: dict[str, Any] = {"description": "The file.", "content": {"text/html": {}}}
-FILE = {
-    200: _FILE,
-    304: {"description": "The file that the browser has is still right."},
-    "4XX": {"description": "There is no such file.", "content": {"application/problem+json": {"schema": PROBLEM}}},
+FILE = sent_as("text/html", "The file.", text=True) | {
+    304: {"description": "The file that the browser has is still right."}
 }
 
 

@@ -28,7 +28,9 @@ Where: TypeAlias = Annotated[
 Carry: TypeAlias = Annotated[str, _text(2_000, "Attributes to return, separated by commas.")]
 Ids: TypeAlias = Annotated[
     Literal["number", "string"],
-    QueryParameter(description="string: ids as text, for readers that lose digits of numbers above 2^53."),
+    QueryParameter(
+        title="IdsAs", description="string: ids as text, for readers that lose digits of numbers above 2^53."
+    ),
 ]
 
 
@@ -60,7 +62,8 @@ def distance(description: str, *, wanted: bool = True) -> Any:
     told_so = f"{description}: {unit}."
     if wanted:
         return QueryParameter(ge=0, le=LARGEST_DISTANCE, description=told_so)
-    return QueryParameter(ge=0, le=LARGEST_DISTANCE, description=told_so, default=None)
+    # the framework tells of no bound that is 0 where there may be nothing
+    return QueryParameter(ge=0, le=LARGEST_DISTANCE, description=told_so, default=None, schema_extra={"minimum": 0.0})
 
 
 def names_of(columns: str) -> list[str]:

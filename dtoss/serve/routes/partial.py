@@ -19,6 +19,7 @@ from dtoss.serve.entry.tokens import PEER
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.routes.schemas import LONG, STRING, array, fields, sent_as
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.bundles import answer_bundle, is_quick, read_bundle
@@ -30,12 +31,18 @@ from dtoss.serve.together.wire import packed_answer, read_message
 
 PACKED_TYPE = b"application/vnd.dtoss.partial"
 """Content type of what servers say to each other."""
-PARTIAL_ANSWERS = {
-    200: {"description": "Packed arrays.", "content": {PACKED_TYPE.decode(): {}}},
-    OTHER_SNAPSHOT: {"description": "The snapshot is not there any more; others are named."},
-    NOT_HELD: {"description": "A partition is not held here; those that are are named."},
+_PACKED_TEXT = {PACKED_TYPE.decode(): {"schema": {"type": "string", "format": "binary"}}}
+PARTIAL_ANSWERS = sent_as(PACKED_TYPE.decode(), "Packed arrays.") | {
+    OTHER_SNAPSHOT: {
+        "description": "The snapshot is not there any more; others are named.",
+        "content": {JSON_TYPE.decode(): {"schema": fields("OtherSnapshots", snapshots=array(STRING))}},
+    },
+    NOT_HELD: {
+        "description": "A partition is not held here; those that are are named.",
+        "content": {JSON_TYPE.decode(): {"schema": fields("HeldHere", held=array(LONG))}},
+    },
 }
-PARTIAL_BODY = {"required": True, "content": {PACKED_TYPE.decode(): {}}}
+PARTIAL_BODY = {"required": True, "content": _PACKED_TEXT}
 
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:

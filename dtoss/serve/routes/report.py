@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
@@ -18,6 +18,7 @@ from dtoss.serve.page.packaged import CONTENT_TYPES, SAFE, ending
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes.page import FILE
+from dtoss.serve.routes.schemas import NATURAL, fields, responses
 from dtoss.serve.state import WorkerState
 
 REPORT_POLICY = (
@@ -27,12 +28,7 @@ REPORT_POLICY = (
 """The page of a report is one file with its style inside and no script: it may load and run nothing."""
 LARGEST_FILE = 64_000_000
 """Bytes of a file of a report."""
-PASS: dict[int | str, Any] = {
-    200: {
-        "description": "A cookie that lets this browser read the report for an hour.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    }
-}
+PASS = responses(fields("Pass", seconds={**NATURAL, "description": "For which a cookie opens the report."}), kept=False)
 
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:

@@ -26,7 +26,7 @@ from dtoss.serve.bulk.shapes_in import read_shapes
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, unchanged, wants_arrow
-from dtoss.serve.routes.bulk import ALL_COUNTED, counts_out
+from dtoss.serve.routes.bulk import counts_out
 from dtoss.serve.routes.parameters import (
     Carry,
     Having,
@@ -36,12 +36,10 @@ from dtoss.serve.routes.parameters import (
     check_condition,
     names_of,
 )
-from dtoss.serve.routes.schemas import COUNT, HITS, Schema, array, responses
+from dtoss.serve.routes.schemas import IN_BOX, IN_SHAPES, NUMBER, SHAPE, array, fields, responses
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.asking import pieces_of_table, questions_of
-
-EITHER: Schema = {"anyOf": [HITS, ALL_COUNTED]}
 
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
@@ -94,7 +92,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         state.accesses.many(positions[:, 0], positions[:, 1], None, radii)
         return response
 
-    @get("/box", opt={"responses": responses({"anyOf": [HITS, COUNT]}, arrow=True)})
+    @get("/box", opt={"responses": responses(IN_BOX, arrow=True)})
     async def box(
         request: Asker,
         west: float = west_of,
@@ -202,24 +200,22 @@ def sides(geographic: bool) -> tuple[Any, ...]:
 
 def said(body: dict[str, Any]) -> dict[str, Any]:
     """Return what the OpenAPI text says of a question about shapes."""
-    return {"responses": responses(EITHER, arrow=True, kept=False), "body": body}
+    return {"responses": responses(IN_SHAPES, arrow=True, kept=False), "body": body}
 
 
 def boxes_body() -> dict[str, Any]:
     """Return how the OpenAPI text describes a body of boxes."""
-    box = {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}
-    schema = {
-        "type": "object", "properties": {"boxes": array(box)}, "required": ["boxes"], "additionalProperties": False,
-    }  # fmt: skip
+    box = array(NUMBER, minItems=4, maxItems=4)
+    schema = fields("Boxes", boxes=array(box)) | {"additionalProperties": False}
     return _body(schema, {"boxes": [[2.2, 48.8, 2.5, 48.9]]})
 
 
 def polygon_body() -> dict[str, Any]:
     """Return how the OpenAPI text describes a body of polygons."""
-    kinds = ["Polygon", "MultiPolygon", "Feature", "FeatureCollection"]
-    one = {"type": "object", "properties": {"type": {"enum": kinds}}, "required": ["type"]}
     ring = [[2.2, 48.8], [2.5, 48.8], [2.35, 48.9], [2.2, 48.8]]
-    return _body({"anyOf": [one, array(one)]}, {"type": "Polygon", "coordinates": [ring]})
+    said = _body(SHAPE, {"type": "Polygon", "coordinates": [ring]})
+    # a choice of a shape and a list of them is no type in Java; a collection says the same
+    return said | {"description": "GeoJSON; a list of shapes is read as a FeatureCollection."}
 
 
 def _body(schema: dict[str, Any], example: Any) -> dict[str, Any]:

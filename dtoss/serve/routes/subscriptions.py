@@ -19,54 +19,81 @@ from dtoss.serve.delivery.watched import asked_of, home_of, of_watch
 from dtoss.serve.front import ADMITTED, REQUEST_ID
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
-from dtoss.serve.routes.schemas import ID, SNAPSHOT, Schema, array, responses, told
+from dtoss.serve.routes.schemas import (
+    ANYTHING,
+    MULTI_POLYGON,
+    NATURAL,
+    NUMBER,
+    POINT,
+    POLYGON_SCHEMA,
+    POLYGONAL,
+    SNAPSHOT,
+    STRING,
+    Schema,
+    also,
+    array,
+    choice,
+    fields,
+    geojson,
+    one_of,
+    responses,
+    told,
+)
 from dtoss.serve.state import WorkerState
 from dtoss.watch.asked.changing import Changed
 
 MOST_SUBSCRIPTIONS = 10_000
 """Subscriptions of a page."""
 USUALLY_LISTED = 1_000
-_WHOLE: Schema = {"type": "integer", "minimum": 0}
-_TEXT: Schema = {"type": "string"}
-SUBSCRIPTION_ROW: Schema = {
-    "type": "object",
-    "properties": {
-        "id": ID,
-        "circle": array({"type": "number"}),
-        "box": array({"type": "number"}),
-        "polygon": {"type": "object"},
-        "around": {"type": "object"},
-        "where": _TEXT,
-        "words": _TEXT,
-        "events": array({"enum": ["inside", "enter", "leave"]}),
-        "expires": {"anyOf": [_TEXT, {"type": "number"}]},
-        "meta": {},
-    },
-    "required": ["id"],
-}
-SUBSCRIPTION_SAID: Schema = {
-    **SUBSCRIPTION_ROW,
-    "properties": {**SUBSCRIPTION_ROW["properties"], "version": _WHOLE, "counts": {"type": "object"}},
-}
+SUBSCRIPTION_EVENT = choice("SubscriptionEvent", inside="ON_INSIDE", enter="ON_ENTER", leave="ON_LEAVE")
+EXPIRES: Schema = {"title": "Expires", "anyOf": [STRING, NUMBER], "description": "ISO 8601, or seconds since 1970."}
+_AROUND = fields("Around", object=STRING, metres={**NUMBER, "description": "Units of the CRS in the plane."})
+_NUMBERS = array(NUMBER)
+SUBSCRIPTION_ROW = also(
+    fields("Subscription", id={**STRING, "description": "A number is read as its digits."}),
+    circle={**_NUMBERS, "minItems": 3, "maxItems": 3, "description": "lon, lat (x, y) and radius."},
+    box={**_NUMBERS, "minItems": 4, "maxItems": 4, "description": "west, south, east, north."},
+    polygon=POLYGONAL,
+    around=_AROUND,
+    where=STRING,
+    words=STRING,
+    events=array(SUBSCRIPTION_EVENT),
+    expires=EXPIRES,
+    meta={"description": "Any JSON: told with each event."},
+)
+_FEATURE = also(
+    geojson("Feature", geometry=one_of("SubscriptionPlace", POINT, POLYGON_SCHEMA, MULTI_POLYGON)),
+    properties={**ANYTHING, "description": "Other fields of the subscription; of a Point its radius."},
+    id=STRING,
+) | {"title": "SubscriptionFeature"}
+SUBSCRIPTION_FEATURES = geojson("FeatureCollection", features=array(_FEATURE)) | {"title": "SubscriptionFeatures"}
+_COUNTS: Schema = {"type": "object", "additionalProperties": NATURAL, "description": "Of events, by kind."}
+SUBSCRIPTION_SAID: Schema = {**also(SUBSCRIPTION_ROW, version=NATURAL, counts=_COUNTS), "title": "SubscriptionAnswer"}
 ONE_SUBSCRIPTION: Schema = {
-    "type": "object",
-    "properties": {"snapshot": SNAPSHOT, **SUBSCRIPTION_SAID["properties"]},
-    "required": ["snapshot", "id"],
-}
-_PAGE = told(watch=_TEXT, change=_WHOLE, adopted=_WHOLE, count=_WHOLE, subscriptions=array(SUBSCRIPTION_SAID))
-_NEXT: Schema = {**_TEXT, "description": "Where the next page begins: after."}
-SUBSCRIPTIONS_SAID: Schema = {**_PAGE, "properties": {**_PAGE["properties"], "next": _NEXT}}
-CHANGED = told(watch=_TEXT, change=_WHOLE, added=_WHOLE, changed=_WHOLE, removed=_WHOLE, same=_WHOLE)
-COLLECTION: Schema = {
-    "type": "object",
-    "properties": {"type": {"const": "FeatureCollection"}, "features": array({"type": "object"})},
-    "required": ["type", "features"],
-}
+    **also(SUBSCRIPTION_SAID, snapshot=SNAPSHOT), "title": "OneSubscription", "required": ["snapshot", "id"],
+}  # fmt: skip
+_NEXT: Schema = {**STRING, "description": "Where the next page begins: after."}
+SUBSCRIPTIONS_SAID = also(
+    told(
+        "Subscriptions",
+        watch=STRING,
+        change=NATURAL,
+        adopted=NATURAL,
+        count=NATURAL,
+        subscriptions=array(SUBSCRIPTION_SAID),
+    ),
+    next=_NEXT,
+)
+CHANGED = told("Changed", watch=STRING, change=NATURAL, added=NATURAL, changed=NATURAL, removed=NATURAL, same=NATURAL)
 BODY = {
     "required": True,
     "content": {
-        "application/json": {"schema": {"anyOf": [array(SUBSCRIPTION_ROW), COLLECTION]}},
-        "application/x-ndjson": {"schema": {**_TEXT, "description": "A subscription or a Feature on each line."}},
+        "application/json": {
+            "schema": array(SUBSCRIPTION_ROW),
+            "example": [{"id": "station", "circle": [2.3522, 48.8566, 400.0], "events": ["enter", "leave"]}],
+        },
+        "application/geo+json": {"schema": SUBSCRIPTION_FEATURES},
+        "application/x-ndjson": {"schema": {**STRING, "description": "A subscription or a Feature on each line."}},
     },
 }
 After: TypeAlias = Annotated[str | None, QueryParameter(max_length=4_000, description="The id before the first.")]

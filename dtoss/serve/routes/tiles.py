@@ -19,7 +19,7 @@ from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
 from dtoss.serve.routes.parameters import Where, check_condition, told
-from dtoss.serve.routes.schemas import PROBLEM
+from dtoss.serve.routes.schemas import sent_as
 from dtoss.serve.serving import Served, Serving
 from dtoss.serve.state import WorkerState
 
@@ -29,12 +29,7 @@ TILE_ROW = r"^[0-9]{1,6}\.mvt(?!\n)$"
 """Of JSON Schema; in Python a line feed may stand after the place that ``$`` matches."""
 ZIP_LEVEL = 4
 """Of compression: a third of a millisecond a tile."""
-_PROBLEM = {"application/problem+json": {"schema": PROBLEM}}
-TILE = {
-    200: {"description": "A Mapbox Vector Tile; no bytes if it is empty.", "content": {MVT_TYPE.decode(): {}}},
-    "4XX": {"description": "What is wrong with the request.", "content": _PROBLEM},
-    "503": {"description": "Too busy, or not ready.", "content": _PROBLEM},
-}
+TILE = sent_as(MVT_TYPE.decode(), "A Mapbox Vector Tile; no bytes if it is empty.")
 
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:

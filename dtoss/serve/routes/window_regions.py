@@ -12,7 +12,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.serve.answers import headers_of
 from dtoss.serve.pool import Stop
 from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of
-from dtoss.serve.routes.schemas import array, responses, told
+from dtoss.serve.routes.schemas import FEATURE, FLAG, STRING, array, responses, told
 from dtoss.serve.routes.windows import End, Name
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
@@ -21,8 +21,8 @@ from dtoss.serve.windows.regions import Ground, features, regions_of
 from dtoss.windows.stored.asked import Windows
 
 REGIONS = told(
-    type={"const": "FeatureCollection"}, windows={"type": "string"}, by={"type": "string"}, digest={"type": "string"},
-    drawable={"type": "boolean"}, features=array({"type": "object", "required": ["type", "properties", "geometry"]}),
+    "WindowRegions", type={"type": "string", "enum": ["FeatureCollection"]}, windows=STRING, by=STRING, digest=STRING,
+    drawable=FLAG, features=array(FEATURE),
 )  # fmt: skip
 
 

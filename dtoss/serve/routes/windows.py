@@ -18,21 +18,46 @@ from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of, wants_arrow
-from dtoss.serve.routes.schemas import Schema, array, responses, told
+from dtoss.serve.routes.schemas import (
+    FLAG,
+    LONG,
+    NATURAL,
+    STRING,
+    Schema,
+    also,
+    array,
+    fields,
+    maybe,
+    open_ended,
+    responses,
+    told,
+)
 from dtoss.serve.state import WorkerState
 from dtoss.serve.windows.bodies import arrow_body, checked, end_text, facts, json_body, moment_of, version_of
 from dtoss.windows.moments import time_text
 from dtoss.windows.stored.asked import Windows
 
-_TEXT: Schema = {"type": "string"}
-_WHOLE: Schema = {"type": "integer"}
-_THING: Schema = {"type": "object"}
-_TIME: Schema = {"type": ["string", "null"]}
-WINDOWS_NAMES = told(windows=array(_THING))
-_HEAD = {"windows": _TEXT, "batch": _WHOLE, "watermark": _TIME, "window": _TEXT}
-AT = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["key", "end", "revision", "final"]}))
-SERIES = told(**_HEAD, key=_WHOLE, rows=array({"type": "object", "required": ["key", "end", "revision", "final"]}))
-FLOW_SAID = told(**_HEAD, end=_TIME, rows=array({"type": "object", "required": ["from", "to", "moves"]}))
+_TIME: Schema = {**maybe(STRING), "description": "ISO 8601."}
+_NUMBERED: Schema = {"type": "object", "additionalProperties": NATURAL}
+_CHANGE = {**maybe(fields("ComingSet", set=NATURAL, since=STRING, full_at=STRING)), "description": "What takes over."}
+WINDOWS_NAMES = told(
+    "WindowsNames",
+    windows=array(
+        fields(
+            "WindowsFacts", name=STRING, batch=NATURAL, watermark=_TIME, lengths=array(STRING), slide=STRING,
+            pane=STRING, late=STRING, by=STRING, measures=array(STRING), counts=_NUMBERED, quarantined=_NUMBERED,
+            set=NATURAL, since=_TIME, change=_CHANGE,
+        )
+    ),
+)  # fmt: skip
+WINDOW_ROW = open_ended(fields("WindowRow", key=LONG, end=STRING, revision=NATURAL, final=FLAG)) | {
+    "description": "Of a place and an end; and a number of each measure, null where nothing was measured."
+}
+FLOW_ROW = open_ended(fields("FlowRow", ("from", "to", "moves"), **{"from": LONG, "to": LONG, "moves": NATURAL}))
+_HEAD = {"windows": STRING, "batch": NATURAL, "watermark": _TIME, "window": STRING}
+AT = also(told("Window", **_HEAD, end=_TIME, rows=array(WINDOW_ROW)), change=_CHANGE)
+SERIES = also(told("WindowSeries", **_HEAD, key=LONG, rows=array(WINDOW_ROW)), change=_CHANGE)
+FLOW_SAID = also(told("WindowFlow", **_HEAD, end=_TIME, rows=array(FLOW_ROW)), change=_CHANGE)
 Name: TypeAlias = Annotated[str, PathParameter(max_length=64, description="Of the windows, such as fleet.")]
 Window: TypeAlias = Annotated[
     str | None,
@@ -57,7 +82,8 @@ Batch: TypeAlias = Annotated[
     int | None, QueryParameter(description="With changed: the batch that is compared with, as its answer was then.")
 ]
 Format: TypeAlias = Annotated[
-    Literal["json", "arrow"] | None, QueryParameter(description="What the header Accept says when left out.")
+    Literal["json", "arrow"] | None,
+    QueryParameter(title="AnswerFormat", description="What the header Accept says when left out."),
 ]
 
 

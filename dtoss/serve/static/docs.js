@@ -6,13 +6,17 @@ import { trial } from './trying.js'
 
 const METHODS = ['get', 'post', 'put', 'delete']
 
+/** Return a parameter whose type stands in it, also where the text lists that by its name. */
+const whole = ({ schema, ...others }, types) => ({ ...others, schema: { ...types[schema.$ref?.split('/').pop()], ...schema } })
+
 /** Return the routes of each tag, in the order in which the text has them. */
-function byTag(paths) {
+function byTag({ paths, components }) {
   const found = new Map()
   for (const [path, methods] of Object.entries(paths)) {
     for (const method of METHODS.filter(name => methods[name])) {
       const tag = methods[method].tags?.[0] ?? 'Others'
-      found.set(tag, [...found.get(tag) ?? [], { path, method, ...methods[method] }])
+      const parameters = methods[method].parameters.map(one => whole(one, components.schemas))
+      found.set(tag, [...found.get(tag) ?? [], { path, method, ...methods[method], parameters }])
     }
   }
   return found
@@ -40,7 +44,7 @@ try {
   $('docs').replaceChildren(
     make('h1', { textContent: `${spec.info.title} ${spec.info.version}` }),
     ...spec.info.description.split('\n\n').map(text => make('p', { textContent: text })),
-    ...[...byTag(spec.paths)].map(([tag, routes]) => (
+    ...[...byTag(spec)].map(([tag, routes]) => (
       make('section', { 'aria-label': tag }, make('h2', { textContent: tag }), ...routes.map(route)))),
   )
 } catch (error) {

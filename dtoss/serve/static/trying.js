@@ -11,13 +11,11 @@ let fields = 0
 
 /** Return what a value may be, in words. */
 function bounds({ schema, required }) {
-  const kinds = (schema.oneOf ?? [schema]).map(one => one.type).filter(kind => kind && kind !== 'null')
-  const said = [required ? `${kinds.join(' or ')}, wanted` : kinds.join(' or ')]
+  const said = [required ? `${schema.type}, wanted` : schema.type]
   const wide = value => Math.abs(value) > 1e300
   if (schema.minimum !== undefined && !wide(schema.minimum)) said.push(`from ${schema.minimum}`)
   if (schema.maximum !== undefined && !wide(schema.maximum)) said.push(`to ${schema.maximum}`)
-  if (schema.exclusiveMaximum !== undefined) said.push(`below ${schema.exclusiveMaximum}`)
-  if (![undefined, null, ''].includes(schema.default)) said.push(`else ${schema.default}`)
+  if (schema.default !== undefined) said.push(`else ${schema.default}`)
   return said.join(', ')
 }
 
