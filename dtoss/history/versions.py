@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dtoss.commits.chain import Chain, Commit, silent
 from dtoss.commits.folder import Folder
+from dtoss.commits.formats import check_format
 from dtoss.errors import StoreError
 from dtoss.history.blocks import BY_TIME, Blocks
 from dtoss.history.leaves import Files, Leaves, Periods
@@ -69,10 +70,7 @@ class Version:
         where = f"version {commit.number} of {folder.path()}"
         if document.get("kind") != KIND:
             raise StoreError(f"{where} is no version of a history: is it a store?")
-        if document.get("format") != HISTORY_FORMAT:
-            raise StoreError(
-                f"{where} has format {document.get('format')}, this dtoss knows {HISTORY_FORMAT}: install a newer one"
-            )
+        check_format(where, document.get("format"), (HISTORY_FORMAT,))
         return cls(folder, commit, Schema.of(document.get("schema")))
 
     @property

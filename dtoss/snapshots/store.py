@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
 from dtoss.commits.folding import fold
+from dtoss.commits.formats import check_format
 from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
 from dtoss.errors import StoreError, Unreadable, reading, reason
 from dtoss.snapshots.beginning import make_folder, strip
@@ -265,9 +266,7 @@ class Store:
         if isinstance(version, bool) or version not in READ_FORMATS:
             # another version has written it, unless a byte has changed
             check_committed(self.chain, snapshot, data, self.file("snapshots", snapshot, "manifest.json"))
-            known = " and ".join(map(str, READ_FORMATS))
-            way = "install a newer one" if isinstance(version, int) and version > FORMAT else "rebuild it with this one"
-            raise StoreError(f"snapshot {snapshot!r} has format {version}, this dtoss reads {known}: {way}")
+            check_format(f"snapshot {snapshot!r}", version, READ_FORMATS, "rebuild it with this one")
         check_manifest(manifest, snapshot, self.file("snapshots", snapshot, "manifest.json"))
         check_committed(self.chain, snapshot, data, self.file("snapshots", snapshot, "manifest.json"))
         return manifest

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from ceps.costs import RequestCosts
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
+from dtoss.commits.formats import check_format
 from dtoss.commits.lease import LEASE_SECONDS
 from dtoss.commits.listed import Listed, checked_bytes, merged_from, put, whole
 from dtoss.commits.named import check_name, path_in
@@ -151,8 +152,7 @@ class State:
         try:
             if said["kind"] != KIND:
                 raise ValueError(f"its kind is {said['kind']!r:.40}, {KIND!r} is wanted")
-            if said["format"] != FORMAT:
-                raise ValueError(f"its format is {said['format']!r:.40}, this version of dtoss reads {FORMAT}")
+            check_format(path, said["format"], (FORMAT,))
             counts = said["counts"]
             return cls(
                 spec=Spec.read(said["spec"]),

@@ -75,7 +75,7 @@ def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None
     if held is None or now.batches.head() is None:
         return Stands(*_asked(home, None if held is None else held.spec, wanted, space))
     coming = None if sets.coming is None else known(coming_of(home, sets)).spec
-    spec, tables = _asked(home, held.spec if coming is None else coming, wanted, space)
+    spec, tables = _asked(home, held.spec if coming is None else coming, wanted, space, replacing)
     if coming is not None and not coming.difference(spec):
         return Stands(held.spec)
     if not held.spec.difference(spec):
@@ -98,13 +98,15 @@ def spec_wanted(home: Home, wanted: Mapping[str, Any] | None, space: Space | Non
 
 
 def _asked(
-    home: Home, held: Spec | None, wanted: Mapping[str, Any] | None, space: Space | None
+    home: Home, held: Spec | None, wanted: Mapping[str, Any] | None, space: Space | None, replacing: bool = False
 ) -> tuple[Spec, Mapping[str, Any]]:
     """Return the spec that a user means, and the tables of which its keys are made now."""
     if wanted is None and held is None:
         raise InputError(f"there are no windows {home.name!r} yet: say which are wanted (--lengths 5min,1h)")
     by = held.by if wanted is None and held is not None else dict(wanted or {}).get("by", "partition")
     material = material_of(home.store, by, space if held is None else space or held.space)
+    if held is not None and not replacing:
+        material = material.as_begun(held.keys)
     if wanted is None:
         assert held is not None
         return replace(held, keys=material.digest), material.tables

@@ -47,6 +47,14 @@ class Material:
         """Of the keys."""
         return self.keys.digest
 
+    def as_begun(self, digest: str) -> Material:
+        """Return this, or the same polygons with the edges of before edges could be said, if those have the digest."""
+        if digest == self.digest or "edges" not in self.tables:
+            return self
+        tables = {name: table for name, table in self.tables.items() if name != "edges"}
+        before = Material(self.space, tables, keys_from(self.space, tables))
+        return before if before.digest == digest else self
+
 
 def material_of(store: str, by: str, space: Space | None) -> Material:
     """Return what keys are made of.

@@ -37,15 +37,15 @@ class Shape:
     holds: Test
 
 
-def polygons_of(shapes: Any, space: Space) -> list[list[Shape]]:
-    """Return the parts of each shape; one shape by itself is a list of one.
+def polygons_of(shapes: Any, space: Space, edges: str | None = None) -> list[list[Shape]]:
+    """Return the parts of each shape, with other edges than it means if any are said; one by itself is a list of one.
 
     Raises
     ------
     ValueError
         As :func:`dtoss.geometry.polygons.as_polygons`.
     """
-    return [[shape_of(p) for p in as_polygons(shape, space)] for shape in listed(shapes)]
+    return [[shape_of(p) for p in as_polygons(shape, space, edges)] for shape in listed(shapes)]
 
 
 def listed(shapes: Any) -> list[Any]:

@@ -24,7 +24,7 @@ SHAPES = 256
 
 
 def read_shapes(
-    kind: str, text: bytes | bytearray, space: Space, limits: Limits, stop: Stop
+    kind: str, text: bytes | bytearray, space: Space, limits: Limits, stop: Stop, edges: str | None = None
 ) -> tuple[list[list[Shape]], int]:
     """Return the shapes of a question, and how many corners they have.
 
@@ -40,6 +40,8 @@ def read_shapes(
         Of requests.
     stop
         Is asked between pieces.
+    edges
+        Of GeoJSON, whatever it says itself; None for what it means.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def read_shapes(
         return boxes_of(orjson.loads(text), space), 1
     if kind == "within":
         shape, corners = geojson_in(text, limits.corners)
-        arcs = sum(arcs_meant(one, space) for one in listed(shape))
+        arcs = 0.0 if edges else sum(arcs_meant(one, space) for one in listed(shape))
         if arcs > (most := ARCS * limits.corners):
             raise Problem(
                 413,
@@ -62,7 +64,7 @@ def read_shapes(
                 value=int(arcs),
                 bound=most,
             )
-        return polygons_of(shape, space), corners
+        return polygons_of(shape, space, edges), corners
     found, _ = lists_in(text, "boxes", 4, limits.bulk_queries, stop.check)
     shapes: list[list[Shape]] = []
     for at in range(0, len(found), SHAPES):

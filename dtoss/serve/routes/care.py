@@ -29,7 +29,9 @@ from dtoss.serve.routes.schemas import (
     sent_as,
     told,
 )
+from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.versions import WIRE_SPOKEN
 
 _HELD = array(LONG, description="Partitions that this server of a plan holds.")
 _REFUSED = {**STRING, "description": "Why a newer snapshot is not served."}
@@ -55,6 +57,15 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     def age() -> float:
         return max(time.time() - serving.now.made, 0.0)
+
+    def of_the_plan(served: Served) -> dict[str, Any]:
+        """Return what the other servers of a plan are told, and which of them are not understood."""
+        if served.share is None:
+            return {}
+        unread = {} if state.circle is None else state.circle.unread
+        missed = {str(server): why for server, why in sorted(unread.items())}
+        said = {"held": list(served.share.held), "wire": str(WIRE_SPOKEN)}
+        return said | ({"unread": missed} if missed else {})
 
     @get("/snapshot", opt={"responses": responses(FACTS, kept=False)})
     async def facts(snapshot: Snapshot = None) -> ASGIResponse:
@@ -84,14 +95,12 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 value=round(old, 3),
                 bound=settings.max_age,
                 retry_after=1,
-                more={} if served.share is None else {"held": list(served.share.held)},
+                more=of_the_plan(served),
             )
         told_of: dict[str, Any] = {"snapshot": served.name, "age_seconds": round(old, 3)}
         if serving.refused:
             told_of["refused"] = NOT_TAKEN
-        if served.share is not None:
-            told_of["held"] = list(served.share.held)
-        body = orjson.dumps(told_of)
+        body = orjson.dumps(told_of | of_the_plan(served))
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/metrics", opt={"responses": METRICS_ANSWER})

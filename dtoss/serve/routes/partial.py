@@ -24,9 +24,10 @@ from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.bundles import answer_bundle, is_quick, read_bundle
 from dtoss.serve.together.checking import check_question
-from dtoss.serve.together.circle import NOT_HELD, OTHER_SNAPSHOT
+from dtoss.serve.together.circle import NOT_HELD, NOT_READ, OTHER_SNAPSHOT
 from dtoss.serve.together.opening import opened
 from dtoss.serve.together.receiving import answered_here
+from dtoss.serve.together.versions import WIRE_HEADER, WIRE_SAID, WIRE_SPOKEN, Wire, read_wire, unread
 from dtoss.serve.together.wire import packed_answer, read_message
 
 PACKED_TYPE = b"application/vnd.dtoss.partial"
@@ -40,6 +41,10 @@ PARTIAL_ANSWERS = sent_as(PACKED_TYPE.decode(), "Packed arrays.") | {
     NOT_HELD: {
         "description": "A partition is not held here; those that are are named.",
         "content": {JSON_TYPE.decode(): {"schema": fields("HeldHere", held=array(LONG))}},
+    },
+    NOT_READ: {
+        "description": "Messages of this version are not read here; `wire` names the one that is.",
+        "content": {JSON_TYPE.decode(): {"schema": fields("VersionsRead", wire=STRING)}},
     },
 }
 PARTIAL_BODY = {"required": True, "content": _PACKED_TEXT}
@@ -60,11 +65,12 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """Answer another server with what this one holds."""
         began = time.monotonic()
         check_peer(state, request)
+        wire = wire_of(request)
         async with bodies.of(request) as body:
 
             def work(stop: Stop) -> Any:
                 try:
-                    message, question = read_message(bytes(body))
+                    message, question = read_message(bytes(body), wire)
                 except ValueError as error:
                     raise Problem(400, str(error), limit="body") from None
                 if time.monotonic() - began > message.left:
@@ -93,6 +99,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def forward(request: Asker) -> ASGIResponse:
         """Answer frequent questions that came to another server in one turn of its loop, each by itself or not."""
         check_peer(state, request)
+        wire_of(request)
         async with bodies.of(request) as body:
             bundle = read_bundle(state, bytes(body))
             if is_quick(bundle):
@@ -123,12 +130,29 @@ def check_peer(state: WorkerState, request: Asker) -> None:
         )
 
 
+def wire_of(request: Asker) -> Wire:
+    """Return the version of a message.
+
+    Raises
+    ------
+    Problem
+        400 if it says none that is one, 501 if it is not read here.
+    """
+    try:
+        wire = read_wire(request.headers.get(WIRE_HEADER.decode()))
+    except ValueError as error:
+        raise Problem(400, str(error), limit="wire") from None
+    if (why := unread(wire)) is not None:
+        raise Problem(NOT_READ, why, limit="wire", value=str(wire), more={"wire": str(WIRE_SPOKEN)})
+    return wire
+
+
 def _packed(body: bytes) -> Ready:
     return Ready(body, _headers(body, PACKED_TYPE))
 
 
 def _headers(body: bytes, kind: bytes) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+    return [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (WIRE_HEADER, WIRE_SAID)]
 
 
 def _told(status: int, **values: Any) -> Ready:

@@ -113,6 +113,10 @@ class Metrics:
             "partitions that had moved (moved).", "what",
         )  # fmt: skip
         self._forward_bytes = counter("forward_bytes", "Bytes of questions to other servers and of their answers.")
+        self._unread = prometheus.Gauge(
+            "dtoss_servers_unread", "Other servers of the plan whose messages have a version that is not read here.",
+            registry=registry, multiprocess_mode="livemax",
+        )  # fmt: skip
         self._forwards = {what: forwards.labels(what).inc for what in FORWARDS}
         self._dropped = counter("log_lines_dropped", "Lines that the log had no room for, or could not be written.")
         self._exposition = Exposition(counts, registry, folder)
@@ -206,6 +210,10 @@ class Metrics:
     def forwarded_bytes(self, size: int) -> None:
         """Count the bytes of a question to another server and of its answer."""
         self._forward_bytes.inc(size)
+
+    def unread_servers(self, count: int) -> None:
+        """Say how many other servers there are whose messages are not read here."""
+        self._unread.set(count)
 
     def dropped(self, lines: int = 1) -> None:
         """Count lines that the log has dropped."""

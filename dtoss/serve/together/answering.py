@@ -12,6 +12,7 @@ from dtoss.serve.pool import Until
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.circle import Away, Circle, NotHeld, Slow
 from dtoss.serve.together.link import Reply
+from dtoss.serve.together.older_words import least_minor
 from dtoss.serve.together.wire import packed, read_answer
 from dtoss.sharing.share import Share
 from dtoss.sharing.together import NobodyHolds, Together
@@ -25,6 +26,7 @@ async def answer_together(
     snapshot: str,
     question: Callable[[Together], Awaitable[T]],
     local: Callable[[Any], Any],
+    older: Callable[[Any], tuple[Any, Callable[[Any], Any]]],
     ends: float,
     partial: set[int] | None,
 ) -> T:
@@ -42,6 +44,8 @@ async def answer_together(
         What is asked.
     local
         Answers what this server is asked itself.
+    older
+        Puts a question into words that an older server knows: :func:`dtoss.serve.together.older_words.in_older_words`.
     ends
         When nobody waits any more, by the monotonic clock.
     partial
@@ -63,7 +67,7 @@ async def answer_together(
         server_of = circle.server_of(share, frozenset(away), frozenset(slow))
 
         async def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
-            return await _ask_all(circle, share, snapshot, asks, local, ends, away, slow)
+            return await _ask_all(circle, share, snapshot, asks, local, older, ends, away, slow)
 
         try:
             return await question(Together(share, circle.me, server_of, ask, partial))
@@ -82,7 +86,9 @@ async def answer_together(
 def _nobody(circle: Circle, partitions: tuple[int, ...]) -> Problem:
     """Return what to say where nobody answers for some partitions."""
     by_plan = {server for number in partitions for server in circle.placement.holders[number] if server != circle.me}
-    where = "; ".join(f"server {one} at {circle.peers.addresses.get(one, 'no known URL')}" for one in sorted(by_plan))
+    why = {one: f": {said}" for one, said in circle.unread.items()}
+    at = {one: circle.peers.addresses.get(one, "no known URL") for one in sorted(by_plan)}
+    where = "; ".join(f"server {one} at {address}{why.get(one, '')}" for one, address in at.items())
     few = ", ".join(map(str, partitions[:20])) + (", ..." if len(partitions) > 20 else "")
     return Problem(
         503,
@@ -99,33 +105,42 @@ async def _ask_all(
     snapshot: str,
     asks: Sequence[tuple[int, Any]],
     local: Callable[[Any], Any],
+    older: Callable[[Any], tuple[Any, Callable[[Any], Any]]],
     ends: float,
     away: set[int],
     slow: set[int],
 ) -> list[Any]:
     assert circle.loop is not None
     begun: dict[int, Future[Reply]] = {}
+    said: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
     for at, (server, question) in enumerate(asks):
         if server != circle.me:
             left = ends - time.monotonic()
             if left <= 0:
                 raise Problem(503, "the time for this answer is over: ask for less at a time", retry_after=1)
             patient = server in slow or not circle.has_copies(share, server)
-            body = packed(question, snapshot, left)
+            known = circle.wire_of(server).minor >= least_minor(question, share.index.space)
+            said[at] = (question, _as_it_is) if known else older(question)
+            body = packed(said[at][0], snapshot, left)
             begun[at] = asyncio.run_coroutine_threadsafe(circle.post(server, body, left, patient), circle.loop)
     circle.teller.forwarded("asked", len(begun))
     try:
         answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]
         await Until(begun.values())
         for at, future in begun.items():
-            answers[at] = _read(circle, *asks[at], future.result())
+            asked, meant = said[at]
+            answers[at] = meant(_read(circle, asks[at][0], asked, share, future.result()))
     finally:
         for future in begun.values():
             future.cancel()
     return answers
 
 
-def _read(circle: Circle, server: int, question: Any, reply: Reply) -> Any:
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+def _read(circle: Circle, server: int, question: Any, share: Share, reply: Reply) -> Any:
     """Return the answer in a reply.
 
     Raises
@@ -134,6 +149,8 @@ def _read(circle: Circle, server: int, question: Any, reply: Reply) -> Any:
         What a reply other than 200 stands for.
     """
     circle.check(server, reply)
+    if circle.wire_of(server).minor < least_minor(question, share.index.space):
+        raise NotHeld  # it was of another release when it was asked: again, in its words
     try:
         return read_answer(question, reply.body)
     except ValueError as error:

@@ -23,7 +23,7 @@ from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.answering import answer_together
 from dtoss.serve.together.given import GIVEN, Given
-from dtoss.serve.together.receiving import answered_here
+from dtoss.serve.together.receiving import answered_here, older_shapes
 from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion
 from dtoss.sharing.asked import HAVING, Asked, merged
 from dtoss.sharing.together import Together
@@ -186,6 +186,7 @@ class Questions:
             served.name,
             question,
             lambda one: answered_here(state, served, one, stop),
+            lambda one: older_shapes(state, served, one, stop),
             self._ends,
             self._given.missing if self._given.partial else None,
         )

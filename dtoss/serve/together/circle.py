@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -17,13 +18,14 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.together.health import Health
 from dtoss.serve.together.link import Link, Reply
 from dtoss.serve.together.placement import Placement, first_by_rank
+from dtoss.serve.together.versions import UNSAID, WIRE_SPOKEN, Wire, read_wire, unread
 from dtoss.sharing.share import Share
 from dtoss.sharing.together import NOBODY
 
 T = TypeVar("T")
 PARTIAL_PATH, READY_PATH, ALIVE_PATH = "/partial", "/readyz", "/healthz"
-NOT_HELD, OTHER_SNAPSHOT = 421, 409
-"""What a server answers that does not hold a partition, or has another snapshot."""
+NOT_HELD, OTHER_SNAPSHOT, NOT_READ = 421, 409, 501
+"""What a server answers that does not hold a partition, has another snapshot, or does not read such messages."""
 LOOK_AT_OTHERS_SECONDS = 1.0
 """Between two looks at what the others hold."""
 LAST_RESORT_SECONDS = 1.0
@@ -73,6 +75,9 @@ class Teller(Protocol):
     def forwarded_bytes(self, size: int) -> None:
         """Count the bytes of a question and its answer."""
 
+    def unread_servers(self, count: int) -> None:
+        """Say how many servers there are whose messages are not read."""
+
 
 class Circle:
     """The other servers; thread-safe, but for what is said to run on the loop.
@@ -102,6 +107,8 @@ class Circle:
         self.links: dict[int, Link] = {}
         self.health: dict[int, Health] = {}
         self.held_of: dict[int, frozenset[int]] = {}
+        self.wires: dict[int, Wire] = {}
+        self.unread: dict[int, str] = {}
         self._version = 0
         self._known: dict[Any, NDArray[np.int64]] = {}
         self.placement = placement
@@ -116,6 +123,7 @@ class Circle:
         """Go on by other files; on the loop. Who holds what is what each says, until it has said something else."""
         self.placement = placement
         self._take(peers)
+        self.teller.unread_servers(len(self.unread))
         for server in self.links:
             if server not in self.said:
                 self.held_of[server] = placement.held_by(server)
@@ -127,6 +135,8 @@ class Circle:
             if peers.addresses.get(server) != self.links[server].address or peers.token != self.links[server].token:
                 self.links.pop(server).close()
                 self.health.pop(server)
+                self.wires.pop(server, None)
+                self.unread = {one: why for one, why in self.unread.items() if one != server}
                 self.held_of.pop(server, None)
                 self.said.discard(server)
         for server, address in peers.addresses.items():
@@ -141,6 +151,33 @@ class Circle:
         if self.held_of.get(server) != found:
             self.held_of[server] = found
             self._changed()
+
+    def hear(self, server: int, said: bytes | str | None) -> None:
+        """Take it from a server which version its messages have.
+
+        Raises
+        ------
+        Away
+            If they are not read here.
+        """
+        try:
+            wire = read_wire(said)
+            why = unread(wire)
+        except ValueError as error:
+            wire, why = UNSAID, str(error)
+        self.wires[server] = wire
+        if self.unread.get(server) != why:
+            rest = {one: known for one, known in self.unread.items() if one != server}
+            self.unread = rest if why is None else rest | {server: why}
+            self.teller.unread_servers(len(self.unread))
+            self.event("server read again" if why is None else "server not read", server=server, detail=why)
+            self._changed()
+        if why is not None:
+            raise Away(server)
+
+    def wire_of(self, server: int) -> Wire:
+        """Return the version of a server's messages; that of this one until it has said another one."""
+        return self.wires.get(server, WIRE_SPOKEN)
 
     def _changed(self) -> None:
         with self._lock:
@@ -166,6 +203,7 @@ class Circle:
             Whether one that has failed is asked all the same where nobody else has a partition.
         """
         closed = frozenset(server for server, health in self.health.items() if not health.may_be_asked())
+        away |= frozenset(self.unread)
         left_out = away if last_resort else away | closed
         key = (share.mark, left_out, slow, closed)
         with self._lock:
@@ -202,6 +240,7 @@ class Circle:
             What it stands for.
         """
         if reply.status == 200:
+            self.hear(server, reply.wire)
             return
         try:
             said = orjson.loads(reply.body)
@@ -214,6 +253,8 @@ class Circle:
         if reply.status == OTHER_SNAPSHOT:
             raise SnapshotElsewhere(server, tuple(said.get("snapshots", ())))
         detail = str(said.get("detail", ""))
+        if reply.status == NOT_READ and "wire" in said:
+            self.hear(server, str(said["wire"]))
         if reply.status in PASSED_ON:
             raise Problem(
                 reply.status, detail, limit=said.get("limit"), value=said.get("value"), bound=said.get("bound"),
@@ -333,3 +374,5 @@ class Circle:
             self.event("server asked again", server=server)
         if isinstance(held, list):
             self.holds(server, held)
+            with suppress(Away):
+                self.hear(server, said.get("wire"))

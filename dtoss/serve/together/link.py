@@ -10,16 +10,18 @@ from typing import NamedTuple, cast
 import httptools
 
 from dtoss.client.address import Address
+from dtoss.serve.together.versions import WIRE_HEADER, WIRE_SAID
 
 IDLE = 32
 """Connections that are kept while nobody uses them."""
 
 
 class Reply(NamedTuple):
-    """What another server answered."""
+    """What another server answered, and the version of messages that it said with it."""
 
     status: int
     body: bytes
+    wire: bytes | None = None
 
 
 class _Connection(asyncio.Protocol):
@@ -29,6 +31,7 @@ class _Connection(asyncio.Protocol):
         self.waiting: asyncio.Future[Reply] | None = None
         self.parser: httptools.HttpResponseParser | None = None
         self.body: list[bytes] = []
+        self.wire: bytes | None = None
         self.closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,6 +47,10 @@ class _Connection(asyncio.Protocol):
             self._fail(ConnectionError(f"what it sent is no answer: {error}"))
             self.close()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == WIRE_HEADER:
+            self.wire = value
+
     def on_body(self, body: bytes) -> None:
         self.body.append(body)
 
@@ -54,7 +61,7 @@ class _Connection(asyncio.Protocol):
         if not parser.should_keep_alive():
             self.close()
         if waiting is not None and not waiting.done():
-            waiting.set_result(Reply(parser.get_status_code(), b"".join(self.body)))
+            waiting.set_result(Reply(parser.get_status_code(), b"".join(self.body), self.wire))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
@@ -70,6 +77,7 @@ class _Connection(asyncio.Protocol):
     def send(self, data: bytes, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Reply]:
         assert self.transport is not None
         self.waiting, self.parser, self.body = loop.create_future(), httptools.HttpResponseParser(self), []
+        self.wire = None
         self.transport.write(data)
         return self.waiting
 
@@ -114,7 +122,7 @@ class Link:
         OSError
             If it cannot be reached, or breaks off; TimeoutError is one.
         """
-        data = self._request(path, body)
+        data = self.request(path, body)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds):
             if self.idle:
@@ -146,9 +154,10 @@ class Link:
             connection.close()
         return reply
 
-    def _request(self, path: str, body: bytes | None) -> bytes:
+    def request(self, path: str, body: bytes | None) -> bytes:
+        """Return the bytes of a request, without a body to get."""
         token = b"" if self.token is None else b"authorization: Bearer %b\r\n" % self.token.encode()
-        length = b"" if body is None else b"content-length: %d\r\n" % len(body)
+        length = b"" if body is None else b"content-length: %d\r\n%b: %b\r\n" % (len(body), WIRE_HEADER, WIRE_SAID)
         method = b"GET" if body is None else b"POST"
         at = self.address
         head = b"%b %b%b HTTP/1.1\r\nhost: %b\r\n%b%b\r\n" % (

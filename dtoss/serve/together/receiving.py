@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.serve.bulk.areas import SMALLER_SHAPES, found_within
 from dtoss.serve.bulk.many import check_hits
 from dtoss.serve.bulk.shapes_in import read_shapes
@@ -11,6 +13,7 @@ from dtoss.serve.one_object import object_body, object_table
 from dtoss.serve.pool import Stop
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.older_words import in_older_words
 from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion
 from dtoss.sharing.asked import raw_table
 from dtoss.sharing.together import HitsQuestion, HomeQuestion, answered_by
@@ -46,12 +49,28 @@ def _shapes(state: WorkerState, served: Served, asked: ShapesQuestion, stop: Sto
     """Return a table of hits, or numbers of them."""
     assert served.share is not None
     index, limits = served.share.owned(asked.partitions), state.settings.limits
-    shapes, corners = read_shapes(asked.kind, asked.text, index.space, limits, stop)
+    edges = BY_VECTORS if asked.by_vectors else None
+    shapes, corners = read_shapes(asked.kind, asked.text, index.space, limits, stop, edges)
     found = found_within(index, shapes, corners, asked.where, asked.most, stop, state.metrics, state.sizes.tested)
     if asked.count:
         return found.count
     check_hits(len(found.distance), asked.most, SMALLER_SHAPES)
     return raw_table(index, found, asked.columns, asked.having)
+
+
+def older_shapes(
+    state: WorkerState, served: Served, asked: ShapesQuestion, stop: Stop
+) -> tuple[ShapesQuestion, Callable[[Any], Any]]:
+    """Return a question about shapes in the words of an older server, and what makes its answer the one that is meant.
+
+    Raises
+    ------
+    Problem
+        As :func:`dtoss.serve.bulk.shapes_in.read_shapes`.
+    """
+    space, limits = served.index.space, state.settings.limits
+    shapes, _ = read_shapes(asked.kind, asked.text, space, limits, stop)
+    return in_older_words(asked, space, shapes, limits.hits)
 
 
 def _object(served: Served, asked: ObjectQuestion) -> tuple[bytes, float, float] | None:

@@ -7,11 +7,15 @@ from typing import Any
 
 from dtoss.serve.problems import Problem
 from dtoss.serve.together.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
+from dtoss.serve.together.versions import WIRE_HEADER, WIRE_SAID
 
 FORWARD = FORWARD_PATH.encode()
 FORWARD_BYTES = 4_000_000
 """Of a message on the short way."""
-FORWARD_HEAD = b"HTTP/1.1 %d .\r\ncontent-type: application/octet-stream\r\ncontent-length: %d\r\n%b\r\n"
+FORWARD_HEAD = (
+    b"HTTP/1.1 %d .\r\ncontent-type: application/octet-stream\r\n" + WIRE_HEADER + b": " + WIRE_SAID
+    + b"\r\ncontent-length: %d\r\n%b\r\n"
+)  # fmt: skip
 
 
 class _Whole:
@@ -114,8 +118,8 @@ def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
             token = value
         elif name == b"content-length":
             length = value
-        elif name in (b"transfer-encoding", b"expect", b"upgrade"):
-            return False
+        elif name in (b"transfer-encoding", b"expect", b"upgrade") or (name == WIRE_HEADER and value != WIRE_SAID):
+            return False  # the long way looks at what is unusual
     if hosts != 1 or len(length) >= 8 or not length.isdigit() or int(length) > most:
         return False
     return _may_ask(state, token)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.serve.together.versions import SAYS_EDGES, WIRE_SPOKEN, Wire
 from dtoss.sharing.asked import Asked
 from dtoss.sharing.share import AtHome
 from dtoss.sharing.together import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
@@ -75,6 +76,8 @@ class ShapesQuestion(msgspec.Struct, frozen=True):
         Hits of an answer.
     count
         Whether only numbers are wanted.
+    by_vectors
+        Whether edges are arcs whose sides vectors decide, whatever the text says of them; never sent.
     """
 
     text: bytes
@@ -85,6 +88,7 @@ class ShapesQuestion(msgspec.Struct, frozen=True):
     partitions: tuple[int, ...]
     most: int
     count: bool
+    by_vectors: bool = False
 
 
 class ObjectQuestion(msgspec.Struct, frozen=True):
@@ -130,8 +134,8 @@ def packed(question: Any, snapshot: str, left: float) -> bytes:
     )  # fmt: skip
 
 
-def read_message(data: bytes) -> tuple[Message, Any]:
-    """Return a message and its question.
+def read_message(data: bytes, wire: Wire = WIRE_SPOKEN) -> tuple[Message, Any]:
+    """Return a message of a version and its question.
 
     Raises
     ------
@@ -140,18 +144,19 @@ def read_message(data: bytes) -> tuple[Message, Any]:
     """
     try:
         said = _DECODE(data)
-        return said, _question(said)
+        return said, _question(said, wire)
     except (msgspec.MsgspecError, TypeError, KeyError) as error:
         raise ValueError(f"the body is no question of a server: {error}") from None
 
 
-def _question(said: Message) -> Any:
+def _question(said: Message, wire: Wire) -> Any:
     positions = _read_floats(said.positions).reshape(-1, 2)
     partitions = tuple(np.frombuffer(said.partitions, np.int32).tolist())
     flags: Any = said.flags  # of what types they have to be is looked at where the question is checked
     if said.kind == OF_SHAPES:
         kind, most, count = flags
-        return ShapesQuestion(said.text, kind, said.where, said.having, said.columns, partitions, most, count)
+        older = wire.minor < SAYS_EDGES
+        return ShapesQuestion(said.text, kind, said.where, said.having, said.columns, partitions, most, count, older)
     if said.kind == OF_OBJECT:
         return ObjectQuestion(*flags)
     if said.kind == OF_NEAREST:

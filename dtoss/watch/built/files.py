@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.commits.folder import Folder
+from dtoss.commits.formats import check_format
 from dtoss.commits.listed import HASH_DIGITS, mapped
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
@@ -129,15 +130,14 @@ def open_built(folder: Folder, name: str) -> Built:
     """
     data = mapped(folder, BUILT, name, "restore it from a copy")
     try:
-        return _decoded(pa.ipc.open_file(pa.BufferReader(data)).get_batch(0))
+        return _decoded(pa.ipc.open_file(pa.BufferReader(data)).get_batch(0), folder.path(BUILT, name))
     except (pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
         raise StoreError(f"{folder.path(BUILT, name)} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
-def _decoded(batch: pa.RecordBatch) -> Built:
+def _decoded(batch: pa.RecordBatch, path: str) -> Built:
     about = json.loads((batch.schema.metadata or {})[_ABOUT])
-    if about["format"] not in (_BEFORE, _FORMAT):
-        raise ValueError(f"its format is {about['format']}, {_FORMAT} is known")
+    check_format(path, about["format"], (_BEFORE, _FORMAT))
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, shape) in about["arrays"].items():
         arrays[name] = np.frombuffer(_buffer(batch, name), np.dtype(kind)).reshape(shape)

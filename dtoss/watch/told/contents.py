@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtoss.commits.chain import Conflict
+from dtoss.commits.formats import check_format
 from dtoss.commits.listed import FILE_NAME, Listed, whole
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.home import EVENTS, Home
@@ -147,8 +148,9 @@ def contents_of(home: Home, name: str | None) -> Contents:
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with")
     try:
         said = json.loads(data)
-        if said["kind"] != "folded" or not 1 <= whole(said["format"], "format") <= FOLDED_FORMAT:
-            raise ValueError(f"its kind and format are {said['kind']!r} and {said['format']!r}")
+        if said["kind"] != "folded":
+            raise ValueError(f"its kind is {said['kind']!r:.60}")
+        check_format(path, said["format"], (FOLDED_FORMAT,))
         before = said["before"]
         if before is not None and not FILE_NAME.match(before):
             raise ValueError(f"before is {before!r:.60}")

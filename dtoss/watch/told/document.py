@@ -9,6 +9,7 @@ from typing import Any
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
+from dtoss.commits.formats import check_format
 from dtoss.commits.listed import FILE_NAME, Listed, whole
 from dtoss.errors import StoreError
 from dtoss.snapshots.place import shown
@@ -119,9 +120,7 @@ def document_of(home: Home, commit: Commit) -> Document:
     said, path = commit.document, home.batches.path(commit.number)
     if said.get("kind") != "watch":
         raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, 'watch' is wanted: it is no commit of a watch")
-    form = said.get("format")
-    if isinstance(form, bool) or not isinstance(form, int) or not 1 <= form <= WATCH_FORMAT:
-        raise StoreError(f"{path} has format {form!r:.60}: this version reads up to {WATCH_FORMAT}; update dtoss")
+    check_format(path, said.get("format"), (WATCH_FORMAT,))
     try:
         batch = said.get("batch")
         if not isinstance(batch, dict) or not isinstance(batch.get("query"), str):

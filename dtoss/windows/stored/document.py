@@ -8,6 +8,7 @@ from typing import Any
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
+from dtoss.commits.formats import check_format
 from dtoss.commits.ledger import Ledger
 from dtoss.commits.listed import Listed, whole
 from dtoss.errors import StoreError
@@ -116,11 +117,7 @@ def document_of(home: Home, commit: Commit) -> Document:
         raise StoreError(
             f"{path} is of kind {said.get('kind')!r:.60}, '{WINDOWS_KIND}' is wanted: no commit of windows"
         )
-    form = said.get("format")
-    if form != DOCUMENT_FORMAT or isinstance(form, bool):
-        earlier = isinstance(form, int) and not isinstance(form, bool) and form < DOCUMENT_FORMAT
-        way = "count the rows anew under another --name" if earlier else "update dtoss"
-        raise StoreError(f"{path} has format {form!r:.60}: this version reads {DOCUMENT_FORMAT}; {way}")
+    check_format(path, said.get("format"), (DOCUMENT_FORMAT,), "count the rows anew under another --name")
     try:
         marks = [
             None if said.get(name) is None else whole(said[name], name, None)

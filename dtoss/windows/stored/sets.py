@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtoss.commits.chain import COMMITS, Commit
+from dtoss.commits.formats import check_format
 from dtoss.commits.listed import whole
 from dtoss.errors import StoreError
 from dtoss.windows.stored.home import ROOMS, SETS, Home
@@ -148,11 +149,9 @@ def read_sets(home: Home, commit: Commit) -> Sets:
         If it is not what sets are said by; the message names the file.
     """
     said, path = commit.document, home.sets.path(commit.number)
-    if said.get("kind") != SETS_KIND or said.get("format") != SETS_FORMAT:
-        raise StoreError(
-            f"{path} is of kind {said.get('kind')!r:.60} and format {said.get('format')!r:.60}: this version reads "
-            f"'{SETS_KIND}' of format {SETS_FORMAT}; update dtoss"
-        )
+    if said.get("kind") != SETS_KIND:
+        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, '{SETS_KIND}' is wanted")
+    check_format(path, said.get("format"), (SETS_FORMAT,))
     try:
         answering = tuple(
             Answering(whole(one["set"], "set", 1), None if one["since"] is None else whole(one["since"], "since", None))

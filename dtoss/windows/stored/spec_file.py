@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from dtoss.commits.formats import check_format
 from dtoss.commits.listed import Listed
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.place import shown
@@ -51,9 +52,7 @@ def fixed_of(home: Home) -> Fixed | None:
         said = json.loads(data)
         if said["kind"] != "windows":
             raise ValueError(f"it is of kind {said['kind']!r:.60}")
-        form = said["format"]
-        if form != SPEC_FORMAT:
-            raise StoreError(f"{path} has format {form!r:.60}: this version reads {SPEC_FORMAT}; update dtoss")
+        check_format(path, said["format"], (SPEC_FORMAT,))
         body = {name: said[name] for name in ("kind", "format", "spec", "keys")}
         if data != (_encoded(body) if "sha256" in said else _canonical(body) + b"\n"):  # earlier ones had none
             raise ValueError("it does not have the hash that it says")

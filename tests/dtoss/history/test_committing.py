@@ -217,7 +217,7 @@ def test_folders_that_are_no_history(tmp_path):
     with pytest.raises(StoreError, match=r"version 7 of .* is not there: versions 1 to 1 are"):
         home.version(7)
     home.chain.append({**version.document, "format": 99}, version.commit)
-    with pytest.raises(StoreError, match="has format 99, this dtoss knows 1: install a newer one"):
+    with pytest.raises(StoreError, match="has format 99, this dtoss reads 1: install a newer one"):
         home.version()
 
 

@@ -87,7 +87,7 @@ class Heard:
 
     def __init__(self):
         self.accesses, self.hot_answers, self.answers, self.requests, self.events, self.turns = [], [], [], [], [], []
-        self.open_streams = self.all_streams = self.events_sent = self.failures = 0
+        self.open_streams = self.all_streams = self.events_sent = self.failures = self.not_read = 0
         self.changes, self.refusals, self.forwards = Counter(), Counter(), Counter()
 
     def many(self, x, y, k, radius):
@@ -108,6 +108,9 @@ class Heard:
 
     def forwarded(self, what, requests=1):
         self.forwards[what] += requests
+
+    def unread_servers(self, count):
+        self.not_read = count
 
     def forwarded_bytes(self, size):
         self.forwards["bytes"] += size

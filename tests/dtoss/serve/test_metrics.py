@@ -89,6 +89,7 @@ def test_the_text_of_one_process():
     metrics.forwarded("gathered", 3)
     metrics.forwarded("hedged")
     metrics.forwarded_bytes(77)
+    metrics.unread_servers(1)
     metrics.streams(3)
     metrics.streams(-1)
     metrics.sent_events(0)
@@ -127,7 +128,8 @@ def test_the_text_of_one_process():
         "dtoss_partitions_read_count": 4, "dtoss_partitions_read_sum": 5,
         "dtoss_swap_seconds_count": 2, "dtoss_swap_seconds_sum": 0.75,
         "dtoss_condition_seconds_count": 2, "dtoss_condition_seconds_sum": 0.375,
-        "dtoss_snapshots_refused_total": 1, "dtoss_pool_waiting": 3, "dtoss_requests_in_hand": 1,
+        "dtoss_snapshots_refused_total": 1, "dtoss_servers_unread": 1, "dtoss_pool_waiting": 3,
+        "dtoss_requests_in_hand": 1,
         "dtoss_access_log_rows_total": 10, "dtoss_access_log_requests_total": 999,
         "dtoss_access_log_failures_total": 2, "dtoss_access_log_lost_total": 3, "dtoss_log_lines_dropped_total": 4,
         "dtoss_forward_bytes_total": 77,

@@ -96,5 +96,5 @@ def test_another_format_is_not(sample):
     for version in (1, 4, "2", True, None):
         path.write_text(json.dumps(manifest | {"format": version}))
         way = "install a newer one" if version == 4 else "rebuild it with this one"
-        with pytest.raises(StoreError, match=rf"has format {version}, this dtoss reads 2 and 3: {way}"):
+        with pytest.raises(StoreError, match=rf"has format {version!r}, this dtoss reads 2 and 3: {way}"):
             open_index(str(sample))

@@ -52,10 +52,10 @@ class Started:
 
 
 @contextmanager
-def started(*arguments, ready=r"^ready (\d+)$", seconds=SECONDS, **env):
+def started(*arguments, ready=r"^ready (\d+)$", seconds=SECONDS, python=sys.executable, **env):
     """A process of Python that is ready once it says so; the group of the match is its port."""
     process = subprocess.Popen(
-        [sys.executable, *map(str, arguments)], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), **env}, text=True,
+        [python, *map(str, arguments)], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), **env}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     server = Started(process)

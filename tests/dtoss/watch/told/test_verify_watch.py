@@ -230,8 +230,8 @@ def test_documents_that_are_none(tmp_path):
     """A commit may be whole and yet not be one of a watch: an error that names it."""
     cases = [
         ({"kind": "history"}, "no commit of a watch"),
-        ({"format": 2}, "update dtoss"),
-        ({"format": True}, "update dtoss"),
+        ({"format": 2}, "has format 2, this dtoss reads 1: install a newer one"),
+        ({"format": True}, "has format True, this dtoss reads 1: restore it"),
         ({"batch": {}}, "batch is"),
         ({"folded": "../a"}, "folded is"),
         ({"changes": -1}, "changes is -1"),

@@ -225,6 +225,7 @@ def test_commits_of_other_versions_are_refused_with_the_way_out(tmp_path):
     home, fixed = begin(tmp_path)
     commit(home, fixed, ROWS)
     head = home.batches.head()
-    for form, way in ((1, "count the rows anew under another --name"), (3, "update dtoss"), (True, "update dtoss")):
+    anew = "count the rows anew under another --name"
+    for form, way in ((1, anew), (3, "install a newer one"), (True, anew)):
         head = home.batches.append({**head.document, "format": form}, head)
-        assert refused(StoreError, head_of, home).endswith(f"has format {form}: this version reads 2; {way}")
+        assert refused(StoreError, head_of, home).endswith(f"has format {form}, this dtoss reads 2: {way}")

@@ -1,0 +1,33 @@
+"""Numbers of formats: what was written by a newer version is refused in one line, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtoss.errors import StoreError
+
+
+def check_format(what: str, found: object, reads: Sequence[int], older: str = "restore it from a copy") -> None:
+    """Refuse a format that this version does not read.
+
+    Parameters
+    ----------
+    what
+        Has the format, with its place.
+    found
+        The number that it says.
+    reads
+        Those that are read, ascending.
+    older
+        What to do where it is none of a newer version.
+
+    Raises
+    ------
+    StoreError
+        If it is none of them.
+    """
+    number = isinstance(found, int) and not isinstance(found, bool)
+    if number and found in reads:
+        return
+    way = "install a newer one" if number and found > reads[-1] else older  # type: ignore[operator]
+    raise StoreError(f"{what} has format {found!r:.60}, this dtoss reads {' and '.join(map(str, reads))}: {way}")
