@@ -19,7 +19,7 @@ class Facts:
     snapshot
         Its name.
     objects, sites, partitions
-        How many there are.
+        How many there are; 0 sites where the token may see some objects only, whose places nobody counts.
     space
         What its positions mean.
     bounds
@@ -56,7 +56,7 @@ def facts_of(document: Mapping[str, Any]) -> Facts:
         return Facts(
             snapshot=str(document["snapshot"]),
             objects=int(document["objects"]),
-            sites=int(document["sites"]),
+            sites=int(document.get("sites") or 0),
             partitions=int(document["partitions"]),
             space=_space(document["crs"], document["metric"]),
             bounds=None if bounds is None else (bounds[0], bounds[1], bounds[2], bounds[3]),

@@ -19,6 +19,7 @@ from dtoss.client.facts import Facts
 from dtoss.client.pieces import PLACES_AT_A_TIME
 from dtoss.client.server import Server
 from dtoss.client.wire import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
+from dtoss.errors import DtossError
 from dtoss.frames.kinds import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
@@ -469,9 +470,11 @@ class RemoteIndex:
         KeyError
             If there is no object of this id.
         DtossError
-            If the server cannot be asked.
+            If the server cannot be asked, or the token may see some objects only.
         """
-        found = self._object(object_id, {}, JSON).document()["neighbours"]
+        found = self._object(object_id, {}, JSON).document().get("neighbours")
+        if found is None:
+            raise DtossError("the token may see some objects only, and neighbours are among all: ask for the nearest")
         return np.array(found, object if self.string_ids else np.int64)
 
     def area(self, object_id: Any) -> float:

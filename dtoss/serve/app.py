@@ -26,6 +26,8 @@ from dtoss.serve.hot_protocol import Desk
 from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import PROBLEM_TYPE, Problem, shortened
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import check_call
+from dtoss.serve.rights.seeing import AS_ASKED
 from dtoss.serve.routes import (
     bulk,
     care,
@@ -54,6 +56,8 @@ Positions are lon, lat in degrees (distances in metres), or x, y in units of the
 (distance, id). Every answer names the snapshot that gave it; `docs/serve.md` says more."""
 _BOUND = re.compile(r"(?:<=|>=|<|>) ?(-?[0-9.e+]+)$")
 _MISSING = re.compile(r"Missing required query parameter '([^']+)'")
+KNOWN_BY = 30
+"""Characters by which a condition is known in a problem: the middle of a long one is left out."""
 DESCRIPTION = {
     200: {"description": "This text.", "content": {"application/json": {"schema": ANYTHING | {"title": "Description"}}}}
 } | problems()
@@ -74,6 +78,10 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
         """Return what can be asked, as OpenAPI 3.1."""
         text = described(ids)
         return Ready(text, [(b"content-type", JSON_TYPE), (b"content-length", b"%d" % len(text))])
+
+    def check(request: Asker) -> None:
+        check_call(state, request)
+        check_names(request)
 
     app = Litestar(
         [
@@ -110,7 +118,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             HTTPException: _no_route,
             Exception: _failed,
         },
-        before_request=check_names,
+        before_request=check,
         logging_config=None,
         state=State({"coordinates": dict(zip("xy", _coordinates(state), strict=True))}),
         request_max_body_size=None,
@@ -167,9 +175,28 @@ def _coordinates(state: WorkerState) -> tuple[str, str]:
 def _problem(request: Asker, problem: Any) -> Any:
     scope: Any = request.scope
     scope[DETAIL] = problem.detail
+    if AS_ASKED in scope:
+        problem.detail = _as_asked(problem.detail, *scope[AS_ASKED])
     body = problem.body(scope[REQUEST_ID])
     headers = [(b"content-type", PROBLEM_TYPE), (b"content-length", b"%d" % len(body)), *problem.headers()]
     return Ready(body, headers, problem.status)
+
+
+def _as_asked(detail: str, asked: str, said: str | None, whole: bool) -> str:
+    """Return what is wrong with a condition without that of the token, which who asks need not know.
+
+    Examples
+    --------
+    >>> _as_asked("where '(a) and (b)': no int: 'x'", "'(a) and (b)'", "'b'", True)
+    "where 'b': no int: 'x'"
+    >>> _as_asked("where '(a) and (b)': no int: 'x'", "'(a) and (b)'", None, True)
+    'the condition cannot be asked of some of the objects'
+    """
+    if asked[:KNOWN_BY] not in detail:
+        return detail
+    if said and whole and asked in detail:
+        return detail.replace(asked, said)
+    return "the condition cannot be asked of some of the objects"
 
 
 def _again(request: Asker, elsewhere: Any) -> Any:

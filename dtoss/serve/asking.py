@@ -12,10 +12,11 @@ from dtoss.serve.serving import Served
 class Waiting:
     """A question whose answer a coroutine waits for."""
 
-    __slots__ = ("answer", "k", "kind", "radius", "where", "x", "y")
+    __slots__ = ("answer", "asker", "k", "kind", "radius", "where", "x", "y")
 
-    def __init__(self, target: Target, answer: asyncio.Future[tuple[Served, bytes] | None]) -> None:
+    def __init__(self, target: Target, asker: str, answer: asyncio.Future[tuple[Served, bytes] | None]) -> None:
         self.kind, self.x, self.y, self.k, self.radius, self.where = target
+        self.asker = asker
         self.answer = answer
 
     def answered(self, served: Served, body: bytes) -> None:
@@ -29,8 +30,8 @@ class Waiting:
             self.answer.set_result(None)
 
 
-async def ask(gathering: Gathering, target: Target) -> tuple[Served, bytes] | None:
+async def ask(gathering: Gathering, target: Target, asker: str = "") -> tuple[Served, bytes] | None:
     """Return the answer to a frequent question and the snapshot that gave it; None where it has to go to the pool."""
-    waiting = Waiting(target, asyncio.get_running_loop().create_future())
+    waiting = Waiting(target, asker, asyncio.get_running_loop().create_future())
     gathering.add(waiting)
     return await waiting.answer

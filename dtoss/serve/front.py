@@ -19,11 +19,13 @@ from typing import Any, TypeAlias
 from dtoss.serve.entry.calls import OPEN_PATHS
 from dtoss.serve.entry.hosts import HEADER as HOST
 from dtoss.serve.entry.passes import is_pass
+from dtoss.serve.entry.tokens import ADMITTED, EVERYBODY, PEER
 from dtoss.serve.hot_requests import with_plain_numbers
 from dtoss.serve.limits import Limits
 from dtoss.serve.pool import Unread
 from dtoss.serve.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import ASKER, NOTED_HITS, NOTED_PLACES, Audit
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -31,8 +33,6 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-ADMITTED = "dtoss.admitted"
-"""Of a scope: the name of the token that may ask, where that was looked up already."""
 REQUEST_ID = "dtoss.request_id"
 """Of a scope: the id of the request."""
 DETAIL = "dtoss.detail"
@@ -124,6 +124,8 @@ class Front:
         finally:
             self._state.metrics.in_hand(-1)
             self._tell(scope, sent, (scope.get(LASTS) or sent.refused or perf_counter()) - began, detail)
+            if self._state.audit is not None:
+                self._write_down(self._state.audit, scope, sent, headers)
 
     async def _refuse(self, problem: Problem, sent: _Sent, request_id: str) -> str:
         """Send what is wrong with a request, and return it."""
@@ -146,7 +148,8 @@ class Front:
         path = scope["path"]
         if ADMITTED not in scope and path not in OPEN_PATHS and not path.startswith(FILES):
             reads = path.startswith(REPORT_PATH) and scope["method"] == "GET"
-            if reads and is_pass(headers.get(b"cookie"), headers.get(HOST, b"")):
+            if reads and is_pass(headers.get(b"cookie"), headers.get(HOST, b""), self._state.doors.mark):
+                scope[ADMITTED] = EVERYBODY
                 return
             scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
 
@@ -158,9 +161,20 @@ class Front:
             client = scope.get("client") if sent.status == 401 else None
             self._state.log.request(
                 id=scope[REQUEST_ID], route=route, status=sent.status, seconds=seconds,
-                token=scope.get(ADMITTED, ""), detail=detail or scope.get(DETAIL),
+                token=scope.get(ADMITTED, EVERYBODY).name, detail=detail or scope.get(DETAIL),
                 client=None if client is None else client[0],
             )  # fmt: skip
+
+    def _write_down(self, audit: Audit, scope: Scope, sent: _Sent, headers: dict[bytes, bytes]) -> None:
+        query = scope["query_string"]
+        token = scope.get(ADMITTED, EVERYBODY)
+        audit.request(
+            id=scope[REQUEST_ID], token=token.name, client=scope.get("client"),
+            method="HEAD" if sent.head_only else scope["method"], route=str(scope.get("path_template") or "other"),
+            target=scope["raw_path"] + (b"?" + query if query else b""), status=sent.status or 499,
+            hits=scope.get(NOTED_HITS), places=scope.get(NOTED_PLACES),
+            asker=headers.get(ASKER) if PEER in token.scopes else None,
+        )  # fmt: skip
 
 
 class _Sent:

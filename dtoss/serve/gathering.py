@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import askers
 from dtoss.serve.together.bundles import FORWARD_PATH, Group, hot_bodies, packed_bundle, packed_group, read_bodies
 from dtoss.serve.together.circle import Away, NotHeld, Slow, SnapshotElsewhere
 from dtoss.sharing.together import NOBODY
@@ -36,7 +37,7 @@ KNN, RANGE, OBJECT, WINDOWS_ROUTE = 0, 1, 2, 3
 class Asked(Protocol):
     """A question that waits for the end of the turn.
 
-    ``size`` is what k is rounded up to; a range has k = 0, and its radius.
+    ``size`` is what k is rounded up to; a range has k = 0, and its radius. ``asker`` is the name of its token.
     """
 
     kind: int
@@ -45,6 +46,10 @@ class Asked(Protocol):
     k: int
     radius: float
     where: str | None
+
+    @property
+    def asker(self) -> str:
+        """Return the name of its token."""
 
     def answered(self, served: Served, body: bytes) -> None:
         """Take the answer."""
@@ -188,7 +193,8 @@ class Gathering:
             patient = not circle.has_copies(share, server)
             seconds = self._state.settings.limits.pool_seconds
             self._loop.call_later(HELD_BACK_SECONDS, self._send_held, server)
-            reply = await circle.post(server, data, seconds, patient, FORWARD_PATH)
+            names = askers(asked.asker for _, _, some, *_ in groups for asked in some)
+            reply = await circle.post(server, data, seconds, patient, FORWARD_PATH, names)
             self._send_held(server)
             circle.check(server, reply)
             bodies = read_bodies(reply.body)

@@ -13,6 +13,7 @@ from dtoss.serve.bulk.sending import Pieces
 from dtoss.serve.ready import Asker, Ready, tag_of, wants_arrow
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import note
 
 
 async def answer_of_hits(
@@ -27,6 +28,7 @@ async def answer_of_hits(
 ) -> ASGIResponse:
     """Return hits as a request wants them; many are sent piece by piece, each made when the one before has gone out."""
     arrow = wants_arrow(request)
+    note(request.scope, hits=len(hits))
     pieces = arrow_pieces(served, hits) if arrow else json_pieces(served, hits, query, text_ids, following)
     kind, tag = ARROW_TYPE if arrow else JSON_TYPE, tag_of(request, served)
     if len(hits) <= HITS_A_PIECE:

@@ -18,14 +18,16 @@ from uvicorn.server import ServerState
 
 from dtoss.serve.answers import etag
 from dtoss.serve.entry.hosts import HEADER
-from dtoss.serve.front import ADMITTED, REQUEST_ID, RequestIds
-from dtoss.serve.gathering import OBJECT, WINDOWS_ROUTE, Gathering
+from dtoss.serve.entry.tokens import ADMITTED
+from dtoss.serve.front import REQUEST_ID, RequestIds
+from dtoss.serve.gathering import OBJECT, RANGE, WINDOWS_ROUTE, Gathering
 from dtoss.serve.hot_requests import Reading, Target, read_target, reading_of
 from dtoss.serve.one_object import object_body
 from dtoss.serve.problems import Problem
 from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import hits_in
 from dtoss.serve.telling.shared_counts import HOT_ROUTES
 from dtoss.serve.together.short_forward import FORWARD, ForwardRequest, is_short
 
@@ -114,10 +116,16 @@ class HotRequest:
         self.began = began
         self.id = request_id
         self.target = protocol.url
-        self.scope = protocol.scope
+        self.scope: Any = protocol.scope
         self.response_complete = self.disconnected = False
         self.more_body = False
         self.keep_alive = True
+
+    @property
+    def asker(self) -> str:
+        """The name of its token."""
+        name: str = self.scope[ADMITTED].name
+        return name
 
     def answered(self, served: Served, body: bytes, tag: bytes | None = None) -> None:
         """Write the answer, with an ETag of its own, or that of the snapshot and the target."""
@@ -129,7 +137,7 @@ class HotRequest:
         head = HEAD % (
             desk.beginning(protocol.server_state.default_headers),
             len(body),
-            etag(served, self.target) if tag is None else tag,
+            etag(served, self.target + self.scope[ADMITTED].mark) if tag is None else tag,
             served.name.encode(),
             self.id.encode(),
             b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
@@ -140,10 +148,16 @@ class HotRequest:
         protocol.on_response_complete()
         seconds = perf_counter() - self.began
         desk.count(self.kind, seconds, len(body))
+        if (audit := desk.state.audit) is not None:
+            audit.request(
+                id=self.id, token=self.asker, client=self.scope.get("client"), method="GET",
+                route=HOT_ROUTES[self.kind], target=self.target, status=200,
+                hits=1 if self.kind == OBJECT else hits_in(body) if self.kind != WINDOWS_ROUTE else None,
+            )  # fmt: skip
         if seconds >= desk.state.settings.slow:
             desk.state.log.request(
                 id=self.id, route=HOT_ROUTES[self.kind], status=200, seconds=seconds,
-                token=str(self.scope.get(ADMITTED, "")), detail=None,
+                token=self.asker, detail=None,
             )  # fmt: skip
 
     def elsewhere(self) -> None:
@@ -219,9 +233,13 @@ class HotProtocol(GuardedProtocol):
             return False
         try:
             scope: Any = self.scope
-            scope[ADMITTED] = desk.state.doors.admit(token)
+            admitted = scope[ADMITTED] = desk.state.doors.admit(token)
         except Problem:
             return False
+        if admitted.narrowed:
+            if target.kind > RANGE or target.where is not None:
+                return False  # what it may see of these is looked at there
+            target = target._replace(where=admitted.where)
         request = HotRequest(self, target, perf_counter(), desk.ids.take(request_id))
         self.cycle = self.in_hand = request  # type: ignore[assignment]
         if ready is not None:

@@ -8,6 +8,7 @@ from litestar import Request
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import ARROW_TYPE, JSON_TYPE, etag, headers_of
+from dtoss.serve.entry.tokens import ADMITTED
 from dtoss.serve.serving import Served
 
 
@@ -70,7 +71,8 @@ def tag_of(request: Asker, served: Served) -> bytes | None:
     """Return the ETag of the answer to a request; None where it is a POST, whose answers nobody keeps."""
     if request.method not in ("GET", "HEAD"):
         return None
-    return etag(served, target_of(request), wants_arrow(request))
+    scope: Any = request.scope
+    return etag(served, target_of(request) + scope[ADMITTED].mark, wants_arrow(request))
 
 
 def unchanged(request: Asker, served: Served) -> Ready | None:

@@ -14,9 +14,13 @@ from dtoss.serve.problems import Problem
 from dtoss.serve.together.given import GIVEN
 
 if TYPE_CHECKING:
+    from dtoss.conditions.filters import Filter
     from dtoss.queries.cell_of import CellView
     from dtoss.serve.conditions import Conditions
     from dtoss.sharing.share import Share
+
+KEPT_NARROW = 8
+"""Conditions of tokens that a snapshot keeps a map for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,28 @@ class Served:
     def cells(self) -> CellView:
         """What cells of objects are drawn by: at borders those of other partitions count, too."""
         return self.whole._view
+
+    def narrow_tiles(self, seen: Filter) -> Tiles:
+        """Return what a map shows of the objects that satisfy a condition alone; the latest ones are kept."""
+        return self._narrow(seen)[0]
+
+    def narrow_map(self, seen: Filter) -> MapFacts:
+        """Return what the page is told of the objects that satisfy a condition alone."""
+        return self._narrow(seen)[1]
+
+    def _narrow(self, seen: Filter) -> tuple[Tiles, MapFacts]:
+        kept, text = self._narrowed, seen.condition.text
+        found = kept.get(text)
+        if found is None:
+            tiles = Tiles(self.index, among=seen)
+            found = kept.setdefault(text, (tiles, MapFacts(self.index, tiles)))
+            for old in [*kept][:-KEPT_NARROW]:
+                kept.pop(old, None)
+        return found
+
+    @cached_property
+    def _narrowed(self) -> dict[str, tuple[Tiles, MapFacts]]:
+        return {}
 
     @cached_property
     def beginning(self) -> bytes:

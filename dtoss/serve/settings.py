@@ -50,6 +50,8 @@ class Settings:
         Seconds from which a request is logged.
     log
         File of the log; None is stderr.
+    audit
+        File of a line for each request; None writes none.
     plan, patterns
         Files of the optimiser that the page shows; None where there are none.
     report
@@ -60,7 +62,7 @@ class Settings:
         Name of the watch in the store whose events and subscriptions are told; it may not have begun yet. None tells
         of none.
     allow_subscribe
-        Whether requests whose token may write change subscriptions.
+        Whether requests whose token subscribes change subscriptions.
     server
         The number that the plan has for this server, which holds its partitions only; None holds all.
     peers
@@ -87,6 +89,7 @@ class Settings:
     access_round: int | None = None
     slow: float = 0.1
     log: str | None = None
+    audit: str | None = None
     plan: str | None = None
     patterns: str | None = None
     report: str | None = None

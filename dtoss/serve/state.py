@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dtoss.serve.entry.doors import Doors
     from dtoss.serve.page.showing import Showing
     from dtoss.serve.telling.accesses import Accesses
+    from dtoss.serve.telling.audit import Audit
     from dtoss.serve.telling.log_lines import Log
     from dtoss.serve.telling.metrics import Metrics
     from dtoss.serve.together.circle import Circle
@@ -54,6 +55,8 @@ class WorkerState:
         How often it looks for something new.
     sizes
         How much it makes at a time.
+    audit
+        Is told of each request; None where nobody wants to know.
     """
 
     number: int
@@ -68,6 +71,7 @@ class WorkerState:
     circle: Circle | None = None
     paces: Paces = PACES
     sizes: Sizes = USUAL_SIZES
+    audit: Audit | None = None
 
     @cached_property
     def windows(self) -> Opened:

@@ -36,8 +36,8 @@ class Held(NamedTuple):
         return Held(self.part[rows], self.item[rows])
 
 
-def objects_in(index: Index, frame: Frame, z: int, x: int, y: int, few: int) -> Held | None:
-    """Return the objects of a tile and some round it; None if there are ``few`` or more.
+def objects_in(index: Index, frame: Frame, z: int, x: int, y: int, few: int, where: str | None = None) -> Held | None:
+    """Return the objects of a tile and some round it that satisfy a condition; None if there are ``few`` or more.
 
     None also where the tile has no box in the store's CRS. Cost O(r) for r objects in discs that cover the tile.
     """
@@ -46,7 +46,7 @@ def objects_in(index: Index, frame: Frame, z: int, x: int, y: int, few: int) -> 
         return None
     found = search_within(
         [[_shape(frame, box)]],
-        lambda centres, radii: index.search_vectors(centres, radii, 0),
+        lambda centres, radii: index.search_vectors(centres, radii, 0, where),
         index.parts,
         index.space,
         index.string_ids,

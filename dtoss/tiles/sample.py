@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ from dtoss.compiled.kernel import kernel, operand
 from dtoss.index import Index
 from dtoss.partition import Partition
 from dtoss.tiles.frame import Frame
+
+if TYPE_CHECKING:
+    from dtoss.conditions.filters import Filter
 
 SAMPLED = 500_000
 """Objects of a sample, about."""
@@ -69,7 +73,13 @@ def at_once() -> None:
     """Go on without a pause."""
 
 
-def sample_of(index: Index, frame: Frame, most: int = SAMPLED, breathe: Callable[[], None] = at_once) -> Sample:
+def sample_of(
+    index: Index,
+    frame: Frame,
+    most: int = SAMPLED,
+    among: Filter | None = None,
+    breathe: Callable[[], None] = at_once,
+) -> Sample:
     """Return a sample of an index. Cost O(objects) for their ids, O(n log n) for the n that are in it.
 
     Parameters
@@ -80,13 +90,16 @@ def sample_of(index: Index, frame: Frame, most: int = SAMPLED, breathe: Callable
         The map.
     most
         Objects of the sample at the most, about.
+    among
+        Only what satisfies this condition is an object; None for all.
     breathe
         Is called after each partition.
     """
-    one_of = max(-(-len(index) // most), 1)
+    one_of = max(-(-(len(index) if among is None else among.count) // most), 1)
 
     def rows(partition: Partition) -> NDArray[np.int32]:
-        return np.arange(partition.owned_objects, dtype=np.int32) if one_of == 1 else picked(partition, one_of)
+        some = np.arange(partition.owned_objects, dtype=np.int32) if one_of == 1 else picked(partition, one_of)
+        return some if among is None else some[among.holds(np.full(len(some), partition.number), some)]
 
     return sample_among(index, frame, one_of, rows, breathe)
 

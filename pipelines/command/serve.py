@@ -40,7 +40,7 @@ def serve(
     ] = None,
     limits: Annotated[str | None, typer.Option(help="TOML file of limits of requests.", metavar="FILE")] = None,
     token_file: Annotated[
-        str | None, typer.Option(help="Who may ask: lines of a name and a token; read anew at SIGHUP.", metavar="FILE")
+        str | None, typer.Option(help="Who may ask what: a line each; read anew at SIGHUP.", metavar="FILE")
     ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Let every machine that reaches the host ask without a token.")
@@ -68,6 +68,9 @@ def serve(
     ] = None,
     slow: Annotated[str, typer.Option(help="Requests that take so long are logged.", metavar="TIME")] = "100ms",
     log: Annotated[str | None, typer.Option(help="File of the log; stderr if not given.", metavar="FILE")] = None,
+    audit: Annotated[
+        str | None, typer.Option(help="File of who asked what: a line for each request.", metavar="FILE")
+    ] = None,
     plan: Annotated[
         str | None,
         typer.Option(help="Plan that the page shows, and by which --server holds; read again.", metavar="FILE"),
@@ -91,7 +94,7 @@ def serve(
         str, typer.Option("--watch", help="Watch of the store whose events and subscriptions are told.", metavar="NAME")
     ] = DEFAULT_NAME,
     allow_subscribe: Annotated[
-        bool, typer.Option("--allow-subscribe", help="Let tokens that may write change subscriptions by requests.")
+        bool, typer.Option("--allow-subscribe", help="Let tokens with the word subscribe change subscriptions.")
     ] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -126,6 +129,7 @@ def serve(
         access_round=access_round,
         slow=_seconds(slow),
         log=log,
+        audit=audit,
         plan=plan,
         patterns=patterns,
         report=report,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.serve.delivery.own import Own
 from dtoss.serve.paces import USUAL_SIZES
 from dtoss.watch.settings import Settings
 from dtoss.watch.told.cursor import Cursor
@@ -29,10 +30,13 @@ class Wanted:
         Of these; of all when empty.
     kinds
         Of these; of all when empty.
+    own
+        Only those of the subscriptions of a token; None for those of all.
     """
 
     subscriptions: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    own: Own | None = None
 
     @property
     def everything(self) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from dtoss.errors import InputError
+from dtoss.serve.delivery.own import own_events
 from dtoss.serve.delivery.parts import Part, Wanted, nothing, parts_of
 from dtoss.serve.paces import USUAL_SIZES
 from dtoss.serve.pool import Stop
@@ -48,7 +49,7 @@ def cursor_in(text: str, name: str) -> Cursor:
         ) from None
 
 
-def beginning_of(home: Home, after: str | None, name: str) -> Cursor:
+def beginning_of(home: Home, after: str | None, name: str, *, own: bool = False) -> Cursor:
     """Return where a reader begins; to be called in a thread.
 
     Parameters
@@ -60,6 +61,8 @@ def beginning_of(home: Home, after: str | None, name: str) -> Cursor:
         committed from now on.
     name
         Of the parameter or the header that says so.
+    own
+        Whether numbers count events of a token alone: what is left of a batch is not told then.
 
     Raises
     ------
@@ -73,9 +76,11 @@ def beginning_of(home: Home, after: str | None, name: str) -> Cursor:
     cursor = None if after is None or after == FROM_BEGINNING else cursor_in(after, name)
     view = view_of(home)
     head = BEGINNING if view is None else Cursor(view.head.number, END_OF_BATCH)
-    contents = Contents() if view is None else view.contents
+    removed = (Contents() if view is None else view.contents).gone
+    if own and removed is not None:
+        removed = Cursor(removed.batch, END_OF_BATCH)
     if cursor is None:
-        return head if after is None else contents.gone or BEGINNING
+        return head if after is None else removed or BEGINNING
     if cursor > head:
         newest = "has no batch yet" if view is None else f"has {head.batch:,} batches"
         raise Problem(
@@ -85,8 +90,8 @@ def beginning_of(home: Home, after: str | None, name: str) -> Cursor:
             value=str(cursor),
             bound=str(head),
         )
-    if contents.gone is not None and cursor < contents.gone:
-        raise gone(cursor, contents.gone, name)
+    if removed is not None and cursor < removed:
+        raise gone(cursor, removed, name)
     return cursor
 
 
@@ -135,14 +140,20 @@ def wanted_behind(home: Home, at: Cursor, wanted: Wanted) -> Iterator[Told]:
     OSError
         If something cannot be read; it may be asked again.
     """
+    found = told_events(home, at, wanted.one, wanted.kinds or None)
+    if wanted.own is not None:
+        found = own_events(home, at, wanted.own)
     try:
-        for told in told_events(home, at, wanted.one, wanted.kinds or None):
+        for told in found:
             events = None if told.events is None else wanted.among(told.events)
             yield Told(events if events is not None and events.num_rows else None, told.upto)
             at = told.upto
     except InputError:
         view = view_of(home)
-        raise gone(at, None if view is None else view.contents.gone) from None
+        upto = None if view is None else view.contents.gone
+        if upto is not None and wanted.own is not None:
+            upto = Cursor(upto.batch, END_OF_BATCH)
+        raise gone(at, upto) from None
 
 
 class Reading:
@@ -206,6 +217,6 @@ class Reading:
                 for part in parts_of(told.events, head.settings, at, self._most):
                     yield part
                     at = part.upto
-            if told.upto > at:
+            if told.upto > at or self._wanted.own is not None:  # others may have many of a batch: it takes its time
                 yield nothing(at, told.upto)
                 at = told.upto

@@ -15,6 +15,7 @@ from dtoss.serve.delivery.tail import Listener
 from dtoss.serve.pool import ClientGone
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker
+from dtoss.serve.rights.gate import token_of
 from dtoss.serve.state import WorkerState
 from dtoss.serve.streaming import server_sent
 from dtoss.watch.told.cursor import Cursor
@@ -64,13 +65,16 @@ class EventStream(ASGIResponse):
         Problem
             503 if there are too many streams.
         """
-        listener = self._tail.open()
+        listener, token = self._tail.open(), token_of(self._request)
         self._send = send
         self._state.metrics.streams(1)
         try:
             if self._reading is not None:
                 self._share(self._reading)
-            with server_sent.listening(self._request, listener.woken) as gone:
+            with (
+                server_sent.listening(self._request, listener.woken) as gone,
+                self._state.doors.listening(token, listener.end),
+            ):
                 await server_sent.begin(scope, send)
                 await self._piece(b"retry: %d\n%b" % (AGAIN_MS, b"" if self._first[1] else self._place()), 0)
                 await self._piece(*self._first)
@@ -95,7 +99,8 @@ class EventStream(ASGIResponse):
         """Send what comes next, or wait until there may be something."""
         loop = asyncio.get_running_loop()
         newest = self._tail
-        part = newest.part_behind(self._at) if self._reading is None else None
+        shared = self._reading is None and self._wanted.own is None
+        part = newest.part_behind(self._at) if shared else None
         if part is not None:
             data, count = part.behind(self._at, self._wanted)
             self._at = part.upto

@@ -7,15 +7,18 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dtoss.commits.chain import Conflict
+from dtoss.serve.entry.tokens import EVERYBODY, Token
 from dtoss.serve.limits import Limits
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
+from dtoss.serve.rights.subscribing import as_asked, narrowed, seen_rows
 from dtoss.watch.asked.changing import Changed, subscribe, unsubscribe
 from dtoss.watch.asked.checking import Bad
 from dtoss.watch.asked.known import known_of
-from dtoss.watch.asked.paging import Pages
+from dtoss.watch.asked.paging import Pages, Stand
 from dtoss.watch.asked.reading import Bounds, read_body
 from dtoss.watch.asked.writing import written
 from dtoss.watch.home import Home
@@ -27,7 +30,7 @@ NAMED_BAD = 20
 _AGAIN = "others have changed the subscriptions time and again meanwhile: nothing was changed, ask again"
 
 
-def added(home: Home, body: bytes, limits: Limits, stop: Stop) -> Changed:
+def added(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EVERYBODY) -> Changed:
     """Return what a body of subscriptions has changed; in a thread.
 
     Parameters
@@ -40,11 +43,14 @@ def added(home: Home, body: bytes, limits: Limits, stop: Stop) -> Changed:
         Of requests.
     stop
         Whether anybody waits; nothing is changed where nobody does.
+    token
+        Under whose condition they are asked.
 
     Raises
     ------
     Problem
-        400 if it cannot be read, 422 if a row is bad: nothing is changed then; 409 if others change them all the time.
+        400 if it cannot be read, 403 if that condition does not fit the rows of the watch, 422 if a row is bad: nothing
+        is changed then; 409 if others change them all the time.
     InputError
         If it is no such JSON, or holds too many.
     StoreError
@@ -53,7 +59,8 @@ def added(home: Home, body: bytes, limits: Limits, stop: Stop) -> Changed:
         If something cannot be read or written.
     """
     known = known_of(home)
-    read = read_body(body, known, Bounds(limits.bulk_queries, limits.condition_length, stop.check))
+    bounds = Bounds(limits.bulk_queries, limits.condition_length, stop.check)
+    read = narrowed(token, read_body(body, seen_rows(token, known), bounds))
     if read.bad:
         raise _refused(read.bad, read.rows)
     stop.check()
@@ -91,7 +98,7 @@ def removed(home: Home, subscription: str) -> Changed:
     return done
 
 
-def one(pages: Pages, subscription: str) -> dict[str, Any]:
+def one(pages: Pages, subscription: str, token: Token = EVERYBODY) -> dict[str, Any]:
     """Return a subscription as ``dtoss subscriptions --json`` prints it; in a thread.
 
     Parameters
@@ -100,6 +107,8 @@ def one(pages: Pages, subscription: str) -> dict[str, Any]:
         Of the watch.
     subscription
         Its id.
+    token
+        Who asks.
 
     Raises
     ------
@@ -111,10 +120,18 @@ def one(pages: Pages, subscription: str) -> dict[str, Any]:
     found = pages.one(pages.now(), subscription)
     if not len(found):
         raise _unknown(pages.home, subscription)
-    return _rows(found, tallies_of(pages.home))[0]
+    return _rows(as_asked(token, found), tallies_of(pages.home))[0]
 
 
-def listed(pages: Pages, after: str | None, limit: int, most: int, snapshot: str, stop: Stop) -> bytes:
+def listed(
+    pages: Pages,
+    after: str | None,
+    limit: int,
+    most: int,
+    snapshot: str,
+    stop: Stop,
+    token: Token = EVERYBODY,
+) -> bytes:
     """Return a page of subscriptions by id, as JSON; in a thread.
 
     Parameters
@@ -131,6 +148,8 @@ def listed(pages: Pages, after: str | None, limit: int, most: int, snapshot: str
         The name of the one that is served.
     stop
         Whether anybody waits.
+    token
+        Who asks.
 
     Raises
     ------
@@ -140,11 +159,11 @@ def listed(pages: Pages, after: str | None, limit: int, most: int, snapshot: str
     stand, head, counts = pages.now(), head_of(pages.home), tallies_of(pages.home)
     rows: list[bytes] = []
     size, last, more = 0, "", False
-    for some in _bites(pages.behind(stand, after), most):
+    for some in _bites(_of_token(pages, stand, after, token), most):
         stop.check()
         room = limit - len(rows) if size < most else 0
         more = room < len(some)
-        shown = some.slice(0, room)
+        shown = as_asked(token, some.slice(0, room))
         if len(shown):
             made = [orjson.dumps(row) for row in _rows(shown, counts)]
             rows += made
@@ -157,12 +176,26 @@ def listed(pages: Pages, after: str | None, limit: int, most: int, snapshot: str
         "watch": pages.home.name,
         "change": stand.number,
         "adopted": 0 if head is None else head.changes,
-        "count": stand.count,
+        "count": stand.count if token.prefix is None else sum(map(len, _of_token(pages, stand, None, token))),
         "subscriptions": [orjson.Fragment(row) for row in rows],
     }
     if more:
         told["next"] = last
     return orjson.dumps(told)
+
+
+def _of_token(pages: Pages, stand: Stand, after: str | None, token: Token) -> Iterator[pa.Table]:
+    """Yield the subscriptions behind an id, of a token that may not see all its own: they stand together, by id."""
+    prefix = token.prefix
+    if prefix is None:
+        yield from pages.behind(stand, after)
+        return
+    for some in pages.behind(stand, prefix if after is None else max(after, prefix)):
+        mine = some.filter(pc.starts_with(some.column("id"), prefix))
+        if len(mine):
+            yield mine
+        if len(mine) < len(some):
+            return
 
 
 def _bites(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:

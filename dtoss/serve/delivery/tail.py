@@ -33,6 +33,11 @@ class Listener:
         self.woken = asyncio.Event()
         self.over: str | None = None
 
+    def end(self) -> None:
+        """Have the stream end, as its token may not do any more what it might."""
+        self.over = "what the token may see has changed: connect again"
+        self.woken.set()
+
 
 class Tail:
     """The streams of one worker, and the newest events of its watch.

@@ -9,8 +9,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-OPEN, READER, WRITER, SERVER = "everybody", "a token", "a token that writes", "a token of servers"
+OPEN, READER, WRITER, ADMINS, SERVER = (
+    "everybody", "a token", "a token that subscribes", "a token of an admin", "a token of servers",
+)  # fmt: skip
 """Who may make a call, where there are tokens; where there are none everybody on loopback, but to write."""
+GETS_SEEN, GETS_SAME, GETS_SUMS, GETS_NOTHING = "what it sees", "the same", "`aggregates`", "403"
+"""What a token gets that may not see all: of what it sees alone; what all get, as it tells of no object; sums over all
+objects where its line says so, else 403; 403 where its objects have a condition."""
 
 
 class Way(NamedTuple):
@@ -84,6 +89,8 @@ class Call(NamedTuple):
         The limit of its bytes; None where none is read.
     message
         What it says, of a route that takes several kinds.
+    narrowed
+        What a token gets that may not see all.
     """
 
     method: str
@@ -93,30 +100,31 @@ class Call(NamedTuple):
     asks: tuple[str, ...] = ()
     body: str | None = None
     message: str | None = None
+    narrowed: str = GETS_SEEN
 
 
 _WHERE, _MANY, _LISTED = ("condition_length",), ("bulk_queries",), ("hits", "condition_length")
 CALLS = (
-    Call("GET", "/", OPEN, ON_LOOP),
-    Call("GET", "/docs", OPEN, ON_LOOP),
-    Call("GET", "/static/{path}", OPEN, ON_LOOP),
-    Call("GET", "/healthz", OPEN, ON_LOOP),
-    Call("GET", "/readyz", OPEN, ON_LOOP),
+    Call("GET", "/", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/docs", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/static/{path}", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/healthz", OPEN, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/readyz", OPEN, ON_LOOP, narrowed=GETS_SAME),
     Call("GET", "/snapshot", READER, ON_LOOP),
-    Call("GET", "/openapi.json", READER, ON_LOOP),
-    Call("GET", "/map/load", READER, ON_LOOP),
-    Call("POST", "/report/pass", READER, ON_LOOP),
-    Call("GET", "/metrics", READER, BESIDE),
+    Call("GET", "/openapi.json", READER, ON_LOOP, narrowed=GETS_SAME),
+    Call("GET", "/map/load", READER, ON_LOOP, narrowed=GETS_SUMS),
+    Call("POST", "/report/pass", READER, ON_LOOP, narrowed=GETS_SUMS),
+    Call("GET", "/metrics", ADMINS, BESIDE, narrowed=GETS_SAME),
     Call("GET", "/knn", READER, IN_A_TURN, ("k", "condition_length")),
     Call("GET", "/range", READER, IN_A_TURN, _LISTED),
     Call("GET", "/objects/{object_id}", READER, IN_A_TURN),
-    Call("GET", "/windows/{name}", READER, IN_A_TURN, ("hits",)),
-    Call("GET", "/windows/{name}/series", READER, IN_A_TURN, ("hits",)),
-    Call("GET", "/windows/{name}/flow", READER, IN_A_TURN, ("hits",)),
-    Call("GET", "/windows", READER, AS_A_WHOLE),
-    Call("GET", "/windows/{name}/regions", READER, AS_A_WHOLE),
+    Call("GET", "/windows/{name}", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
+    Call("GET", "/windows/{name}/series", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
+    Call("GET", "/windows/{name}/flow", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
+    Call("GET", "/windows", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/windows/{name}/regions", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
     Call("GET", "/locate", READER, AS_A_WHOLE),
-    Call("GET", "/reverse_nearest", READER, AS_A_WHOLE),
+    Call("GET", "/reverse_nearest", READER, AS_A_WHOLE, narrowed=GETS_NOTHING),
     Call("GET", "/map", READER, AS_A_WHOLE),
     Call("GET", "/map/object", READER, AS_A_WHOLE),
     Call("GET", "/map/object/{object_id}", READER, AS_A_WHOLE),
@@ -124,8 +132,8 @@ CALLS = (
     Call("GET", "/map/subscription", READER, AS_A_WHOLE),
     Call("GET", "/subscriptions", READER, AS_A_WHOLE),
     Call("GET", "/subscriptions/{subscription_id}", READER, AS_A_WHOLE),
-    Call("GET", "/report", READER, AS_A_WHOLE),
-    Call("GET", "/report/{name}", READER, AS_A_WHOLE),
+    Call("GET", "/report", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/report/{name}", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
     Call("GET", "/count", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/map/nearest", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/tiles/{snapshot}/{layer}/{z}/{x}/{row}", READER, AS_A_WHOLE, _WHERE),
@@ -135,20 +143,37 @@ CALLS = (
     Call("POST", "/box", READER, IN_PIECES, (*_MANY, *_LISTED), "body_bytes"),
     Call("POST", "/count", READER, IN_PIECES, (*_MANY, *_WHERE), "body_bytes"),
     Call("POST", "/locate", READER, IN_PIECES, _MANY, "body_bytes"),
-    Call("POST", "/reverse_nearest", READER, IN_PIECES, _MANY, "body_bytes"),
+    Call("POST", "/reverse_nearest", READER, IN_PIECES, _MANY, "body_bytes", narrowed=GETS_NOTHING),
     Call("POST", "/within", READER, IN_PIECES, ("corners", *_LISTED), "corners"),
     Call("POST", "/map/within", READER, AS_A_WHOLE, ("corners", *_LISTED), "corners"),
     Call("GET", "/live", READER, LIVE_STREAM),
     Call("GET", "/events", READER, EVENT_STREAM),
     Call("POST", "/subscriptions", WRITER, AS_A_WHOLE, (*_MANY, *_WHERE), "subscribe_bytes"),
     Call("DELETE", "/subscriptions/{subscription_id}", WRITER, AS_A_WHOLE),
-    Call("POST", "/forward", SERVER, FOR_SERVERS, ("connections",), "body_bytes"),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HomeQuestion"),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HitsQuestion"),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_WHERE), "body_bytes", "CountQuestion"),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, _MANY, "body_bytes", "NearestToQuestion"),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, ("corners", *_MANY, *_LISTED), "body_bytes", "ShapesQuestion"),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, ("line_bytes",), "body_bytes", "ObjectQuestion"),
+    Call("POST", "/forward", SERVER, FOR_SERVERS, ("connections",), "body_bytes", narrowed=GETS_NOTHING),
+    Call(
+        "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HomeQuestion", narrowed=GETS_NOTHING
+    ),
+    Call(
+        "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HitsQuestion", narrowed=GETS_NOTHING
+    ),
+    Call(
+        "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_WHERE), "body_bytes", "CountQuestion", narrowed=GETS_NOTHING
+    ),
+    Call("POST", "/partial", SERVER, FOR_SERVERS, _MANY, "body_bytes", "NearestToQuestion", narrowed=GETS_NOTHING),
+    Call(
+        "POST",
+        "/partial",
+        SERVER,
+        FOR_SERVERS,
+        ("corners", *_MANY, *_LISTED),
+        "body_bytes",
+        "ShapesQuestion",
+        narrowed=GETS_NOTHING,
+    ),
+    Call(
+        "POST", "/partial", SERVER, FOR_SERVERS, ("line_bytes",), "body_bytes", "ObjectQuestion", narrowed=GETS_NOTHING
+    ),
 )
 """All of them. Targets have ``line_bytes``, headers ``header_seconds``, bodies and readers ``idle_seconds``."""
 OPEN_PATHS = frozenset(call.path for call in CALLS if call.who == OPEN and "{" not in call.path)
@@ -159,11 +184,12 @@ def rows() -> Iterator[str]:
     """Yield the rows of the table as docs/serve.md has it: calls of the same cells are one."""
 
     def cells(call: Call) -> tuple[str, ...]:
-        return call.who, call.body or "", ", ".join(call.asks), call.way.name
+        return call.who, call.narrowed, call.body or "", ", ".join(call.asks), call.way.name
 
-    for (who, body, asks, way), some in groupby(CALLS, cells):
+    for (who, narrowed, body, asks, way), some in groupby(CALLS, cells):
         named = ", ".join(f"`{call.method} {call.path}`{_of(call.message)}" for call in some)
-        yield f"| {named} | {who} | {_limit(body)} | {', '.join(map(_limit, asks.split(', ')))} | {way} |"
+        bounds = ", ".join(map(_limit, asks.split(", ")))
+        yield f"| {named} | {who} | {narrowed} | {_limit(body)} | {bounds} | {way} |"
 
 
 def _of(message: str | None) -> str:

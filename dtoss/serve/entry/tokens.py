@@ -1,10 +1,13 @@
-"""Tokens: who may ask, by what a file says, and which of them a header holds."""
+"""Tokens: who may ask what, by what a file says, and which of them a header holds."""
 
 from __future__ import annotations
 
 import hmac
 import re
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,9 +17,18 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DIGEST = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _PLAIN = re.compile(r"[\x21-\x7e]+")
 _SCHEME = b"bearer "
-WRITE, PEER = "write", "peer"
-"""Words of lines whose token may change subscriptions, too; or is said by servers of a plan to each other."""
-RIGHTS = (WRITE, PEER)
+SUBSCRIBE, WRITE, PEER, ADMIN, AGGREGATES = "subscribe", "write", "peer", "admin", "aggregates"
+SCOPES = {
+    "read": "what every token may",
+    SUBSCRIBE: "changes subscriptions",
+    WRITE: "the older name of subscribe",
+    PEER: "is said by servers of a plan to each other",
+    ADMIN: "reads /metrics",
+    AGGREGATES: "reads sums over all objects, whatever it may see of them",
+}
+"""Words of a line, and what each lets its token do beside reading."""
+ADMITTED = "dtoss.admitted"
+"""Of a scope: the token that may ask, where that was looked up already."""
 _LATEST = 4
 
 
@@ -30,23 +42,68 @@ class Token:
         For the log and the limit of the rate; several tokens may have one, while they are being exchanged.
     digest
         SHA-256 of the token.
-    right
-        What it may do beside reading: one of :data:`RIGHTS`, "" for nothing.
+    scopes
+        Some of :data:`SCOPES`; what it may do beside reading.
+    where
+        The condition on the objects that it may see; None where it may see all.
+    columns
+        The attributes that it may see; None where it may see all.
     """
 
     name: str
     digest: bytes
-    right: str = ""
+    scopes: frozenset[str] = frozenset()
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
+
+    @cached_property
+    def narrowed(self) -> bool:
+        """Whether it may not see all that there is."""
+        return self.where is not None or self.columns is not None
+
+    @cached_property
+    def mark(self) -> bytes:
+        """What tells answers of tokens apart that see different things; empty where a token sees all."""
+        if not self.narrowed:
+            return b""
+        said = repr((self.where, None if self.columns is None else sorted(self.columns), self.sums))
+        return b" %b" % sha256(said.encode()).hexdigest()[:16].encode()
+
+    @cached_property
+    def prefix(self) -> str | None:
+        """How the ids of its subscriptions begin; None where it may see those of others.
+
+        Other rights have another one: who may see less by now sees nothing of what was asked before.
+        """
+        if not self.narrowed:
+            return None
+        said = repr((self.where, None if self.columns is None else sorted(self.columns)))
+        return f"{self.name}.{sha256(said.encode()).hexdigest()[:8]}/"
+
+    @cached_property
+    def sums(self) -> bool:
+        """Whether it may read sums over all objects."""
+        return not self.narrowed or AGGREGATES in self.scopes
+
+    def may_see(self, column: str) -> bool:
+        """Return whether it may see an attribute."""
+        return self.columns is None or column in self.columns
 
 
-def read_tokens(file: str) -> tuple[Token, ...]:
+EVERYBODY = Token("", b"")
+"""Who asks where there are no tokens."""
+
+
+def read_tokens(file: str, longest: int = 1_000) -> tuple[Token, ...]:
     """Return the tokens of a file.
 
     Parameters
     ----------
     file
-        Its path. A line is ``name token`` or ``name sha256:<hex>``, and a word of :data:`RIGHTS` behind it lets the
-        token do more; one that begins with # says nothing.
+        Its path. A line is ``name token`` or ``name sha256:<hex>``. Behind it stand words of :data:`SCOPES`, and
+        ``where="..."`` and ``columns=a,b`` of a token that may not see all. One that begins with # says nothing.
+    longest
+        Characters of a condition.
 
     Raises
     ------
@@ -61,26 +118,49 @@ def read_tokens(file: str) -> tuple[Token, ...]:
         raise InputError(f"the token file {file} cannot be read: {error.strerror or error}") from None
     found = []
     for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if not 2 <= len(words) <= 3 or not _NAME.fullmatch(words[0]) or not _PLAIN.fullmatch(words[1]):
-            # the line itself may hold a token
-            raise InputError(f"line {number} of the token file {file} is not: name token, or name sha256:<64 digits>")
-        name, secret, right = (*words, "")[:3]
-        if right and right not in RIGHTS:
-            raise InputError(
-                f"line {number} of the token file {file} has a third word that is no right: {' and '.join(RIGHTS)} are "
-                "some, without one a token may only read"
-            )
-        digest = _DIGEST.fullmatch(secret)
-        if digest is None and secret.startswith("sha256:"):
-            raise InputError(f"line {number} of the token file {file} has a sha256 that is not 64 hexadecimal digits")
-        digested = bytes.fromhex(digest[1]) if digest else sha256(secret.encode()).digest()
-        found.append(Token(name, digested, right))
+        if line.strip() and not line.lstrip().startswith("#"):
+            found.append(_token(line, f"line {number} of the token file {file}", longest))
     if not found:
         raise InputError(f"the token file {file} holds no token: nobody could ask")
     return tuple(found)
+
+
+def _token(line: str, where: str, longest: int) -> Token:
+    """Return the token of a line, which no message shows: it may hold one."""
+    name, secret, rest = (*line.split(maxsplit=2), "", "")[:3]
+    if not _NAME.fullmatch(name) or not _PLAIN.fullmatch(secret):
+        raise InputError(f"{where} is not: name token, or name sha256:<64 digits>")
+    digest = _DIGEST.fullmatch(secret)
+    if digest is None and secret.startswith("sha256:"):
+        raise InputError(f"{where} has a sha256 that is not 64 hexadecimal digits")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise InputError(f"{where} has a quotation mark too few ({error})") from None
+    scopes: set[str] = set()
+    given: dict[str, str] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in ("where", "columns") and key != word and key not in given:
+            given[key] = value
+        elif word in SCOPES and word not in scopes:
+            scopes.add(word)
+        else:
+            raise InputError(
+                f"{where} has a word behind the token that is no right, or stands twice: {', '.join(SCOPES)} are some, "
+                'where="CONDITION" and columns=A,B say what it may see; without one a token may only read'
+            )
+    token = Token(name, bytes.fromhex(digest[1]) if digest else sha256(secret.encode()).digest(), frozenset(scopes),
+                  given.get("where"), _columns(given.get("columns")))  # fmt: skip
+    if token.where is not None and not 0 < len(token.where.strip()) <= len(token.where) <= longest:
+        raise InputError(f"{where} has a condition of {len(token.where):,} characters: 1 to {longest:,} are read")
+    if token.narrowed and PEER in scopes:
+        raise InputError(f"{where} is that of a peer and may not see all: servers of a plan ask each other for all")
+    return token
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 class TokenBook:
@@ -109,7 +189,16 @@ class TokenBook:
     @property
     def lets_write(self) -> bool:
         """Whether a token of it may change subscriptions."""
-        return any(token.right == WRITE for token in self._tokens)
+        return any(token.scopes & {SUBSCRIBE, WRITE} for token in self._tokens)
+
+    @property
+    def names_admins(self) -> bool:
+        """Whether a token of it is one of an admin: then no other reads what is for admins."""
+        return any(ADMIN in token.scopes for token in self._tokens)
+
+    def __iter__(self) -> Iterator[Token]:
+        """Go through all of them."""
+        return iter(self._tokens)
 
     def _of(self, authorization: bytes) -> Token | None:
         if authorization[: len(_SCHEME)].lower() != _SCHEME:

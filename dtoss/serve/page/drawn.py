@@ -17,7 +17,7 @@ from dtoss.queries.cell_of import outline_at
 from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers import json_value
 from dtoss.serve.bulk.areas import found_within
-from dtoss.serve.one_object import id_of
+from dtoss.serve.one_object import id_of, seen_at, seen_of
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.serving import Served
@@ -81,8 +81,15 @@ def nearest_drawn(served: Served, at: tuple[float, float], k: int, where: str | 
     return {"snapshot": served.name, "place": place, "hits": hits}
 
 
-def object_drawn(served: Served, text: str) -> tuple[dict[str, Any], tuple[float, float]]:
+def object_drawn(
+    served: Served, text: str, where: str | None = None, columns: Sequence[str] | None = None
+) -> tuple[dict[str, Any], tuple[float, float]]:
     """Return an object with its cell and neighbours as the map draws them, and its position.
+
+    Parameters
+    ----------
+    served, text, where, columns
+        As :func:`dtoss.serve.one_object.object_body`: beside a condition no cell is told, and no neighbours.
 
     Raises
     ------
@@ -91,7 +98,7 @@ def object_drawn(served: Served, text: str) -> tuple[dict[str, Any], tuple[float
     """
     index, frame = served.whole, served.tiles.frame
     object_id = id_of(index, text)
-    place = index.place_of(object_id)
+    place = index.place_of(object_id) if where is None else seen_at(served, text, where)
     x, y = place.partition.positions[place.item].tolist()
     told = {
         "snapshot": served.name,
@@ -101,12 +108,12 @@ def object_drawn(served: Served, text: str) -> tuple[dict[str, Any], tuple[float
         "y": y,
         "partition": place.partition.number,
         "attributes": {
-            name: _shown(json_value(column, place.item)) for name, column in place.partition.attributes.items()
+            name: _shown(json_value(column, place.item)) for name, column in seen_of(place.partition, columns)
         },
-        "neighbours": list(map(str, index.neighbours(object_id).tolist())),
-        "cell": _cells(index, frame, [place])[0],
-        "area": index.area(object_id),
     }
+    if where is None:
+        told["neighbours"] = list(map(str, index.neighbours(object_id).tolist()))
+        told["cell"], told["area"] = _cells(index, frame, [place])[0], index.area(object_id)
     return told, (x, y)
 
 

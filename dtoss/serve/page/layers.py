@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dtoss.serve.problems import Problem
+from dtoss.serve.rights.seeing import Sight
 from dtoss.serve.serving import Served
 
 
@@ -22,6 +23,8 @@ class Wanted:
         An attribute whose classes are shown.
     where
         A condition on the objects.
+    sight
+        What is seen of the snapshot; None for all.
     """
 
     z: int
@@ -29,6 +32,7 @@ class Wanted:
     y: int
     by: str | None = None
     where: str | None = None
+    sight: Sight | None = None
 
 
 MakeTile: TypeAlias = Callable[[Served, Wanted], bytes]
@@ -42,14 +46,21 @@ def objects(served: Served, wanted: Wanted) -> bytes:
     ValueError
         If the condition cannot be read, or there is no such attribute.
     """
-    where = None if wanted.where is None else served.conditions.get(wanted.where)
-    if wanted.by is not None and wanted.by not in (known := served.index.column_names):
+    sight, tiles = wanted.sight, served.tiles
+    asked = wanted.where if sight is None else sight.condition(wanted.where)
+    known = served.index.column_names if sight is None else sight.columns
+    if wanted.by is not None and wanted.by not in known:
         raise ValueError(f"by is {wanted.by!r}: there is {', '.join(known) or 'no attribute'}")
-    return served.tiles.objects(wanted.z, wanted.x, wanted.y, wanted.by, where)
+    if sight is not None and (own := sight.own()) is not None:
+        tiles, asked = served.narrow_tiles(own), asked if wanted.where else None
+    where = None if asked is None else served.conditions.get(asked)
+    return tiles.objects(wanted.z, wanted.x, wanted.y, wanted.by, where)
 
 
+OF_OBJECTS = "objects"
+"""The layer that shows objects, and nothing that is made of all of them."""
 LAYERS: dict[str, MakeTile] = {
-    "objects": objects,
+    OF_OBJECTS: objects,
     "regions": lambda served, wanted: served.tiles.shapes.regions(wanted.z, wanted.x, wanted.y),
     "cells": lambda served, wanted: served.tiles.shapes.cells(wanted.z, wanted.x, wanted.y),
     "uncertified": lambda served, wanted: served.tiles.shapes.uncertified(wanted.z, wanted.x, wanted.y),

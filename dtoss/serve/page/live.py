@@ -17,6 +17,8 @@ import orjson
 from dtoss.serve.paces import PACES
 from dtoss.serve.streaming.open_streams import OpenStreams
 
+TO_ALL, TO_SUMS, TO_SOME = "all", "sums", "some"
+"""Who is told of a kind: who may see all objects, sums over all of them, or some alone."""
 QUICK = 0.2
 """Seconds between two looks at what is told at once."""
 
@@ -37,6 +39,8 @@ class Kind:
         Whether it is told each second, changed or not.
     beside
         Whether it is told in the same second as another one, and waits for none; at once where ``quick`` says so.
+    told_to
+        Some of :data:`TO_ALL`, :data:`TO_SUMS` and :data:`TO_SOME`: which streams tell of it.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Kind:
     at_once: bool = False
     always: bool = False
     beside: bool = False
+    told_to: tuple[str, ...] = (TO_ALL,)
 
 
 class Live:
@@ -95,15 +100,21 @@ class Live:
         """Whether the worker ends."""
         return self._streams.ending
 
-    def open(self) -> Stream:
+    def open(self, sees: str = TO_ALL) -> Stream:
         """Return a new stream.
+
+        Parameters
+        ----------
+        sees
+            Who listens: :data:`TO_ALL`, :data:`TO_SUMS` or :data:`TO_SOME`.
 
         Raises
         ------
         Problem
             503 if there are too many, or the worker ends.
         """
-        stream = self._streams.add(lambda: Stream(self._kinds))
+        kinds = [told for told in self._kinds if sees in told.kind.told_to]
+        stream = self._streams.add(lambda: Stream(kinds))
         if asyncio.get_running_loop().time() - self._looked >= self._second:
             self._look()
         self._streams.pumped(self._run)
@@ -193,12 +204,18 @@ class Stream:
         Of events, in their order.
     """
 
-    __slots__ = ("_heard", "_kinds", "woken")
+    __slots__ = ("_heard", "_kinds", "over", "woken")
 
     def __init__(self, kinds: Sequence[_Told]) -> None:
         self.woken = asyncio.Event()
+        self.over = False
         self._kinds = kinds
         self._heard = [0] * len(kinds)
+
+    def end(self) -> None:
+        """Tell nothing more: who listens may hear something else now."""
+        self.over = True
+        self.woken.set()
 
     def beginning(self) -> bytes:
         """Return the events that a stream begins with."""

@@ -11,7 +11,7 @@ from dtoss.serve.paces import PACES, Paces
 from dtoss.serve.page.fences import FenceSource
 from dtoss.serve.page.files import PageFiles
 from dtoss.serve.page.happening import Happening
-from dtoss.serve.page.live import Kind, Live
+from dtoss.serve.page.live import TO_ALL, TO_SOME, TO_SUMS, Kind, Live
 from dtoss.serve.page.loads import Loads
 from dtoss.serve.serving import Serving
 from dtoss.serve.telling.home_counts import HomeCounts, mark_of
@@ -62,10 +62,11 @@ class Showing:
         self._problem: str | None = None
         kinds = (
             Kind("snapshot", self.snapshot, at_once=True),
-            Kind("plan", self.plan, at_once=True),
-            Kind("load", self._load, always=True),
+            Kind("snapshot", self.snapshot_named, at_once=True, told_to=(TO_SUMS, TO_SOME)),
+            Kind("plan", self.plan, at_once=True, told_to=(TO_ALL, TO_SUMS)),
+            Kind("load", self._load, always=True, told_to=(TO_ALL, TO_SUMS)),
             Kind("watch", self.watch, at_once=True, beside=True),
-            Kind("windows", self._windows, at_once=True, beside=True),
+            Kind("windows", self._windows, at_once=True, beside=True, told_to=(TO_ALL, TO_SUMS)),
         )
         self.live = Live(
             kinds,
@@ -118,6 +119,11 @@ class Showing:
             "made": now.made,
             "refused": self._serving.refused,
         }
+
+    def snapshot_named(self) -> dict[str, Any]:
+        """Return which snapshot is served, to who may not see all of it."""
+        now = self._serving.now
+        return {"snapshot": now.name, "commit": now.commit, "made": now.made}
 
     def plan(self) -> dict[str, Any] | None:
         """Return the plan in force beside the snapshot that is served; None where there is none."""

@@ -51,10 +51,14 @@ class Tiles:
         Objects of the sample, about.
     whole
         Tiles of how few objects show all of them.
+    among
+        Only what satisfies this condition is an object; None for all. Regions and cells are those of all.
     """
 
-    def __init__(self, index: Index, most: int = SAMPLED, whole: Whole = DRAWN_WHOLE) -> None:
-        self._index = index
+    def __init__(
+        self, index: Index, most: int = SAMPLED, whole: Whole = DRAWN_WHOLE, among: Filter | None = None
+    ) -> None:
+        self._index, self._among = index, among
         self._most, self._shown_whole = most, whole
         self._sample: Sample | None = None
         self._sampling = Lock()
@@ -88,7 +92,7 @@ class Tiles:
         if self._sample is None:
             with self._sampling:
                 if self._sample is None:
-                    self._sample = sample_of(self._index, self.frame, self._most, breathe)
+                    self._sample = sample_of(self._index, self.frame, self._most, self._among, breathe)
         return self._sample
 
     def classes(self, column: str) -> Classes:
@@ -158,7 +162,10 @@ class Tiles:
             return Held(sample.part[rows], sample.item[rows]) if count < whole.below else None
         few = whole.below if z >= WHOLE_FROM else min(whole.afar, whole.below)
         # the sample says how many there are, give or take some of a hundred
-        return None if count * sample.one_of >= 2 * few else objects_in(self._index, self.frame, z, x, y, few)
+        if count * sample.one_of >= 2 * few:
+            return None
+        among = None if self._among is None else self._among.condition.text
+        return objects_in(self._index, self.frame, z, x, y, few, among)
 
     def _classified(self, column: str) -> tuple[Classes, NDArray[np.uint8]]:
         if column not in self._index.column_names:

@@ -26,7 +26,9 @@ from dtoss.serve.bulk.sending import answered
 from dtoss.serve.hot_requests import DEFAULT_K
 from dtoss.serve.pool import Stop
 from dtoss.serve.ready import Asker, wants_arrow
+from dtoss.serve.rights.seeing import Sight, sight_of
 from dtoss.serve.routes.parameters import Carry, Having, Ids, Snapshot, Where, check_condition, distance, names_of
+from dtoss.serve.routes.places import NO_OBJECT
 from dtoss.serve.routes.schemas import (
     ALL_COUNTED,
     HITS,
@@ -42,6 +44,7 @@ from dtoss.serve.routes.schemas import (
 )
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import counting, note
 from dtoss.serve.together.asking import pieces_of_table, questions_of
 from dtoss.sharing.asked import Asked
 
@@ -80,6 +83,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             held: list[Places] = []
             response = await answered(state, request, served, kind, make)
         places = held[0]
+        note(request.scope, positions=places.positions)
         k, far = record(places)
         state.accesses.many(places.positions[:, 0], places.positions[:, 1], k, far)
         return response
@@ -88,11 +92,12 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         check_condition(having, limits.condition_length, "having")
         return Form(wants_arrow(request), ids == "string", names_of(columns), having or None)
 
-    def evaluate(served: Served, where: str | None, form: Form) -> str | None:
-        check_columns(served, form)
-        if where:
-            served.conditions.get(where)
-        return where or None
+    def evaluate(sight: Sight, where: str | None, form: Form) -> str | None:
+        seen = sight.condition(where, form.having, form.columns)
+        check_columns(sight.served, form)
+        if seen:
+            sight.served.conditions.get(seen)
+        return seen
 
     @post("/knn", status_code=200, opt=said(HITS))
     async def many_knn(
@@ -109,19 +114,21 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         check_condition(where, limits.condition_length)
         form = form_of(request, having, columns, ids)
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            size = min(k, max(len(served.whole), 1))
+            # how many objects there are in all is not for everybody
+            size = k if sight.token.where is not None else min(k, max(len(served.whole), 1))
             check_hits(len(places) * size, limits.hits, FEWER_PLACES)
-            condition = evaluate(served, where, form)
+            condition = evaluate(sight, where, form)
             radius = np.full(len(places), inf if max_distance is None else max_distance)
             if served.share is not None:
                 table = await questions.table(asked_of(places, radius, size, condition, form), stop)
                 full = form.having is None and len(places) > 0 and len(table) == size * len(places)
-                return encoded(served, pieces_of_table(table, form, BATCH_HITS), form, size if full else None)
+                pieces = counting(request.scope, pieces_of_table(table, form, BATCH_HITS))
+                return encoded(served, pieces, form, size if full else None)
             found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
-            return encoded(served, found, form, every)
+            return encoded(served, counting(request.scope, found), form, every)
 
         return await answer(request, served, form.kind, work, False, lambda places: (k, max_distance))
 
@@ -139,20 +146,20 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         check_condition(where, limits.condition_length)
         form = form_of(request, having, columns, ids)
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            condition = evaluate(served, where, form)
+            condition = evaluate(sight, where, form)
             radii = radii_of(places, radius)
             if served.share is not None:
                 hits = int((await questions.counts(places.positions, radii, condition, stop)).sum())
                 check_hits(hits, limits.hits, FEWER_OR_NEARER)
                 table = await questions.table(asked_of(places, radii, 0, condition, form), stop)
-                return encoded(served, pieces_of_table(table, form, BATCH_HITS), form)
+                return encoded(served, counting(request.scope, pieces_of_table(table, form, BATCH_HITS)), form)
             counts = counted(served, places.positions, radii, condition, stop, state.metrics)
             check_hits(int(counts.sum()), limits.hits, FEWER_OR_NEARER)
             found = within_radius(served, places.positions, radii, counts, condition, form)
-            return encoded(served, found, form)
+            return encoded(served, counting(request.scope, found), form)
 
         return await answer(request, served, form.kind, work, True, lambda places: (None, radii_of(places, radius)))
 
@@ -164,14 +171,16 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         check_condition(where, limits.condition_length)
         arrow = wants_arrow(request)
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            condition = evaluate(served, where, Form(arrow))
+            condition = evaluate(sight, where, Form(arrow))
             radii = radii_of(places, radius)
             if served.share is not None:
-                return counts_out(served, await questions.counts(places.positions, radii, condition, stop), arrow)
-            counts = counted(served, places.positions, radii, condition, stop, state.metrics)
+                counts = await questions.counts(places.positions, radii, condition, stop)
+            else:
+                counts = counted(served, places.positions, radii, condition, stop, state.metrics)
+            note(request.scope, hits=int(counts.sum()))
             return counts_out(served, counts, arrow)
 
         return await answer(
@@ -188,19 +197,22 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
         served = serving.named(snapshot)
         form = Form(wants_arrow(request), ids == "string")
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             if len(served.whole) == 0:
-                raise ValueError("the index is empty: no object owns a place")
-            radius = np.full(len(places), inf)
+                raise ValueError(NO_OBJECT)
+            radius, seen = np.full(len(places), inf), evaluate(sight, None, form)
             if served.share is not None:
-                table = await questions.table(asked_of(places, radius, 1, None, form), stop)
+                table = await questions.table(asked_of(places, radius, 1, seen, form), stop)
                 pieces = pieces_of_table(table, form, BATCH_HITS)
             else:
-                pieces, _ = nearest(served, places.positions, radius, 1, None, form, stop, state.metrics)
+                pieces, _ = nearest(served, places.positions, radius, 1, seen, form, stop, state.metrics)
             kind = pa.large_string() if served.index.string_ids else pa.int64()
             found = pa.concat_arrays([pa.array([], kind), *(rows.ids.cast(kind) for rows in pieces)])
+            if seen is not None and len(found) < len(places):
+                raise ValueError(NO_OBJECT)
+            note(request.scope, hits=len(found))
             if form.arrow:
                 return iter([column_stream(served, "id", found)])
             values = found.to_pylist()
@@ -218,8 +230,8 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             if served.share is not None:
                 hits = await questions.reverse_nearest(places.positions, stop)
-                return encoded(served, iter([rows_of_hits(hits)]), form)
-            return encoded(served, iter(reversed_nearest(served, places.positions, stop)), form)
+                return encoded(served, counting(request.scope, [rows_of_hits(hits)]), form)
+            return encoded(served, counting(request.scope, reversed_nearest(served, places.positions, stop)), form)
 
         return await answer(request, served, form.kind, work, False, lambda places: (1, None))
 

@@ -13,7 +13,10 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers import headers_of
 from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Ready
+from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import token_of
+from dtoss.serve.rights.seeing import sight_of
+from dtoss.serve.rights.telling import seen_facts
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
     FLAG,
@@ -31,6 +34,7 @@ from dtoss.serve.routes.schemas import (
 )
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.together.asking import questions_of
 from dtoss.serve.together.versions import WIRE_SPOKEN
 
 _HELD = array(LONG, description="Partitions that this server of a plan holds.")
@@ -68,12 +72,16 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         return said | ({"unread": missed} if missed else {})
 
     @get("/snapshot", opt={"responses": responses(FACTS, kept=False)})
-    async def facts(snapshot: Snapshot = None) -> ASGIResponse:
+    async def facts(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
         """Return what is served: the snapshot, its commit, objects, CRS, columns and age; or another that is open."""
         served = serving.named(snapshot)
         old = max(time.time() - served.made, 0.0)
-        said = {"refused": serving.refused} if serving.refused and snapshot is None else {}
-        body = orjson.dumps({"snapshot": served.name, **served.facts, "age_seconds": round(old, 3), **said})
+        told_of = served.facts
+        if token_of(request).narrowed:
+            told_of = await seen_facts(sight_of(state, request, served), request, questions_of(state, served))
+        elif serving.refused and snapshot is None:
+            told_of = {**told_of, "refused": serving.refused}
+        body = orjson.dumps({"snapshot": served.name, **told_of, "age_seconds": round(old, 3)})
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/healthz", opt={"responses": responses(ALIVE, kept=False)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import orjson
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
@@ -24,6 +25,7 @@ from dtoss.serve.page.drawn import (
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, json_answer, unchanged
+from dtoss.serve.rights.seeing import sight_of
 from dtoss.serve.routes.parameters import Snapshot, Where, check_condition, told
 from dtoss.serve.routes.places import evaluate
 from dtoss.serve.routes.schemas import (
@@ -42,6 +44,7 @@ from dtoss.serve.routes.schemas import told as told_schema
 from dtoss.serve.routes.shapes import middles_of
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import note
 
 ON_MAP = array(NUMBER, minItems=2, maxItems=2)
 CELL_ON_MAP: Schema = {**array(RING), "description": "Coordinates of a Polygon."}
@@ -54,8 +57,8 @@ WITHIN_DRAWN = also(
 )
 OBJECT_DRAWN = told_schema(
     "OneDrawnObject", id=STRING, at=ON_MAP, x=NUMBER, y=NUMBER, partition=NATURAL, attributes=ANYTHING,
-    neighbours=array(STRING), cell=CELL_ON_MAP, area=NUMBER,
 )  # fmt: skip
+OBJECT_DRAWN = also(OBJECT_DRAWN, neighbours=array(STRING), cell=CELL_ON_MAP, area=NUMBER)
 WITHIN_BODY: dict[str, Any] = {
     "required": True,
     "content": {
@@ -90,13 +93,16 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         if same := unchanged(request, served):
             return same
         check_condition(where, limits.condition_length)
-        check_alone(served, where)
+        sight = sight_of(state, request, served)
+        check_alone(served, where or sight.token.where)
 
         def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
             (at,) = positions_in(served, [(lon, lat)])
             with told():
-                evaluate(served, where or None)
-                return orjson.dumps(nearest_drawn(served, at, k, where or None, cells)), at
+                seen = sight.condition(where)
+                evaluate(served, seen)
+                drawn = nearest_drawn(served, at, k, seen, cells and sight.token.where is None)
+                return orjson.dumps(drawn), at
 
         body, place = await state.pool.run(request, work)
         state.accesses.many(*place, k, None)
@@ -106,27 +112,30 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def within(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
         """Return how many objects lie in a circle or polygon of the map, rim included, and the first of them."""
         served = serving.named(snapshot)
+        sight = sight_of(state, request, served)
         async with bodies.of(request, of_corners(limits)) as body:
 
-            def work(stop: Stop) -> tuple[bytes, Any]:
+            def work(stop: Stop) -> tuple[bytes, Any, int]:
                 asked = asked_within(body, limits.corners)
                 where = asked["where"]
                 check_condition(where, limits.condition_length)
-                check_alone(served, where)
+                check_alone(served, where or sight.token.where)
                 with told():
+                    where = sight.condition(where)
                     evaluate(served, where)
                     if "polygon" in asked:
                         corners = positions_in(served, asked["polygon"])
                         drawn, shapes = polygon_drawn(served, corners, where, limits.hits, stop, state.metrics)
                         middles, radii = middles_of(served, shapes)
-                        return orjson.dumps(drawn), (*middles.T, radii)
+                        return orjson.dumps(drawn), (*middles.T, radii), drawn["count"]
                     numbers, radius = asked["circle"], asked["radius"]
                     places = positions_in(served, [numbers[:2], numbers[2:] or numbers[:2]])
                     drawn, radius = circle_drawn(served, places[0], places[1] if radius is None else radius, where)
-                    return orjson.dumps(drawn), (*places[0], radius)
+                    return orjson.dumps(drawn), (*places[0], radius), drawn["count"]
 
-            answer, (x, y, radius) = await state.pool.run(request, work)
+            answer, (x, y, radius), count = await state.pool.run(request, work)
         state.accesses.many(x, y, None, radius)
+        note(request.scope, hits=count, positions=np.stack(np.broadcast_arrays(x, y), axis=-1).reshape(-1, 2))
         return json_answer(request, served, answer)
 
     @get(["/map/object", "/map/object/{object_id:path}"], opt={"responses": responses(OBJECT_DRAWN)})
@@ -143,9 +152,11 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         if same := unchanged(request, served):
             return same
+        sight = sight_of(state, request, served)
+        check_alone(served, sight.token.where)
 
         def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
-            drawn, place = object_drawn(served, text)
+            drawn, place = object_drawn(served, text, sight.condition(None), sight.token.columns)
             return orjson.dumps(drawn), place
 
         try:

@@ -18,6 +18,8 @@ from dtoss.serve.delivery.stream import EventStream
 from dtoss.serve.delivery.watched import home_of, of_watch
 from dtoss.serve.pool import Stop
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import token_of
+from dtoss.serve.rights.subscribing import own_of
 from dtoss.serve.routes.schemas import (
     FLAG,
     LONG,
@@ -96,12 +98,13 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     ) -> ASGIResponse:
         """Return the events of the watch in their order, each once, as server-sent events; as a page with limit."""
         home = home_of(state)
-        wanted = Wanted(tuple(subscription or ()), tuple(kind or ()))
+        own = own_of(token_of(request))
+        wanted = Wanted(tuple(subscription or ()), tuple(kind or ()), own)
         last = request.headers.get(LAST) or None
         given, name = (after, "after") if last is None else (last, "Last-Event-ID")
 
         def begin(stop: Stop) -> Cursor:
-            return beginning_of(home, given, name)
+            return beginning_of(home, given, name, own=own is not None)
 
         async def run(work: Callable[[Stop], Any]) -> Any:
             with of_watch(state):

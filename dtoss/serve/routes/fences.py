@@ -19,6 +19,8 @@ from dtoss.serve.page.one_fence import fence_told
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import token_of
+from dtoss.serve.rights.subscribing import check_own, condition_as_asked
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
     FLAG,
@@ -98,7 +100,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Return the subscriptions of what is seen of the map, at most 2,000 of them, and how many there are."""
-        served, fences = serving.named(snapshot), source()
+        served, fences, prefix = serving.named(snapshot), source(), token_of(request).prefix
         if not (west <= east and south <= north):
             raise Problem(400, f"[{west:g}, {south:g}, {east:g}, {north:g}] is no view: west <= east, south <= north",
                           limit="west, south, east, north")  # fmt: skip
@@ -106,6 +108,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         def work(stop: Stop) -> bytes:
             with readable(state):
                 now, clock = fences.now()
+            now = now if prefix is None else now.of(prefix)
             frame = showing.frame_of(now.marks.space)
             told: dict[str, Any] = {"snapshot": served.name, "watch": fences.home.name, "mark": now.marks.text}
             if frame is None:
@@ -126,7 +129,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Return a subscription: what it asks for, how many events it had, and its place as the map draws it."""
-        served, fences = serving.named(snapshot), source()
+        served, fences, token = serving.named(snapshot), source(), token_of(request)
+        check_own(token, id)
 
         def work(stop: Stop) -> bytes | None:
             with readable(state):
@@ -135,6 +139,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 if found is None:
                     return None
                 told = fence_told(fences.home, *found, showing.frame_of(now.marks.space), zoom)
+                told["where"] = condition_as_asked(token, told["where"])
             return orjson.dumps({"snapshot": served.name, **told})
 
         body = await state.pool.run(request, work)

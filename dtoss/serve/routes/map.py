@@ -15,13 +15,17 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import StoreError
 from dtoss.serve.answers import headers_of
-from dtoss.serve.page.layers import LAYERS
-from dtoss.serve.page.live import Live
+from dtoss.serve.page.files import PageFiles
+from dtoss.serve.page.layers import LAYERS, OF_OBJECTS
+from dtoss.serve.page.live import TO_ALL, TO_SOME, TO_SUMS
 from dtoss.serve.page.showing import RATE_DIGITS
 from dtoss.serve.page.tiling import DEEPEST_TILE
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import token_of
+from dtoss.serve.rights.seeing import sight_of
+from dtoss.serve.rights.telling import seen_map
 from dtoss.serve.routes import fences
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
@@ -45,6 +49,8 @@ from dtoss.snapshots.store import Store
 
 CYCLES = 20
 """Commits of the history."""
+NO_FILES = PageFiles()
+"""What a page is told of the optimiser that may see some objects only."""
 _TOLD_OF_CYCLES = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds")
 _PLANE = maybe(fields("MapPlane", x0=NUMBER, y1=NUMBER, side=NUMBER))
 _COLUMN = fields("MapColumn", name=STRING, type=STRING, kind=STRING, classes=array(STRING))
@@ -67,10 +73,11 @@ _CYCLE = fields(
 )  # fmt: skip
 MAP = also(
     told(
-        "MapFacts", commit=NATURAL, objects=NATURAL, sites=NATURAL, partitions=NATURAL, made=NUMBER, age_seconds=NUMBER,
-        crs=STRING, metric=STRING, unit=STRING, id_type=STRING, plane=_PLANE, view=array(NUMBER), sample=NATURAL,
+        "MapFacts", commit=NATURAL, objects=NATURAL, sites=maybe(NATURAL), partitions=NATURAL, made=NUMBER,
+        age_seconds=NUMBER, crs=STRING, metric=STRING, unit=STRING, id_type=STRING, plane=_PLANE, view=array(NUMBER), sample=NATURAL,
         refused=maybe(STRING), columns=array(_COLUMN), regions=_REGIONS, layers=array(_LAYER), plan=maybe(_PLAN),
         patterns=maybe(_PATTERNS), report=maybe(STRING), problems=array(STRING), history=array(_CYCLE), token=FLAG,
+        sums=FLAG,
     ),
     nowhere=NATURAL,
 )  # fmt: skip
@@ -88,25 +95,30 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     async def facts(request: Asker, snapshot: Snapshot = None) -> ASGIResponse:
         """Return all that the page of the map needs first, places in degrees on the map."""
         served = serving.named(snapshot)
+        sight = sight_of(state, request, served)
+        token = sight.token
 
         def work(stop: Stop) -> bytes:
             showing.look()
+            seen = sight.own()
+            files = showing.files if token.sums else NO_FILES
+            cycles = token.sums or token.where is None
             return orjson.dumps(
                 {
                     "snapshot": served.name,
                     "commit": served.commit,
-                    "objects": len(served.index),
                     "made": served.made,
                     "age_seconds": round(max(time.time() - served.made, 0.0), 3),
-                    "refused": serving.refused,
-                    **served.map_facts.told(),
-                    "layers": _layers(served),
-                    "plan": showing.plan(),
-                    "patterns": showing.patterns(),
-                    "report": None if showing.files.report is None else "/report/",
-                    "problems": showing.files.problems,
-                    "history": history.of((serving.now.commit, serving.refused)),
+                    "refused": None if token.narrowed else serving.refused,
+                    **seen_map(sight, len(served.index) if seen is None else seen.count),
+                    "layers": [one for one in _layers(served) if seen is None or one["name"] == OF_OBJECTS],
+                    "plan": showing.plan() if token.sums else None,
+                    "patterns": showing.patterns() if token.sums else None,
+                    "report": None if files.report is None else "/report/",
+                    "problems": files.problems,
+                    "history": history.of((serving.now.commit, serving.refused)) if cycles else [],
                     "token": settings.token_file is not None,
+                    "sums": token.sums,
                 }
             )
 
@@ -132,7 +144,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     @get("/live", opt={"responses": LIVE_EVENTS})
     async def live(request: Asker) -> ASGIResponse:
         """Return events as they come: which snapshot is served, the plan, what is asked, what happens in the watch."""
-        return _Events(request, showing.live, settings.limits.idle_seconds, state.paces.quiet)
+        return _Events(state, request)
 
     return [facts, load, live, *fences.handlers(state)]
 
@@ -182,22 +194,16 @@ class _Events(ASGIResponse):
 
     Parameters
     ----------
+    state
+        Of the worker.
     request
         Whose client listens.
-    live
-        Of the worker.
-    patience
-        Seconds for which a client may read nothing.
-    quiet
-        Seconds after which a stream that has nothing to tell says so.
     """
 
-    def __init__(self, request: Asker, live: Live, patience: float, quiet: float) -> None:
+    def __init__(self, state: WorkerState, request: Asker) -> None:
         self.status_code = 200
+        self._state = state
         self._request = request
-        self._live = live
-        self._patience = patience
-        self._quiet = quiet
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Send it.
@@ -207,17 +213,21 @@ class _Events(ASGIResponse):
         Problem
             503 if there are too many streams.
         """
-        live = self._live
-        stream = live.open()
+        live, token = self._state.showing.live, token_of(self._request)
+        patience, quiet = self._state.settings.limits.idle_seconds, self._state.paces.quiet
+        stream = live.open(TO_ALL if not token.narrowed else TO_SUMS if token.sums else TO_SOME)
         try:
-            with server_sent.listening(self._request, stream.woken) as gone:
+            with (
+                server_sent.listening(self._request, stream.woken) as gone,
+                self._state.doors.listening(token, stream.end),
+            ):
                 await server_sent.begin(scope, send)
                 event = stream.beginning()
-                while not gone.done() and not live.ending:
+                while not gone.done() and not live.ending and not stream.over:
                     if event:
-                        async with asyncio.timeout(self._patience):
+                        async with asyncio.timeout(patience):
                             await send({"type": "http.response.body", "body": event, "more_body": True})
-                    woken = await server_sent.was_woken(stream.woken, self._quiet)
+                    woken = await server_sent.was_woken(stream.woken, quiet)
                     event = stream.following() if woken else server_sent.NOTHING_NEW
                 if not gone.done():
                     await send({"type": "http.response.body", "body": b""})

@@ -14,9 +14,12 @@ from dtoss.serve.one_object import object_body, object_table
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready, json_answer, tag_of, unchanged, wants_arrow
+from dtoss.serve.rights.gate import check_whole
+from dtoss.serve.rights.seeing import sight_of
 from dtoss.serve.routes.parameters import Ids, Snapshot
 from dtoss.serve.routes.schemas import ANYTHING, ID, NUMBER, POLYGON_SCHEMA, also, array, responses, told
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import note
 from dtoss.serve.together.asking import questions_of
 from dtoss.serve.together.wire import ObjectQuestion
 
@@ -50,16 +53,21 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return same
         arrow = wants_arrow(request)
 
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        if cell:
+            check_whole(sight.token, "a cell")
 
         async def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
+            seen, columns = sight.condition(None), sight.token.columns
             if served.share is not None:
-                asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string")
+                asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string", seen, columns)
                 place: tuple[bytes, tuple[float, float]] = await questions.one(asked, stop)
                 return place
             if arrow:
-                return object_table(served, text)
-            return object_body(served, text, neighbours=neighbours, cell=cell, text_ids=ids == "string")
+                return object_table(served, text, seen, columns)
+            return object_body(
+                served, text, neighbours=neighbours, cell=cell, text_ids=ids == "string", where=seen, columns=columns
+            )
 
         try:
             body, place = await state.pool.run_steps(request, work)
@@ -68,6 +76,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 404, f"no object has the id {text!r} in snapshot {served.name}", limit="id", value=text
             ) from None
         state.accesses.many(*place, None, None)
+        note(request.scope, hits=1)
         if arrow:
             return Ready(body, headers_of(served, len(body), tag_of(request, served), ARROW_TYPE))
         return json_answer(request, served, body)

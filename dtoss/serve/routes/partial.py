@@ -19,7 +19,7 @@ from dtoss.serve.entry.tokens import PEER
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
-from dtoss.serve.routes.schemas import LONG, STRING, array, fields, sent_as
+from dtoss.serve.routes.schemas import LONG, PROBLEM, STRING, array, fields, sent_as
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.bundles import answer_bundle, is_quick, read_bundle
@@ -44,7 +44,7 @@ PARTIAL_ANSWERS = sent_as(PACKED_TYPE.decode(), "Packed arrays.") | {
     },
     NOT_READ: {
         "description": "Messages of this version are not read here; `wire` names the one that is.",
-        "content": {JSON_TYPE.decode(): {"schema": fields("VersionsRead", wire=STRING)}},
+        "content": {"application/problem+json": {"schema": PROBLEM}},
     },
 }
 PARTIAL_BODY = {"required": True, "content": _PACKED_TEXT}

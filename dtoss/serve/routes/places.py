@@ -23,6 +23,7 @@ from dtoss.serve.hot_requests import DEFAULT_K, Target
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, json_answer, unchanged, wants_arrow
+from dtoss.serve.rights.seeing import sight_of
 from dtoss.serve.routes.parameters import (
     Carry,
     Having,
@@ -38,7 +39,11 @@ from dtoss.serve.routes.parameters import (
 from dtoss.serve.routes.schemas import COUNT, HITS, LOCATED, PAGE, responses
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import hits_in, note
 from dtoss.serve.together.asking import questions_of
+
+NO_OBJECT = "the index is empty: no object owns a place"
+"""Said where there is none, or none that is seen."""
 
 
 def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]:
@@ -76,17 +81,25 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
             return same
         where, having = conditions(where, having)
         limit = inf if max_distance is None else max_distance
-        unusual = having or columns or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
-        if not unusual and k <= MOST and (found := await ask(gathering, Target(KNN, x, y, k, limit, where))):
-            return json_answer(request, *found)
+        sight = sight_of(state, request, served)
+        unusual: Any = having or columns or ids == "string" or snapshot or wants_arrow(request)
+        unusual = unusual or space.to_lonlat or (where and sight.token.narrowed)
+        seen = where or sight.token.where
+        if (
+            not unusual
+            and k <= MOST
+            and (found := await ask(gathering, Target(KNN, x, y, k, limit, seen), sight.token.name))
+        ):
+            return gathered(request, *found)
 
         questions = questions_of(state, served)
 
         async def work(stop: Stop) -> Hits:
             with told():
-                evaluate(served, where)
+                seen = sight.condition(where, having, names_of(columns))
+                evaluate(served, seen)
                 return await questions.knn(
-                    (x, y), k, max_distance=max_distance, where=where, having=having, columns=names_of(columns)
+                    (x, y), k, max_distance=max_distance, where=seen, having=having, columns=names_of(columns)
                 )
 
         hits = await state.pool.run_steps(request, work)
@@ -117,21 +130,29 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         where, having = conditions(where, having)
         if cursor is not None and limit is None:
             raise Problem(400, "a cursor needs a limit: give the hits of a page", limit="limit")
-        unusual = having or columns or limit or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
-        if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, where))):
-            return json_answer(request, *found)
+        sight = sight_of(state, request, served)
+        unusual: Any = (
+            having or columns or limit or ids == "string" or snapshot or wants_arrow(request) or space.to_lonlat
+        )
+        unusual = unusual or (where and sight.token.narrowed)
+        seen = where or sight.token.where
+        if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, seen), sight.token.name)):
+            return gathered(request, *found)
 
         questions = questions_of(state, served)
 
         async def work(stop: Stop) -> tuple[Hits, str | None]:
             with told():
+                names = names_of(columns)
                 if limit is not None:
                     # hits of a range satisfy both alike; after `having` a page would be short
-                    both = both_of(served.index, where, having)
-                    evaluate(served, both)
-                    return await page(served, questions, (x, y), radius, limit, both, names_of(columns), begin)
-                evaluate(served, where)
-                count = int((await questions.count((x, y), radius, where=where))[0])
+                    seen = sight.condition(where, having, names)
+                    seen = sight.condition(both_of(served.index, where, having), None, names) if having else seen
+                    evaluate(served, seen)
+                    return await page(served, questions, (x, y), radius, limit, seen, names, begin)
+                seen = sight.condition(where, having, names)
+                evaluate(served, seen)
+                count = int((await questions.count((x, y), radius, where=seen))[0])
                 if count > limits.hits:
                     raise Problem(
                         413,
@@ -142,8 +163,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
                         bound=limits.hits,
                     )
                 stop.check()
-                found = await questions.range((x, y), radius, where=where, having=having, columns=names_of(columns))
-                return found, None
+                return await questions.range((x, y), radius, where=seen, having=having, columns=names), None
 
         hits, following = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, None, radius)
@@ -197,16 +217,17 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if same := unchanged(request, served):
             return same
         where, _ = conditions(where)
-
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def work(stop: Stop) -> int:
             with told():
-                evaluate(served, where)
-                return int((await questions.count((x, y), radius, where=where))[0])
+                seen = sight.condition(where)
+                evaluate(served, seen)
+                return int((await questions.count((x, y), radius, where=seen))[0])
 
         number = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, None, radius)
+        note(request.scope, hits=number)
         return told_json(request, served, count=number)
 
     @get("/locate", opt={"responses": responses(LOCATED)})
@@ -218,11 +239,16 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if same := unchanged(request, served):
             return same
 
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def work(stop: Stop) -> Any:
             with told():
-                return (await questions.locate((x, y))).tolist()[0]
+                if (seen := sight.condition(None)) is None:
+                    return (await questions.locate((x, y))).tolist()[0]
+                nearest = await questions.knn((x, y), 1, where=seen)
+                if not len(nearest):
+                    raise ValueError(NO_OBJECT)
+                return nearest.id.tolist()[0]
 
         found = await state.pool.run_steps(request, work)
         state.accesses.many(x, y, 1, None)
@@ -269,6 +295,12 @@ def evaluate(served: Served, where: str | None) -> None:
     """Have a condition evaluated, which only so many at a time are."""
     if where is not None:
         served.conditions.get(where)
+
+
+def gathered(request: Asker, served: Served, body: bytes) -> ASGIResponse:
+    """Return an answer that was made with others of its turn."""
+    note(request.scope, hits=hits_in(body))
+    return json_answer(request, served, body)
 
 
 def told_json(request: Asker, served: Served, **values: Any) -> ASGIResponse:

@@ -57,7 +57,8 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     async def letting(request: Asker) -> ASGIResponse:
         """Let the browser that has sent a token read the report, where it sends none, for an hour."""
         host = request.headers.get("host", "").encode("latin-1")
-        cookie = f"{COOKIE}={write_pass(host)}; Max-Age={PASS_SECONDS}; Path=/report; HttpOnly; SameSite=Strict"
+        given = write_pass(host, state.doors.mark)
+        cookie = f"{COOKIE}={given}; Max-Age={PASS_SECONDS}; Path=/report; HttpOnly; SameSite=Strict"
         body = b'{"seconds":%d}' % PASS_SECONDS
         headers = [
             (b"content-type", JSON_TYPE),

@@ -26,6 +26,7 @@ from dtoss.serve.bulk.shapes_in import read_shapes
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, unchanged, wants_arrow
+from dtoss.serve.rights.seeing import sight_of
 from dtoss.serve.routes.bulk import counts_out
 from dtoss.serve.routes.parameters import (
     Carry,
@@ -39,6 +40,7 @@ from dtoss.serve.routes.parameters import (
 from dtoss.serve.routes.schemas import IN_BOX, IN_SHAPES, NUMBER, SHAPE, array, fields, responses
 from dtoss.serve.serving import Served
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import counting, note
 from dtoss.serve.together.asking import pieces_of_table, questions_of
 
 
@@ -62,33 +64,36 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         request: Asker, served: Served, form: Form, where: str | None, count: bool, kind: str, text: bytes | bytearray
     ) -> ASGIResponse:
         middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-        questions = questions_of(state, served)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
 
         async def make(stop: Stop) -> Iterator[bytes]:
             shapes, corners = read_shapes(kind, text, space, limits, stop)
+            seen = sight.condition(where, form.having, form.columns)
             check_columns(served, form)
-            if where:
-                served.conditions.get(where)
+            if seen:
+                served.conditions.get(seen)
             if served.share is None:
                 found = found_within(
-                    served.index, shapes, corners, where or None, limits.hits, stop, state.metrics, state.sizes.tested
+                    served.index, shapes, corners, seen, limits.hits, stop, state.metrics, state.sizes.tested
                 )
                 middles.append(middles_of(served, shapes))
                 if not count:
-                    return encoded(served, listed(served, found, form, limits.hits), form)
+                    return encoded(served, counting(request.scope, listed(served, found, form, limits.hits)), form)
                 numbers = found.count
             else:
-                told = await questions.shapes(kind, bytes(text), where or None, form, count, len(shapes), stop)
+                told = await questions.shapes(kind, bytes(text), seen, form, count, len(shapes), stop)
                 middles.append(middles_of(served, shapes))
                 if not count:
-                    return encoded(served, pieces_of_table(told, form, BATCH_HITS), form)
+                    return encoded(served, counting(request.scope, pieces_of_table(told, form, BATCH_HITS)), form)
                 numbers = told
+            note(request.scope, hits=int(numbers.sum()))
             if form.arrow or form.query:
                 return counts_out(served, numbers, form.arrow)
             return iter([orjson.dumps({"snapshot": served.name, "count": int(numbers[0])})])
 
         response = await answered(state, request, served, form.kind, make)
         positions, radii = middles[0]
+        note(request.scope, positions=positions)
         state.accesses.many(positions[:, 0], positions[:, 1], None, radii)
         return response
 

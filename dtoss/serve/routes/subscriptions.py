@@ -1,4 +1,4 @@
-"""Subscriptions of the watch: listed for all who may ask, changed by those whose token may write."""
+"""Subscriptions of the watch: listed for all who may ask, changed by those whose token subscribes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from dtoss.serve.answers import headers_of
 from dtoss.serve.bulk.bodies import Bodies, of_bytes
 from dtoss.serve.delivery.subscribing import added, listed, one, removed
 from dtoss.serve.delivery.watched import asked_of, home_of, of_watch
-from dtoss.serve.front import ADMITTED, REQUEST_ID
+from dtoss.serve.front import REQUEST_ID
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import token_of
+from dtoss.serve.rights.subscribing import check_own
 from dtoss.serve.routes.schemas import (
     ANYTHING,
     MULTI_POLYGON,
@@ -116,7 +118,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         if not settings.allow_subscribe:
             why = "the server was started without --allow-subscribe: subscriptions are not changed by requests"
         elif not state.doors.may_write(None if given is None else given.encode("latin-1")):
-            why = "the token may only read: its line in the token file has to end in the word write"
+            why = "the token may only read: its line in the token file has to have the word subscribe"
         if why is not None:
             state.metrics.not_subscribed("rights")
             raise Problem(403, why, limit="write")
@@ -128,7 +130,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         for name in ("added", "changed", "removed"):
             state.metrics.subscribed(name, facts[name])
         state.log.event(
-            "subscriptions changed", id=scope[REQUEST_ID], token=scope.get(ADMITTED, ""), change=change, **facts
+            "subscriptions changed", id=scope[REQUEST_ID], token=token_of(request).name, change=change, **facts
         )
         return answer({"watch": settings.watch, "change": change, **facts})
 
@@ -136,30 +138,34 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def all_of_them(request: Asker, after: After = None, limit: Limit = USUALLY_LISTED) -> ASGIResponse:
         """Return the subscriptions of the watch by id, with counts of their events, page by page."""
         pages, served, most = asked_of(state), serving.now, state.sizes.subscriptions_page
+        token = token_of(request)
         with of_watch(state):
-            body = await state.pool.run(request, lambda stop: listed(pages, after, limit, most, served.name, stop))
+            body = await state.pool.run(
+                request, lambda stop: listed(pages, after, limit, most, served.name, stop, token)
+            )
         return Ready(body, headers_of(served, len(body), None))
 
     @get("/subscriptions/{subscription_id:path}", opt={"responses": responses(ONE_SUBSCRIPTION, kept=False)})
     async def single(request: Asker, subscription_id: Id) -> ASGIResponse:
         """Return a subscription, with counts of its events."""
-        pages, name = asked_of(state), _as_sent(request, subscription_id)
+        pages, name, token = asked_of(state), _as_sent(request, subscription_id), token_of(request)
+        check_own(token, name)
         with of_watch(state):
-            found = await state.pool.run(request, lambda stop: one(pages, name))
+            found = await state.pool.run(request, lambda stop: one(pages, name, token))
         return answer(found)
 
     @post("/subscriptions", status_code=200, opt={"responses": responses(CHANGED, kept=False), "body": BODY})
     async def subscribe(request: Asker) -> ASGIResponse:
-        """Add subscriptions, all or none; those of the same id become others. The token has to be one that may write.
+        """Add subscriptions, all or none; those of the same id become others. The token has to subscribe.
 
         The same body may be sent again: what stands already is left as it is, and told of as same.
         """
         check_right(request)
-        home = home_of(state)
+        home, token = home_of(state), token_of(request)
         async with bodies.of(request, of_bytes(limits, "subscribe_bytes")) as body:
             try:
                 with of_watch(state):
-                    done = await state.pool.run(request, lambda stop: added(home, bytes(body), limits, stop))
+                    done = await state.pool.run(request, lambda stop: added(home, bytes(body), limits, stop, token))
             except Problem as problem:
                 if problem.status in (400, 422):
                     state.metrics.not_subscribed("rows")
@@ -168,9 +174,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
     @delete("/subscriptions/{subscription_id:path}", status_code=200, opt={"responses": responses(CHANGED, kept=False)})
     async def unsubscribe(request: Asker, subscription_id: Id) -> ASGIResponse:
-        """Remove a subscription. The token has to be one that may write."""
+        """Remove a subscription. The token has to be one that subscribes."""
         check_right(request)
         home, name = home_of(state), _as_sent(request, subscription_id)
+        check_own(token_of(request), name)
         with of_watch(state):
             done = await state.pool.run(request, lambda stop: removed(home, name))
         return changed(request, done)

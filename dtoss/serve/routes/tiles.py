@@ -12,12 +12,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.page.layers import Wanted, layer_of
+from dtoss.serve.page.layers import OF_OBJECTS, Wanted, layer_of
 from dtoss.serve.page.packaged import takes_gzip
 from dtoss.serve.page.tiling import DEEPEST_TILE
 from dtoss.serve.pool import Stop
 from dtoss.serve.problems import Problem
 from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.rights.gate import check_whole, token_of
+from dtoss.serve.rights.seeing import sight_of
 from dtoss.serve.routes.parameters import Where, check_condition, told
 from dtoss.serve.routes.schemas import sent_as
 from dtoss.serve.serving import Served, Serving
@@ -37,11 +39,14 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     serving, limits = state.serving, state.settings.limits
     # what needs a token is kept by the browser that has one, and nobody in between
     kept = b"public" if state.settings.token_file is None else b"private"
+    vary = b"accept-encoding" if state.settings.token_file is None else b"accept-encoding, authorization"
     headers = [
         (b"content-type", MVT_TYPE),
         (b"cache-control", kept + b", max-age=31536000, immutable"),
-        (b"vary", b"accept-encoding"),
+        (b"vary", vary),
     ]
+    # what a token may see changes while a browser has its tiles
+    of_some = [(b"content-type", MVT_TYPE), (b"cache-control", b"no-store"), (b"vary", vary)]
 
     looking = 0
 
@@ -73,17 +78,22 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                 404, f"there is no tile {x}, {y} at zoom {z}: 0 to {2**z - 1}", limit="y", value=max(x, y), bound=2**z
             )
         make = layer_of(layer)
+        token = token_of(request)
+        if layer != OF_OBJECTS:
+            check_whole(token, f"the layer {layer}")
         served = await looked_for(snapshot)
+        sight = sight_of(state, request, served)
         zipped = takes_gzip(request.headers.get("accept-encoding", ""))
 
         def work(stop: Stop) -> bytes:
             with told():
-                body = make(served, Wanted(z, x, y, by or None, where or None))
+                body = make(served, Wanted(z, x, y, by or None, where or None, sight))
             return gzipped(body) if zipped and body else body
 
         body = await state.pool.run(request, work)
         length = (b"content-length", b"%d" % len(body))
-        return Ready(body, [*headers, length, *([(b"content-encoding", b"gzip")] if zipped and body else [])])
+        kept_so = of_some if token.narrowed else headers
+        return Ready(body, [*kept_so, length, *([(b"content-encoding", b"gzip")] if zipped and body else [])])
 
     return [tile]
 

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from dtoss.serve.app import application
 from dtoss.serve.entry.hosts import Hosts
+from dtoss.serve.entry.tokens import EVERYBODY
 from dtoss.serve.front import RequestIds
 from dtoss.serve.hot_protocol import Desk, HotProtocol
 from dtoss.serve.running.connections import Guard
@@ -33,7 +34,7 @@ class _Silent:
         self.hosts = Hosts()
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *values, **named: "" if name == "admit" else None
+        return lambda *values, **named: EVERYBODY if name == "admit" else None
 
 
 class _Written(asyncio.Transport):
@@ -84,7 +85,7 @@ async def short_way_works(state: WorkerState, config: Config) -> str | None:
     silent = cast(Any, _Silent())
     alone = Serving(replace(state.serving.now, share=None))  # nobody else is asked, who may not be there yet
     unheard = replace(
-        state, serving=alone, circle=None, metrics=silent, accesses=silent, doors=silent, log=silent
+        state, serving=alone, circle=None, metrics=silent, accesses=silent, doors=silent, log=silent, audit=None
     )  # fmt: skip
     loop = asyncio.get_running_loop()
     space = state.serving.now.index.space

@@ -104,13 +104,13 @@ def _check_doors(settings: Settings) -> None:
         if token is None or not doors.is_peer(b"Bearer " + token.encode()):
             raise InputError(
                 f"--peers {settings.peers} has no token that {settings.token_file} knows as one of servers: the plan's "
-                "servers say one to each other, and the line of it ends in the word peer"
+                "servers say one to each other, and the line of it has the word peer"
             )
     if settings.allow_subscribe and not doors.lets_write:
         where = f"{settings.token_file} has none" if settings.token_file else "there is none"
         raise InputError(
-            f"--allow-subscribe needs --token-file with a token that may write, and {where}: end the line of one in "
-            "the word write"
+            f"--allow-subscribe needs --token-file with a token that subscribes, and {where}: give the line of one "
+            "the word subscribe"
         )
 
 
@@ -118,13 +118,16 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
     # the client of Prometheus, which looks for its folder when it is loaded, is among these
     import numpy as np
 
+    from dtoss.serve.entry.doors import doors_of
     from dtoss.serve.page.files import files_of
     from dtoss.serve.page.packaged import packaged
+    from dtoss.serve.rights.seeing import check_tokens
     from dtoss.serve.running.following import Following
     from dtoss.serve.running.processes import keep_running
     from dtoss.serve.running.rehearsal import load_framework
     from dtoss.serve.running.worker import Common, run_worker, together_of
     from dtoss.serve.swapping.preparing import first
+    from dtoss.serve.telling.audit import Audit
     from dtoss.serve.telling.home_counts import HomeCounts
     from dtoss.serve.telling.log_lines import Log
     from dtoss.serve.telling.metrics import forget
@@ -132,6 +135,8 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
 
     files = files_of(settings)
     log = Log(settings.log)
+    if settings.audit is not None:
+        Audit(settings.audit)  # a file that cannot be written is said at once
     verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]
     counts = SharedCounts(settings.workers)
 
@@ -139,6 +144,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
         log.event("not followed", detail=str(error))
 
     held = Following(settings, first(settings, verified), counts, not_followed)
+    check_tokens(doors_of(settings).tokens, held.served.index)
     common = Common(
         settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files,
         together_of(settings, held.served),

@@ -34,6 +34,7 @@ from dtoss.serve.state import WorkerState
 from dtoss.serve.swapping.preparing import adopted
 from dtoss.serve.swapping.watching import Watcher
 from dtoss.serve.telling.accesses import Accesses
+from dtoss.serve.telling.audit import Audit
 from dtoss.serve.telling.home_counts import HomeCounts, Homes
 from dtoss.serve.telling.log_lines import Log
 from dtoss.serve.telling.metrics import Metrics
@@ -146,6 +147,8 @@ async def _run(post: Post, common: Common) -> int:
     state.accesses.close()
     log.event("worker ended", cut_off=left)
     log.close()
+    if state.audit is not None:
+        state.audit.close()
     return 0
 
 
@@ -185,6 +188,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         log=log,
         showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
         circle=circle_of(common, first, metrics, log.event),
+        audit=None if settings.audit is None else Audit(settings.audit, post.number, metrics.unaudited),
     )
     metrics.also(partial(families, state.windows))
     return state

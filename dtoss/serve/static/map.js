@@ -415,11 +415,13 @@ function panel() {
   $('slot').max = (facts.patterns?.slots ?? 1) - 1
   warn('refused', 'A newer snapshot is refused', facts.refused)
   warn('stale', 'The plan is stale', facts.plan?.stale)
+  $('regions').parentElement.hidden = $('parts').hidden = !facts.partitions  // of a token that sees some objects
+  $('windows').hidden = $('rate').closest('.pulse').hidden = !facts.sums
   const { plan } = facts, cost = plan?.cost != null ? `, $${short.format(plan.cost)} a day` : ''
   const said = [
-    ['snapshot', facts.snapshot], ['age', ''], ['objects', whole.format(facts.objects)], ['sites', whole.format(facts.sites)],
-    ['partitions', whole.format(facts.partitions)], ['CRS', `${facts.crs}, ${facts.metric}`],
-    ...(plan ? [['plan', `${plan.servers.length} servers${cost}`]] : []),
+    ['snapshot', facts.snapshot], ['age', ''], ['objects', whole.format(facts.objects)],
+    ...['sites', 'partitions'].filter(name => facts[name]).map(name => [name, whole.format(facts[name])]),
+    ['CRS', `${facts.crs}, ${facts.metric}`], ...(plan ? [['plan', `${plan.servers.length} servers${cost}`]] : []),
   ]
   $('facts').replaceChildren(...pairs(said).childNodes)
   $('facts').querySelectorAll('dd')[1].id = 'f-age'
@@ -529,9 +531,9 @@ function setVisible(name, on) {
 }
 
 function switches() {
-  const land = facts.plane ? [] : [['land', 'Land']]
   const live = watch.watched() ? [['subscriptions', 'Subscriptions'], ['events', 'Events']] : []
-  const names = [['objects', 'Objects'], ['cells', 'Cells'], ['uncertified', 'Uncertified cells'], ...live, ...land, ['grid', 'Grid']]
+  const tiled = { objects: 'Objects', cells: 'Cells', uncertified: 'Uncertified cells' }, land = facts.plane ? [] : [['land', 'Land']]
+  const names = [...facts.layers.flatMap(({ name: of }) => (tiled[of] ? [[of, tiled[of]]] : [])), ...live, ...land, ['grid', 'Grid']]
   $('switches').replaceChildren(...names.map(([name, title]) => make('label', {},
     make('input', { type: 'checkbox', checked: !see.hidden.has(name), onchange: event => setVisible(name, event.target.checked) }),
     make('span', { textContent: title }))))

@@ -48,6 +48,8 @@ class Log:
         The number of the process, which each line tells; None where it is the parent.
     dropped
         Is told how many lines were dropped.
+    most
+        Events of one kind in a second, as :data:`LINES_A_SECOND`; None leaves none out.
 
     Raises
     ------
@@ -62,8 +64,10 @@ class Log:
         slow: float = 0.1,
         worker: int | None = None,
         dropped: Callable[[int], None] | None = None,
+        most: int | None = LINES_A_SECOND,
     ) -> None:
         self._slow = slow
+        self._most = most
         self._file = None if file is None else Path(file)
         self._worker = {} if worker is None else {"worker": worker}
         self._dropped = dropped
@@ -125,7 +129,7 @@ class Log:
 
         Of one kind a hundred are logged in a second, and further ones counted as dropped.
         """
-        if self._has_room(what, LINES_A_SECOND):
+        if self._most is None or self._has_room(what, self._most):
             self._put(what, **facts)
 
     def _has_room(self, kind: str, most: int) -> bool:

@@ -119,6 +119,7 @@ class Metrics:
         )  # fmt: skip
         self._forwards = {what: forwards.labels(what).inc for what in FORWARDS}
         self._dropped = counter("log_lines_dropped", "Lines that the log had no room for, or could not be written.")
+        self._unaudited = counter("audit_lines_dropped", "Lines that the audit had no room for, or could not write.")
         self._exposition = Exposition(counts, registry, folder)
         self._known: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None], Callable[..., None]]] = {}
 
@@ -218,6 +219,10 @@ class Metrics:
     def dropped(self, lines: int = 1) -> None:
         """Count lines that the log has dropped."""
         self._dropped.inc(lines)
+
+    def unaudited(self, lines: int = 1) -> None:
+        """Count lines that the audit has dropped."""
+        self._unaudited.inc(lines)
 
     def also(self, families: Callable[[], Iterable[Any]]) -> None:
         """Have families put into each text that are true of the whole server, whichever worker is asked."""

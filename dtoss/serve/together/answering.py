@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dtoss.serve.pool import Until
 from dtoss.serve.problems import Problem
+from dtoss.serve.telling.audit import askers
 from dtoss.serve.together.circle import Away, Circle, NotHeld, Slow
 from dtoss.serve.together.link import Reply
 from dtoss.serve.together.older_words import least_minor
@@ -29,6 +30,7 @@ async def answer_together(
     older: Callable[[Any], tuple[Any, Callable[[Any], Any]]],
     ends: float,
     partial: set[int] | None,
+    asker: str = "",
 ) -> T:
     """Return the answer of all servers together; work of the pool, which waits for the others on the loop.
 
@@ -50,6 +52,8 @@ async def answer_together(
         When nobody waits any more, by the monotonic clock.
     partial
         Takes partitions that the answer lacks; None where it may lack none.
+    asker
+        The name of the token of who asks: it is told to the others.
 
     Raises
     ------
@@ -67,7 +71,7 @@ async def answer_together(
         server_of = circle.server_of(share, frozenset(away), frozenset(slow))
 
         async def ask(asks: Sequence[tuple[int, Any]]) -> list[Any]:
-            return await _ask_all(circle, share, snapshot, asks, local, older, ends, away, slow)
+            return await _ask_all(circle, share, snapshot, asks, local, older, ends, away, slow, askers([asker]))
 
         try:
             return await question(Together(share, circle.me, server_of, ask, partial))
@@ -109,6 +113,7 @@ async def _ask_all(
     ends: float,
     away: set[int],
     slow: set[int],
+    asker: bytes,
 ) -> list[Any]:
     assert circle.loop is not None
     begun: dict[int, Future[Reply]] = {}
@@ -122,7 +127,8 @@ async def _ask_all(
             known = circle.wire_of(server).minor >= least_minor(question, share.index.space)
             said[at] = (question, _as_it_is) if known else older(question)
             body = packed(said[at][0], snapshot, left)
-            begun[at] = asyncio.run_coroutine_threadsafe(circle.post(server, body, left, patient), circle.loop)
+            posted = circle.post(server, body, left, patient, asker=asker)
+            begun[at] = asyncio.run_coroutine_threadsafe(posted, circle.loop)
     circle.teller.forwarded("asked", len(begun))
     try:
         answers = [None if at in begun else local(question) for at, (_, question) in enumerate(asks)]

@@ -189,6 +189,7 @@ class Questions:
             lambda one: older_shapes(state, served, one, stop),
             self._ends,
             self._given.missing if self._given.partial else None,
+            self._given.asker,
         )
 
     async def _hits(

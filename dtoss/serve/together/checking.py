@@ -38,6 +38,7 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
         if not isinstance(question.text, str):
             raise ValueError(f"an object is called {question.text!r}: a text is wanted")
         _check_at_most("line_bytes", len(question.text), limits.line_bytes)
+        check_conditions(question.where, None, limits)
         return
     if isinstance(question, ShapesQuestion):
         if question.kind not in ("box", "boxes", "within"):
@@ -89,8 +90,8 @@ def check_conditions(where: str | None, having: str | None, limits: Limits) -> N
     """
     for text in (where, having):
         if text is not None:
-            # two conditions are one where a page is asked for
-            _check_at_most("condition_length", len(text), 2 * limits.condition_length + 20)
+            # two conditions are one where a page is asked for, and that of the token of who asks is a third one
+            _check_at_most("condition_length", len(text), 3 * limits.condition_length + 60)
 
 
 def _check_at_most(limit: str, value: int, bound: int) -> None:

@@ -266,8 +266,10 @@ class Circle:
             self.failed(server, f"{reply.status} {detail}")
         raise Away(server)
 
-    async def post(self, server: int, body: bytes, left: float, patient: bool, path: str = PARTIAL_PATH) -> Reply:
-        """Return a server's reply; on the loop.
+    async def post(
+        self, server: int, body: bytes, left: float, patient: bool, path: str = PARTIAL_PATH, asker: bytes = b""
+    ) -> Reply:
+        """Return a server's reply, which is told for whom it answers; on the loop.
 
         Raises
         ------
@@ -282,9 +284,9 @@ class Circle:
         began = time.perf_counter()
         try:
             if patient:
-                reply = await self._patiently(link, path, body, left)
+                reply = await self._patiently(link, path, body, left, asker)
             else:
-                reply = await link.ask(path, body, min(left, health.hedge_after))
+                reply = await link.ask(path, body, min(left, health.hedge_after), asker)
         except TimeoutError:
             if patient:
                 self.failed(server, "it does not answer in time")
@@ -299,7 +301,7 @@ class Circle:
             health.answered(time.perf_counter() - began)
         return reply
 
-    async def _patiently(self, link: Link, path: str, body: bytes, left: float) -> Reply:
+    async def _patiently(self, link: Link, path: str, body: bytes, left: float, asker: bytes) -> Reply:
         """Return the reply of a server whose answer may take its time, while it shows that it is there.
 
         One that says nothing at all for :data:`HOP_SECONDS`, or a third of the time that is left, is frozen.
@@ -320,7 +322,7 @@ class Circle:
         looks = loop.call_later(hop / 2, lambda: watching.append(loop.create_task(watch())))
         try:
             async with asyncio.timeout(None) as limit:
-                return await link.ask(path, body, left)
+                return await link.ask(path, body, left, asker)
         finally:
             looks.cancel()
             for one in watching:

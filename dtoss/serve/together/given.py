@@ -18,11 +18,14 @@ class Given:
         Which one answers, where it does not name one.
     missing
         Partitions that the answer lacks.
+    asker
+        The name of the token of who asks.
     """
 
     partial: bool = False
     snapshot: str | None = None
     missing: set[int] = field(default_factory=set)
+    asker: str = ""
 
 
 GIVEN: ContextVar[Given | None] = ContextVar("given", default=None)

@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import httptools
 
 from dtoss.client.address import Address
+from dtoss.serve.telling.audit import ASKER
 from dtoss.serve.together.versions import WIRE_HEADER, WIRE_SAID
 
 IDLE = 32
@@ -103,7 +104,7 @@ class Link:
         self.idle: list[_Connection] = []
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
 
-    async def ask(self, path: str, body: bytes | None, seconds: float) -> Reply:
+    async def ask(self, path: str, body: bytes | None, seconds: float, asker: bytes = b"") -> Reply:
         """Return the answer to a request.
 
         A connection that was closed while it was idle is opened again, once: no request changes anything.
@@ -116,13 +117,15 @@ class Link:
             What is posted; None to get.
         seconds
             Within which the answer has to be there.
+        asker
+            For whom it is, as :func:`dtoss.serve.telling.audit.askers` has it; empty where that is not known.
 
         Raises
         ------
         OSError
             If it cannot be reached, or breaks off; TimeoutError is one.
         """
-        data = self.request(path, body)
+        data = self.request(path, body, asker)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds):
             if self.idle:
@@ -154,9 +157,10 @@ class Link:
             connection.close()
         return reply
 
-    def request(self, path: str, body: bytes | None) -> bytes:
+    def request(self, path: str, body: bytes | None, asker: bytes = b"") -> bytes:
         """Return the bytes of a request, without a body to get."""
         token = b"" if self.token is None else b"authorization: Bearer %b\r\n" % self.token.encode()
+        token += b"%b: %b\r\n" % (ASKER, asker) if asker else b""
         length = b"" if body is None else b"content-length: %d\r\n%b: %b\r\n" % (len(body), WIRE_HEADER, WIRE_SAID)
         method = b"GET" if body is None else b"POST"
         at = self.address

@@ -77,11 +77,12 @@ def _object(served: Served, asked: ObjectQuestion) -> tuple[bytes, float, float]
     """Return the bytes of an answer and the object's place, None where it is not held."""
     try:
         if asked.arrow:
-            body, (x, y) = object_table(served, asked.text)
+            body, (x, y) = object_table(served, asked.text, asked.where, asked.columns)
         else:
             body, (x, y) = object_body(
-                served, asked.text, neighbours=asked.neighbours, cell=asked.cell, text_ids=asked.text_ids
-            )
+                served, asked.text, neighbours=asked.neighbours, cell=asked.cell, text_ids=asked.text_ids,
+                where=asked.where, columns=asked.columns,
+            )  # fmt: skip
     except KeyError:
         return None
     return body, x, y

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs
 
+from dtoss.serve.entry.tokens import ADMITTED, EVERYBODY
 from dtoss.serve.front import App, Message, Receive, Scope, Send
 from dtoss.serve.state import WorkerState
 from dtoss.serve.together.given import GIVEN, Given
@@ -36,7 +37,7 @@ class AnsweredTogether:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        given = Given(partial=query.get(PARTIAL) == ["ok"])
+        given = Given(partial=query.get(PARTIAL) == ["ok"], asker=scope.get(ADMITTED, EVERYBODY).name)
         read = _Read(receive)
         for left in reversed(range(SNAPSHOTS_TRIED)):
             scope.pop(OTHERS_HAVE, None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from dtoss.serve.entry.tokens import ADMITTED
 from dtoss.serve.problems import Problem
+from dtoss.serve.telling.audit import ASKER
 from dtoss.serve.together.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
 from dtoss.serve.together.versions import WIRE_HEADER, WIRE_SAID
 
@@ -39,12 +41,13 @@ class ForwardRequest:
     """A message of another server, which stands where uvicorn expects the cycle of a request and its response."""
 
     __slots__ = (
-        "body", "disconnected", "keep_alive", "message_event", "more_body", "protocol", "response_complete",
-        "response_started",
+        "body", "disconnected", "headers", "keep_alive", "message_event", "more_body", "protocol", "response_complete",
+        "response_started", "scope",
     )  # fmt: skip
 
     def __init__(self, protocol: Any) -> None:
         self.protocol = protocol
+        self.scope, self.headers = protocol.scope, protocol.headers
         self.body = bytearray()
         self.more_body = self.keep_alive = True
         self.disconnected = self.response_complete = self.response_started = False
@@ -95,6 +98,13 @@ class ForwardRequest:
         if self.disconnected:
             return
         protocol, self.response_complete = self.protocol, True
+        if (audit := protocol.desk.state.audit) is not None:
+            given = dict(self.headers)
+            audit.request(
+                id=protocol.desk.ids.take(given.get(b"x-request-id")), token=self.scope[ADMITTED].name,
+                client=self.scope.get("client"), method="POST", route=FORWARD_PATH, target=FORWARD, status=status,
+                asker=given.get(ASKER),
+            )  # fmt: skip
         close = b"" if self.keep_alive else b"connection: close\r\n"
         protocol.transport.write(FORWARD_HEAD % (status, len(body), close) + body)
         if not self.keep_alive:
@@ -122,12 +132,12 @@ def is_short(protocol: Any, headers: list[tuple[bytes, bytes]]) -> bool:
             return False  # the long way looks at what is unusual
     if hosts != 1 or len(length) >= 8 or not length.isdigit() or int(length) > most:
         return False
-    return _may_ask(state, token)
+    return _may_ask(state, token, protocol.scope)
 
 
-def _may_ask(state: Any, token: bytes | None) -> bool:
+def _may_ask(state: Any, token: bytes | None, scope: Any) -> bool:
     try:
-        state.doors.admit(token)
+        scope[ADMITTED] = state.doors.admit(token)
     except Problem:
         return False  # the long way says why
     return bool(state.doors.is_peer(token))

@@ -17,7 +17,7 @@ from dtoss.sharing.together import CountQuestion, HitsQuestion, HomeQuestion, Ne
 OF_HOMES, OF_HITS, OF_NUMBERS, OF_NEAREST, OF_SHAPES, OF_OBJECT = range(6)
 
 
-NUMBERS_BYTES, MOST_COLUMNS, MOST_FLAGS = 1 << 19, 1_000, 5
+NUMBERS_BYTES, MOST_COLUMNS, MOST_FLAGS = 1 << 19, 1_000, 6
 """Of a message: looked at before memory is taken for what they count."""
 Columns: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_COLUMNS)]
 
@@ -92,13 +92,18 @@ class ShapesQuestion(msgspec.Struct, frozen=True):
 
 
 class ObjectQuestion(msgspec.Struct, frozen=True):
-    """Asks for an object by the text of its id; answered by the bytes of an answer, its place, or nothing."""
+    """Asks for an object by the text of its id; answered by the bytes of an answer, its place, or nothing.
+
+    One that does not satisfy ``where`` is none, and attributes beside ``columns`` are not told; None for all.
+    """
 
     text: str
     arrow: bool
     neighbours: bool
     cell: bool
     text_ids: bool
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -119,7 +124,12 @@ def packed(question: Any, snapshot: str, left: float) -> bytes:
         )  # fmt: skip
     if isinstance(question, ObjectQuestion):
         flags = (question.text, question.arrow, question.neighbours, question.cell, question.text_ids)
-        return _ENCODE(Message(snapshot, left, OF_OBJECT, flags=flags))
+        columns = question.columns
+        if question.where is None and columns is None:
+            return _ENCODE(Message(snapshot, left, OF_OBJECT, flags=flags))
+        # a flag more: a server of a version that knows no such question refuses it, and tells nothing
+        flags = (*flags, columns is not None)
+        return _ENCODE(Message(snapshot, left, OF_OBJECT, where=question.where, columns=columns or (), flags=flags))
     if isinstance(question, NearestToQuestion):
         positions = _floats(question.positions)
         return _ENCODE(Message(snapshot, left, OF_NEAREST, positions, partitions=_numbers(question.partitions)))
@@ -158,7 +168,9 @@ def _question(said: Message, wire: Wire) -> Any:
         older = wire.minor < SAYS_EDGES
         return ShapesQuestion(said.text, kind, said.where, said.having, said.columns, partitions, most, count, older)
     if said.kind == OF_OBJECT:
-        return ObjectQuestion(*flags)
+        text, arrow, neighbours, cell, text_ids, some = (*flags, False)[:MOST_FLAGS]
+        columns = said.columns if some else None
+        return ObjectQuestion(text, arrow, neighbours, cell, text_ids, said.where, columns)
     if said.kind == OF_NEAREST:
         return NearestToQuestion(positions, partitions)
     radius = _read_floats(said.radius)

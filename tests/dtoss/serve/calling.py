@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dtoss.serve.entry.calls import CALLS, OPEN, READER, SERVER, WRITER
+from dtoss.serve.entry.calls import ADMINS, CALLS, OPEN, READER, SERVER, WRITER
 from dtoss.serve.limits import Limits
 from dtoss.serve.together.bundles import packed_bundle, packed_group
 from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion, packed
@@ -23,7 +23,7 @@ LIMITS = Limits(
     k=40, bulk_queries=30, body_bytes=200_000, hits=50, corners=20, condition_length=100, pool_queue=2,
     idle_seconds=1.5, live=3, event_streams=2, subscribe_bytes=100_000, connections=200, pool_seconds=WAIT,
 )  # fmt: skip
-TOKENS = {READER: "t-9f1c-r", WRITER: "t-9f1c-w", SERVER: "t-9f1c-s"}
+TOKENS = {READER: "t-9f1c-r", WRITER: "t-9f1c-w", SERVER: "t-9f1c-s", ADMINS: "t-9f1c-a"}
 ROUTES = {(call.method, call.path): call for call in CALLS}
 SMALL = {
     "/": "/", "/docs": "/docs", "/static/{path}": "/static/map.js", "/map/load": "/map/load?slot=0",
@@ -171,7 +171,7 @@ def question_beyond(server, message, limit):
             return question_of(server, message, text=boxes)
         return question_of(server, message, places=6 * LIMITS.bulk_queries + 1, k=1)
     if limit == "condition_length":
-        return question_of(server, message, where=LONG * 3)
+        return question_of(server, message, where=LONG * 4)
     if limit == "corners":
         return question_of(server, message, ring=RING[:4] * 6)
     if limit == "line_bytes":

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import SimpleNamespace
 from urllib.parse import quote, urlencode
@@ -25,6 +25,7 @@ from dtoss.conditions import filters
 from dtoss.serve.app import application
 from dtoss.serve.conditions import Conditions
 from dtoss.serve.entry.hosts import Hosts
+from dtoss.serve.entry.tokens import EVERYBODY, Token
 from dtoss.serve.hot_protocol import HotProtocol
 from dtoss.serve.paces import PACES, USUAL_SIZES
 from dtoss.serve.page.files import files_of
@@ -35,6 +36,7 @@ from dtoss.serve.running.connections import Guard, GuardedProtocol
 from dtoss.serve.serving import Served, Serving
 from dtoss.serve.settings import Settings
 from dtoss.serve.state import WorkerState
+from dtoss.serve.telling.audit import Audit
 from dtoss.serve.telling.home_counts import HomeCounts
 from dtoss.sharing.share import Share
 
@@ -87,7 +89,8 @@ class Heard:
 
     def __init__(self):
         self.accesses, self.hot_answers, self.answers, self.requests, self.events, self.turns = [], [], [], [], [], []
-        self.open_streams = self.all_streams = self.events_sent = self.failures = self.not_read = 0
+        self.open_streams = self.all_streams = self.events_sent = self.failures = 0
+        self.not_read = self.lines_dropped = 0
         self.changes, self.refusals, self.forwards = Counter(), Counter(), Counter()
 
     def many(self, x, y, k, radius):
@@ -152,6 +155,9 @@ class Heard:
     def event(self, what, **facts):
         self.events.append((what, facts))
 
+    def unaudited(self, lines):
+        self.lines_dropped += lines
+
     def text(self):
         return b"dtoss_up 1\n"
 
@@ -159,9 +165,17 @@ class Heard:
 class Doors:
     """Lets in whoever knows the token, if there is one; who writes has it, or another one."""
 
+    mark = ""
+
     def __init__(self, token=None, origins=(), writes=True):
         self.token, self.origins, self.writes = token, origins, writes
         self.hosts = Hosts()
+
+    def is_admin(self, token):
+        return True
+
+    def listening(self, token, over):
+        return nullcontext()
 
     def may_write(self, authorization):
         return self.writes
@@ -171,10 +185,10 @@ class Doors:
 
     def admit(self, authorization):
         if self.token is None:
-            return ""
+            return EVERYBODY
         if authorization != b"Bearer " + self.token.encode():
             raise Problem(401, "a token is wanted")
-        return "one"
+        return Token("one", b"")
 
     def cors(self, origin):
         return (
@@ -234,8 +248,9 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, si
     serving = Serving(served_of(index, later=pool.submit, held=mine))
     showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event, paces)
     state = WorkerState(
-        0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle, paces, sizes
-    )
+        0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle, paces, sizes,
+        None if settings.audit is None else Audit(settings.audit, 0, heard.unaudited),
+    )  # fmt: skip
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
@@ -276,6 +291,8 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, si
         held.server.should_exit = True
         thread.join(WAIT)
         pool.close()
+        if state.audit is not None:
+            state.audit.close()
 
 
 def looking(server):

@@ -17,9 +17,13 @@ import numpy as np
 import pytest
 
 from dtoss.serve.entry.calls import (
+    ADMINS,
     BESIDE,
     CALLS,
     EVENT_STREAM,
+    GETS_SAME,
+    GETS_SEEN,
+    GETS_SUMS,
     LIVE_STREAM,
     ON_LOOP,
     OPEN,
@@ -57,6 +61,8 @@ from tests.dtoss.windows.stored.kept import SECOND, begin, commit
 
 NAMES = [f"{call.method} {call.path}{' ' + call.message if call.message else ''}" for call in CALLS]
 EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=NAMES)
+SOME, SUMS_TOO = "t-9f1c-n", "t-9f1c-u"
+"""Tokens that may see some objects, the one sums over all of them too."""
 EACH_ROUTE = pytest.mark.parametrize("call", ROUTES.values(), ids=lambda call: f"{call.method} {call.path}")
 
 
@@ -79,7 +85,9 @@ def folder(tmp_path_factory):
     (made / "report").mkdir()
     (made / "report" / "report.html").write_text("<p>report</p>")
     (made / "report" / "large.html").write_bytes(b" " * 20_000_000)
-    (made / "tokens").write_text(f"fleet {TOKENS[READER]}\neditor {TOKENS[WRITER]} write\nplan {TOKENS[SERVER]} peer\n")
+    lines = (("fleet", READER, ""), ("editor", WRITER, "write"), ("plan", SERVER, "peer"), ("boss", ADMINS, "admin"))
+    some = f"some {SOME} where='id % 2 = 0' subscribe\nsums {SUMS_TOO} where='id % 2 = 0' aggregates\n"
+    (made / "tokens").write_text("".join(f"{name} {TOKENS[who]} {word}\n" for name, who, word in lines) + some)
     return made
 
 
@@ -128,7 +136,7 @@ def test_who_may_make_a_call(asked, call):
     """Each token and none, at each route; who is refused leaves a line in the log, and no token."""
     server = asked(call)
     path, body = request_of(server, call)
-    for who in (None, READER, WRITER, SERVER):
+    for who in (None, READER, WRITER, SERVER, ADMINS):
         before = len(server.heard.requests)
         status, said = ask(server, call.method, path, body, token=TOKENS.get(who))
         if call.who == OPEN or who == call.who or (call.who == READER and who is not None):
@@ -139,6 +147,21 @@ def test_who_may_make_a_call(asked, call):
         assert [one["status"] for one in server.heard.requests[before:]] == [status]
         assert not any(token in str(server.heard.requests[before:]) for token in TOKENS.values())
     assert (call.path in OPEN_PATHS) == (call.who == OPEN and "{" not in call.path)
+
+
+@EACH_ROUTE
+def test_what_a_token_may_call_that_sees_some_objects(asked, call):
+    """As the table says: of what it sees, of all alike, sums where its line says so, or nothing."""
+    server = asked(call)
+    path, body = request_of(server, call)
+    for token, sums in ((SOME, False), (SUMS_TOO, True)):
+        status, said = ask(server, call.method, path, body, token=token)
+        if call.path == "/metrics" or call.who == SERVER or (call.who == WRITER and sums):
+            assert status == 403
+        elif call.narrowed in (GETS_SEEN, GETS_SAME) or (call.narrowed == GETS_SUMS and sums):
+            assert status not in (401, 403, 500), said
+        else:
+            assert status == 403
 
 
 def test_without_tokens_loopback_may_make_every_call_but_to_write(index, folder):
@@ -225,7 +248,7 @@ def test_what_a_call_asks_for_is_bounded(index, folder, asked, call):
         status, said = ask(server, call.method, *beyond(server, call, limit), token=token_for(call))
         assert status in (400, 413, 422), (limit, said)
         number = getattr(LIMITS, limit)
-        known = {number, 2 * number + 20, 6 * number, 4 * number, 12 * LIMITS.bulk_queries}
+        known = {number, 3 * number + 60, 6 * number, 4 * number, 12 * LIMITS.bulk_queries}
         told = said.get("bound") in known or f"{number:,}" in json.dumps(said)
         assert told, (limit, said)
     if "line_bytes" not in call.asks and call.method == "GET":

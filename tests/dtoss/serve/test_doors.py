@@ -36,9 +36,9 @@ def refused(doors, header):
 def test_a_token_opens_and_nothing_else_does(file):
     doors = Doors(str(file))
     for _ in range(2):  # the second time from memory
-        assert doors.admit(f"Bearer {SECRET}".encode()) == "map"
-        assert doors.admit(b"bearer first") == "fleet"
-        assert doors.admit(b"BEARER  other ") == "fleet"
+        assert doors.admit(f"Bearer {SECRET}".encode()).name == "map"
+        assert doors.admit(b"bearer first").name == "fleet"
+        assert doors.admit(b"BEARER  other ").name == "fleet"
     plain = SECRET.encode()
     nobody = (b"", b"Bearer", b"Bearer ", b"Bearer map", b"Bearer \xff\x00")
     wrong = (*nobody, plain, b"Basic " + plain, b"Digest " + plain)
@@ -74,7 +74,7 @@ def test_tokens_are_compared_whole_and_all_of_them_whichever_it_nearly_is(file, 
     compare(monkeypatch, False)
     assert refused(Doors(str(file)), b"Bearer first").status == 401
     compare(monkeypatch, True)
-    assert Doors(str(file)).admit(b"Bearer nobody's") == "fleet"
+    assert Doors(str(file)).admit(b"Bearer nobody's").name == "fleet"
 
 
 def test_a_token_that_has_opened_is_compared_as_any_other(file, monkeypatch):
@@ -107,7 +107,7 @@ def test_who_may_write(tmp_path):
     doors = Doors(str(path))
     assert doors.lets_write
     for header in (b"Bearer first", b"bearer  second "):
-        assert doors.admit(header) == "fleet"
+        assert doors.admit(header).name == "fleet"
         assert doors.may_write(header)
     for header in (None, b"", b"first", b"Basic first", b"Bearer third", f"Bearer {SECRET}".encode(), b"Bearer write"):
         assert not doors.may_write(header)
@@ -124,21 +124,21 @@ def test_who_may_write(tmp_path):
 
 
 def test_without_a_file_everybody_may_ask():
-    assert [Doors().admit(header) for header in (None, b"Bearer x", b"\xff")] == ["", "", ""]
+    assert [Doors().admit(header).name for header in (None, b"Bearer x", b"\xff")] == ["", "", ""]
 
 
 def test_tokens_change_while_the_server_runs(file):
     """One that is gone from the file opens no longer, though it did a moment ago; a bad file changes nothing."""
     told = []
     doors = Doors(str(file), tell=lambda what, **facts: told.append((what, facts)))
-    assert doors.admit(f"Bearer {SECRET}".encode()) == "map"
+    assert doors.admit(f"Bearer {SECRET}".encode()).name == "map"
     for content in ("map\n", "", None):
         file.unlink() if content is None else file.write_text(content)
         doors.reload()
-        assert doors.admit(f"Bearer {SECRET}".encode()) == "map"
+        assert doors.admit(f"Bearer {SECRET}".encode()).name == "map"
     file.write_text("map new\n")
     doors.reload()
-    assert doors.admit(b"Bearer new") == "map"
+    assert doors.admit(b"Bearer new").name == "map"
     assert refused(doors, f"Bearer {SECRET}".encode()).status == 401
     assert [what for what, _ in told] == ["tokens kept"] * 3 + ["tokens read"]
     assert all(str(file) in facts["detail"] for _, facts in told[:3])
@@ -205,14 +205,14 @@ def test_a_rate_is_a_number_above_0(rate):
 def test_who_asks_too_often_is_told_when_to_come_again(file):
     """Each token has a rate of its own, of which a worker gives its share; without tokens all share one."""
     doors = Doors(str(file), rate=4.0, workers=2)
-    assert [doors.admit(b"Bearer first"), doors.admit(b"Bearer other")] == ["fleet", "fleet"]
+    assert [doors.admit(b"Bearer first").name, doors.admit(b"Bearer other").name] == ["fleet", "fleet"]
     problem = refused(doors, b"Bearer first")
     assert (problem.status, problem.limit, problem.bound, problem.retry_after) == (429, "rate", 4.0, 1)
     assert problem.detail == "fleet may ask 4 times a second: wait 1 s"
     assert problem.headers() == [(b"retry-after", b"1")]
-    assert doors.admit(f"Bearer {SECRET}".encode()) == "map"
+    assert doors.admit(f"Bearer {SECRET}".encode()).name == "map"
     for_all = Doors(rate=1.0)
-    assert for_all.admit(None) == ""
+    assert for_all.admit(None).name == ""
     assert refused(for_all, b"Bearer x").detail.startswith("everybody together may ask 1 times")
 
 

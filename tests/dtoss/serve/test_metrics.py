@@ -86,6 +86,7 @@ def test_the_text_of_one_process():
     metrics.not_logged()
     metrics.not_logged(lost=3)
     metrics.dropped(4)
+    metrics.unaudited(5)
     metrics.forwarded("gathered", 3)
     metrics.forwarded("hedged")
     metrics.forwarded_bytes(77)
@@ -132,6 +133,7 @@ def test_the_text_of_one_process():
         "dtoss_requests_in_hand": 1,
         "dtoss_access_log_rows_total": 10, "dtoss_access_log_requests_total": 999,
         "dtoss_access_log_failures_total": 2, "dtoss_access_log_lost_total": 3, "dtoss_log_lines_dropped_total": 4,
+        "dtoss_audit_lines_dropped_total": 5,
         "dtoss_forward_bytes_total": 77,
         "dtoss_event_streams": 2, "dtoss_events_sent_total": 500, "dtoss_watch_failures_total": 1,
         "dtoss_objects": 1_234, "dtoss_workers": 1, "dtoss_worker_restarts_total": 1,

@@ -216,6 +216,8 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
     readers, typo = tmp_path / "readers", tmp_path / "typo"
     readers.write_text("one read-me\n")
     typo.write_text("one write-me wirte\n")
+    some = tmp_path / "some"
+    some.write_text('some see-me where="nothing = 1"\n')
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         cert, key, nowhere = tmp_path / "cert", tmp_path / "key", tmp_path / "nowhere"
@@ -225,21 +227,26 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
             "go together": ("--tls-cert", cert),
             f"{cert}, --tls-key {key}: No such file": ("--tls-cert", cert, "--tls-key", key),
             "nobody": ("--token-file", tmp_path / "nobody"),
-            "--allow-subscribe needs --token-file with a token that may write, and there is none": (
+            "--allow-subscribe needs --token-file with a token that subscribes, and there is none": (
                 "--allow-subscribe",
             ),
-            f"{readers} has none: end the line of one in the word write": (
+            f"{readers} has none: give the line of one the word subscribe": (
                 "--allow-subscribe",
                 "--token-file",
                 readers,
             ),
-            "third word that is no right: write and peer are some": ("--token-file", typo),
+            "word behind the token that is no right, or stands twice: read, subscribe, write, peer, ": (
+                "--token-file",
+                typo,
+            ),
+            "--token-file: token some: where 'nothing = 1': column 'nothing' is not carried": ("--token-file", some),
             "watch 'a/b' cannot be a name": ("--watch", "a/b"),
             "1000/s or 600/min": ("--rate", "many"),
             "no duration": ("--slow", "100"),
             "a whole number of requests is wanted, or all": ("--access-sample", "1.5"),
             "there is no limit 'kk'; there are answer_bytes, ": ("--limits", tmp_path / "limits"),
             "cannot be written": ("--log", tmp_path / "none" / "log"),
+            "--audit: the log": ("--audit", tmp_path / "none" / "audit"),
             f"--plan {tmp_path / 'limits'}: it is not JSON": ("--plan", tmp_path / "limits"),
             f"--patterns {tmp_path / 'limits'}: it holds no patterns": ("--patterns", tmp_path / "limits"),
             f"--report {nowhere}: there is no report.html": ("--report", nowhere),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import resource
+from types import SimpleNamespace
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -28,7 +29,8 @@ def rehearsed(kind="sphere"):
     """(what the rehearsal says, what was told of it)."""
     heard, settings = Heard(), Settings("nowhere")
     serving = Serving(served_of(town(kind)))
-    state = WorkerState(0, settings, serving, heard, heard, heard, Doors(token="secret"), heard, heard)
+    audit = SimpleNamespace(request=lambda **facts: heard.requests.append(facts))
+    state = WorkerState(0, settings, serving, heard, heard, heard, Doors(token="secret"), heard, heard, audit=audit)
 
     async def run():
         front, _ = application(state, asyncio.get_running_loop())
@@ -40,7 +42,7 @@ def rehearsed(kind="sphere"):
 
 @pytest.mark.parametrize("kind", ["sphere", "plane"])
 def test_the_short_way_works_here(kind):
-    """No metric, no log and no access log hears of it, and it needs no token."""
+    """No metric, no log, no access log and no audit hears of it, and it needs no token."""
     assert rehearsed(kind) == (None, [])
 
 

@@ -324,7 +324,7 @@ class Slow:
     def __init__(self, seconds, alive):
         self.seconds, self.alive, self.looks = seconds, alive, 0
 
-    async def ask(self, path, body, seconds):
+    async def ask(self, path, body, seconds, asker=b""):
         """As a link: an answer in time, or TimeoutError."""
         if path == ALIVE_PATH:
             self.looks += 1
