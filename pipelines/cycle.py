@@ -43,6 +43,7 @@ from pipelines.cycles.witnessing import Asked, Seen, moment_after, moment_of, sa
 from pipelines.loop.known import columns_of
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough
+from pipelines.rows.forgotten import without_forgotten
 from pipelines.rows.positions import Positions, attribute_column, from_frame, screened, taken_of
 from pipelines.rows.quarantine import quarantine
 from pipelines.rows.survey import Profile, judge
@@ -274,6 +275,8 @@ def _attempt(
     old = head is None and bool(home.snapshots())
     last = None if head is None and not old else home.manifest(None if head is None else snapshot_of(head))
     positions = _positions(updates, last, rules)
+    if positions is not None:
+        positions = without_forgotten(positions, home.path)
     session = _session(positions)
     stages = stages or Stages(session)
     if last is None or rules.anew:
@@ -418,6 +421,7 @@ def _manifest(
             "kept": shape.objects,
             "duplicates": profile.good - tally.arrived,
             "quarantined": {reason: n for reason, n in profile.bad.items() if n},
+            **({} if positions is None else positions.dropped_rows),
         },
         timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
     )

@@ -25,6 +25,7 @@ from pipelines.past.file_keys import KeyedFile, check_unchanged, keyed
 from pipelines.past.into_files import Written, history_schema, write_rows
 from pipelines.past.place import home_of
 from pipelines.rebuild import check_arguments, check_wrap
+from pipelines.rows.forgotten import without_forgotten
 from pipelines.rows.inputs import Inputs, some_of
 from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
 from pipelines.rows.read_files import read_positions
@@ -113,7 +114,7 @@ def append(
         positions = from_frame(positions, named)
     space = space or space_for(version, crs, metric, positions.crs)
     check_wrap(wrap, space)
-    positions = screened(positions, space, wrap)
+    positions = screened(without_forgotten(positions, history), space, wrap)
     schema = history_schema(positions, space)
     if version is not None:
         version.schema.merged(schema)
@@ -121,7 +122,7 @@ def append(
     _judge(written, max_bad)
     if before is not None:
         before()
-    return _committed(home, schema, written, keys)
+    return replace(_committed(home, schema, written, keys), forgotten=positions.forgotten)
 
 
 def append_files(

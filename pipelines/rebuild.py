@@ -31,6 +31,7 @@ from pipelines.loop.known import current_manifest
 from pipelines.rows.by_id import repeated
 from pipelines.rows.described import source_of, time_of
 from pipelines.rows.enough import check_enough, objects_now
+from pipelines.rows.forgotten import without_forgotten
 from pipelines.rows.positions import REASON, Columns, Positions, attribute_name, from_frame, screened, taken_of
 from pipelines.rows.quarantine import quarantine
 from pipelines.rows.survey import Profile, judge, survey
@@ -164,9 +165,9 @@ def rebuild(
         positions = from_frame(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
     session = configured(positions.frame.sparkSession)
     stages = stages or Stages(session)
-    positions = screened(positions, space, wrap)
     # workers of a cluster run in other directories
     home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
+    positions = screened(without_forgotten(positions, home.path), space, wrap)
     held = lock
     try:
         if not dry_run:
@@ -187,7 +188,7 @@ def rebuild(
                 kept = _count_objects(positions, profile, on_duplicate)
             check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
             return {
-                "counts": _counts(profile, kept, profile.good - kept),
+                "counts": _counts(positions, profile, kept, profile.good - kept),
                 "input": profile.extent | taken_of(positions),
             }
         assert held is not None  # a dry run has ended
@@ -229,7 +230,7 @@ def rebuild(
                     "on_duplicate": on_duplicate,
                     "timed": positions.timed,
                 },
-                counts=_counts(profile, kept, duplicates),
+                counts=_counts(positions, profile, kept, duplicates),
                 timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
             )
             manifest["quarantine"] = rejected
@@ -294,12 +295,13 @@ def check_wrap(wrap: bool, space: Space) -> None:
         raise ValueError(f"wrap takes 360 degrees from longitudes above 180: positions of crs {space.crs} have none")
 
 
-def _counts(profile: Profile, kept: int, duplicates: int) -> dict[str, Any]:
+def _counts(positions: Positions, profile: Profile, kept: int, duplicates: int) -> dict[str, Any]:
     return {
         "read": profile.read,
         "kept": kept,
         "duplicates": duplicates,
         "quarantined": {reason: n for reason, n in profile.bad.items() if n},
+        **positions.dropped_rows,
     }
 
 
@@ -353,6 +355,8 @@ def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         ("duplicates", f"{counts['duplicates']:,} rows gave way to others of their id"),
     ]
     rows += [("quarantined", f"{n:,} {reason}") for reason, n in counts["quarantined"].items()]
+    if counts.get("forgotten"):
+        rows.append(("forgotten", f"{counts['forgotten']:,} rows of those who are to stay away"))
     if not built:
         return rows
     sizes = [entry["objects"] for entry in manifest["partitions"]]

@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 
 from dtoss.commits.process import passing_name
 
@@ -94,8 +95,11 @@ class Folder(Protocol):
     def reserve(self, *parts: str) -> bool:
         """Make an empty file if there is none of this name, which needs no room on a full disk; return whether."""
 
-    def create(self, data: bytes, *parts: str) -> bool:
-        """Write a small file whole, and to the disk, if there is none of this name; return whether."""
+    def create(self, data: bytes, *parts: str, private: bool = False) -> bool:
+        """Write a small file whole, and to the disk, if there is none of this name; return whether.
+
+        One that is ``private`` can be read by its owner alone, where files have owners.
+        """
 
     def touch(self, *parts: str) -> None:
         """Set the time of a file to now."""
@@ -209,25 +213,25 @@ class LocalFolder:
             _unlink(fresh)
             raise
 
-    def create(self, data: bytes, *parts: str) -> bool:
+    def create(self, data: bytes, *parts: str, private: bool = False) -> bool:
         """See :class:`Folder`. It is never seen half written where the file system has links."""
-        fresh = self._write_aside(data, parts, sync=True)
+        fresh = self._write_aside(data, parts, sync=True, private=private)
         try:
             if not link_if_absent(fresh, self.path(*parts)):
                 return False
         except FileNotFoundError:
             raise
         except OSError:
-            if not self._create_in_place(data, parts):
+            if not self._create_in_place(data, parts, private=private):
                 return False
         finally:
             _unlink(fresh)
         _sync(self.path(*parts[:-1]))
         return True
 
-    def _create_in_place(self, data: bytes, parts: tuple[str, ...]) -> bool:
+    def _create_in_place(self, data: bytes, parts: tuple[str, ...], *, private: bool = False) -> bool:
         try:
-            with Path(self.path(*parts)).open("xb") as stream:
+            with _fresh(self.path(*parts), private) as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -239,10 +243,12 @@ class LocalFolder:
         """See :class:`Folder`."""
         return self._create_in_place(b"", parts)
 
-    def _write_aside(self, data: bytes | pa.Buffer, parts: tuple[str, ...], *, sync: bool) -> str:
+    def _write_aside(
+        self, data: bytes | pa.Buffer, parts: tuple[str, ...], *, sync: bool, private: bool = False
+    ) -> str:
         fresh = f"{self.path(*parts)}.{passing_name()}"
         try:
-            with Path(fresh).open("xb") as stream:
+            with _fresh(fresh, private) as stream:
                 stream.write(data)
                 if sync:
                     stream.flush()
@@ -365,6 +371,11 @@ def _mark(path: str) -> Mark:
 
 def _unlink(path: str) -> None:
     Path(path).unlink(missing_ok=True)
+
+
+def _fresh(path: str, private: bool) -> BinaryIO:
+    """Return a new file that is open for writing; no other user can read a private one at any moment."""
+    return open(path, "xb", opener=partial(os.open, mode=0o600)) if private else Path(path).open("xb")
 
 
 def _sync(path: str) -> None:
@@ -500,8 +511,8 @@ class RemoteFolder:
         """See :class:`Folder`."""
         return self.create(b"", *parts)
 
-    def create(self, data: bytes, *parts: str) -> bool:
-        """See :class:`Folder`. Where the folder is not :attr:`exclusive`, two at once may both be let through."""
+    def create(self, data: bytes, *parts: str, private: bool = False) -> bool:
+        """See :class:`Folder`. Objects have no owner. Where it is not :attr:`exclusive`, two may be let through."""
         if self.objects is not None:
             return self._put(data, "/".join(parts), "create") is not None
         if self.is_file(*parts):

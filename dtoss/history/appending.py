@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError
 from dtoss.frames.coordinates import there
 from dtoss.frames.crs_names import crs_name
@@ -81,7 +82,8 @@ def append(
 
     Notes
     -----
-    Nothing is set aside here: one bad row refuses the batch. ``dtoss history append`` quarantines. Cost O(n log n).
+    Nothing is set aside here: one bad row refuses the batch. ``dtoss history append`` quarantines. Rows of those who
+    are forgotten are dropped, and counted. Cost O(n log n).
     """
     key = Key(batch)
     home = Home(str(history))
@@ -94,6 +96,10 @@ def append(
     rows, schema = rows_of_frame(frame, id, time, geometry, x, y, columns, deleted, crs, metric)
     if version is not None:
         version.schema.merged(schema)
+    known = forgotten_in(str(history))
+    came = len(rows)
+    if known is not None:
+        rows = rows.filter(pa.array(~known.mask(rows.column("id").combine_chunks())))
     parts = [(sorted_rows(rows, "time"), None)]
     try:
         with undone(home, version):
@@ -102,7 +108,7 @@ def append(
     except Repeated:
         head = home.head()
         return Appended(None if head is None else head.number, 0, 1)
-    return Appended(made.number, len(rows), 0)
+    return Appended(made.number, len(rows), 0, forgotten=came - len(rows))
 
 
 def rows_of_frame(

@@ -67,6 +67,8 @@ class Appended:
         Rows that were set aside, by their reasons.
     files
         Paths of files that hold those rows.
+    forgotten
+        Rows that were dropped, as those of whom they are were forgotten.
     """
 
     version: int | None
@@ -74,6 +76,7 @@ class Appended:
     repeated: int
     rejected: Mapping[str, int] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    forgotten: int = 0
 
 
 def unknown(version: Version | None, keys: Sequence[Key]) -> list[Key]:

@@ -69,6 +69,8 @@ class Change:
         Of the history, where they change.
     oldest
         The oldest version that can be asked from now on; 0 where that does not change.
+    bare
+        No segment keeps blocks of leaves that are gone: they say between which ids these were.
     """
 
     what: str
@@ -81,3 +83,4 @@ class Change:
     detail: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     oldest: int = 0
+    bare: bool = False

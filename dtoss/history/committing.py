@@ -251,7 +251,7 @@ def _tables(
     parts: list[Blocks] = []
     at = 0
     if version is not None and kept is not None:
-        kept, segments, parts = _gathered(version, kept, segments, more=bool(change.files))
+        kept, segments, parts = _gathered(version, kept, segments, more=bool(change.files), bare=change.bare)
         at = sum(len(part) for part in parts)
     since = 1 if version is None else version.number + 1
     groups = [] if kept is None else [kept]
@@ -270,9 +270,11 @@ def _tables(
 
 
 def _gathered(
-    version: Version, kept: Leaves, segments: list[Segment], *, more: bool
+    version: Version, kept: Leaves, segments: list[Segment], *, more: bool, bare: bool
 ) -> tuple[Leaves, list[Segment], list[Blocks]]:
     """Return leaves and segments without those that nothing needs, and the blocks of small or half dead ones.
+
+    With ``bare`` those of all that are not whole.
 
     Those go into the segment that comes: the leaves that are returned already say so.
     """
@@ -281,7 +283,7 @@ def _gathered(
     again = [
         i
         for i, segment in enumerate(segments)
-        if live[i] and ((more and segment.rows < SMALL_SEGMENT) or 2 * live[i] < segment.rows)
+        if live[i] and ((more and segment.rows < SMALL_SEGMENT) or (1 if bare else 2) * live[i] < segment.rows)
     ]
     stay = [i for i in range(len(segments)) if live[i] and i not in again]
     place = np.full(len(segments) + 1, len(stay), np.int32)

@@ -46,6 +46,8 @@ class Settings:
         Requests that are kept of each minute; None keeps all.
     access_round
         Digits behind the point that places in the access log keep; None keeps all.
+    log_places
+        Metres, or units of a CRS that is not in degrees, between the places that the access log keeps; None keeps all.
     slow
         Seconds from which a request is logged.
     log
@@ -87,6 +89,7 @@ class Settings:
     access_log: str | None = None
     access_sample: int | None = 1_000
     access_round: int | None = None
+    log_places: float | None = None
     slow: float = 0.1
     log: str | None = None
     audit: str | None = None

@@ -78,14 +78,14 @@ def facts_of(data: bytes, *, rolled: bool) -> dict[str, Any]:
         seconds = round(sum(manifest["timings"].values()), 3)
         cycle = manifest.get("cycle")
         objects = manifest["objects"]
-        updated = objects if cycle is None else cycle["updated"]
+        erased = manifest["counts"].get("erased")
+        updated = erased if erased is not None else objects if cycle is None else cycle["updated"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {"kind": "rollback" if rolled else "rebuild", "objects": None, "updated": None, "seconds": None}
     if rolled:
         return {"kind": "rollback", "objects": objects, "updated": None, "seconds": None}
-    return {
-        "kind": "rebuild" if cycle is None else "cycle", "objects": objects, "updated": updated, "seconds": seconds
-    }  # fmt: skip
+    kind = "forget" if erased is not None else "rebuild" if cycle is None else "cycle"
+    return {"kind": kind, "objects": objects, "updated": updated, "seconds": seconds}
 
 
 def said_by(commit: Commit) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pipelines.command.asking import near
 from pipelines.command.asking.sql import sql
 from pipelines.command.asking.within import within
 from pipelines.command.export import export
+from pipelines.command.forgetting import forget
 from pipelines.command.history.app import history
 from pipelines.command.notes import hush
 from pipelines.command.plans.billing import bill
@@ -85,6 +86,7 @@ app.command()(store.rollback)
 app.command()(verify)
 app.command()(care.log)
 app.command()(care.gc)
+app.command()(forget)
 app.command()(export)
 app.command()(warm)
 app.command()(planning.patterns)

@@ -200,6 +200,8 @@ def _say(manifest: dict[str, Any], staleness: float | None) -> None:
     done = [f"{cycle[name]:,} {name.replace('_', ' ')}" for name in _SAID if cycle.get(name)]
     quarantined = sum(manifest["counts"]["quarantined"].values())
     done += [f"{quarantined:,} quarantined"] if quarantined else []
+    forgotten = manifest["counts"].get("forgotten", 0)
+    done += [f"{forgotten:,} forgotten"] if forgotten else []
     seconds = f"{sum(manifest['timings'].values()):.1f} s"
     age = "" if staleness is None else f", oldest update {staleness:.1f} s old"
     what = ", ".join(done) or "nothing new"

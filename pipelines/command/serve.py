@@ -11,6 +11,7 @@ import typer
 from dtoss.plain_numbers import is_whole, number_in
 from dtoss.watch.home import DEFAULT_NAME
 from pipelines.command import options
+from pipelines.command.asking.lengths import Length, length_of
 from pipelines.command.options import seconds_or_none
 from pipelines.command.output import say_compiling
 
@@ -65,6 +66,12 @@ def serve(
     ] = "1000",
     access_round: Annotated[
         int | None, typer.Option(help="Digits behind the point of places in the access log.", min=0, max=15)
+    ] = None,
+    log_places: Annotated[
+        Length | None,
+        typer.Option(
+            parser=length_of, help="Places in the access log are kept on a grid so wide: 100m.", metavar="LENGTH"
+        ),
     ] = None,
     slow: Annotated[str, typer.Option(help="Requests that take so long are logged.", metavar="TIME")] = "100ms",
     log: Annotated[str | None, typer.Option(help="File of the log; stderr if not given.", metavar="FILE")] = None,
@@ -127,6 +134,7 @@ def serve(
         access_log=None if access_log == "off" else access_log or accesses_of(store),
         access_sample=None if access_sample == "all" else _whole(access_sample),
         access_round=access_round,
+        log_places=_grid(log_places, access_round, store, snapshot),
         slow=_seconds(slow),
         log=log,
         audit=audit,
@@ -176,6 +184,24 @@ def _check_libraries() -> None:
         missing += [name] if found is None else []
     if missing:
         raise InputError(f"the server needs {', '.join(missing)}: pip install 'dtoss[serve]'")
+
+
+def _grid(length: Length | None, digits: int | None, store: str, snapshot: str | None) -> float | None:
+    """Return how far apart places of the access log are: metres, or units of a CRS that is not in degrees."""
+    if length is None:
+        return None
+    from dataclasses import replace
+
+    from dtoss.serve.telling.rounding import rounding_of
+    from dtoss.snapshots.manifest import space_of_manifest
+    from dtoss.snapshots.store import Store
+    from pipelines.command.asking.lengths import in_space
+
+    space = space_of_manifest(Store(store).manifest(snapshot))
+    unit = space if space.geographic else replace(space, metric="plane", to_lonlat=False)
+    grid = in_space("--log-places", length, unit)
+    rounding_of(space, digits, grid)  # which says what is wrong before a worker is begun
+    return grid
 
 
 def accesses_of(store: str) -> str:

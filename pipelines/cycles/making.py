@@ -53,7 +53,7 @@ def plan_of(
 
 
 def renewed(
-    session: SparkSession,
+    session: SparkSession | None,
     plan: CyclePlan,
     ruling: Ruling,
     found: Sequence[Findings],
@@ -62,19 +62,23 @@ def renewed(
     stages: Stages,
     own: Here = USUAL,
 ) -> Made:
-    """Return the files of a snapshot with the pivots of the last one: partitions that nothing concerns are linked."""
+    """Return the files of a snapshot with the pivots of the last one: partitions that nothing concerns are linked.
+
+    Without a session all is done in this process.
+    """
     build, place = plan.build, plan.arrivals.place
     entries = stands.entries
     concerned = {number for parcels in plan.arrivals.parcels for number in parcels.batches}
     wanted, weights = [], []
     for one in found:
-        wanted.append(Wanted(one.number, one.matches, one.ages, always))
+        wanted.append(Wanted(one.number, one.matches, one.ages, always, one.holds))
         objects = entries[one.number]["objects"] + entries[one.number]["replicas"]
-        looked = always or one.ages or one.matches is not None or one.number in concerned
+        looked = always or one.ages or one.holds or one.matches is not None or one.number in concerned
         weights.append(float(objects + 1000 if looked else 1000))
     dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
     with stages.stage("build"):
-        here = build.store.local and sum(weights) - 1000 * len(weights) <= own.built
+        little = sum(weights) - 1000 * len(weights) <= own.built
+        here = session is None or (build.store.local and little)
         made = spread(session, partial(renew, plan, dropped), wanted, weights, here=here)
         made.sort(key=lambda entry: entry["number"])
     linked = [entry for entry in made if entry.get("linked")]
@@ -86,7 +90,8 @@ def renewed(
             for share in shares:
                 build.store.remove(build.snapshot, share)
         else:
-            here = build.store.local and sum(entry["replicas"] for entry in entries) <= own.copies
+            little = sum(entry["replicas"] for entry in entries) <= own.copies
+            here = session is None or (build.store.local and little)
             borders = spread(session, partial(_borders, build), [shares], [1.0], here=here)[0]
     whole = [entries[entry["number"]] if entry.get("linked") else entry for entry in made]
     return Made(whole, borders, build.regions, build.reach, len(linked))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.building.border import border_of
@@ -46,6 +47,8 @@ class CyclePlan:
         Objects older than this go.
     carried
         The updates' attribute columns, and the attribute of each, in the order in which they are stored.
+    erased
+        Ids of objects that go, whatever arrived; None for none.
     """
 
     build: BuildPlan
@@ -55,6 +58,7 @@ class CyclePlan:
     scale: Scale
     expired_before: float
     carried: tuple[tuple[str, str], ...]
+    erased: pa.Array | None = None
 
     def standing(self, number: int, *, compared: bool = False) -> Partition:
         """Return a partition as it stands, its checksum compared if so wanted.
@@ -108,12 +112,16 @@ def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[Findings
 
 @dataclass(frozen=True)
 class Wanted:
-    """A partition that may have to be built: its number, the file of its objects' updates, and whether some are old."""
+    """A partition that may have to be built: its number, the file of its objects' updates, whether some are old.
+
+    ``always`` is for one that is built in any case, ``holds`` for one with objects that are erased.
+    """
 
     number: int
     matches: str | None
     ages: bool
     always: bool
+    holds: bool = False
 
 
 def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
@@ -185,7 +193,17 @@ def _kept(
             gone &= dropped[np.maximum(update, 0)] == 0
     if wanted.ages:
         gone = gone | (plan.scale.numbers(partition.times) < plan.expired_before)
+    if wanted.holds:
+        gone = gone | erased_of(plan, partition)
     return ~gone if gone.any() else None
+
+
+def erased_of(plan: CyclePlan, partition: Partition) -> NDArray[np.bool_]:
+    """Return which objects of a partition, owned or not, are erased."""
+    if plan.erased is None:
+        return np.zeros(len(partition.positions), np.bool_)
+    ids = partition.ids if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
+    return np.asarray(pc.is_in(ids, value_set=plan.erased))
 
 
 def _built(plan: CyclePlan, partition: Partition, rows: NDArray[np.int64], came: list[pa.RecordBatch]) -> Any:
@@ -219,5 +237,5 @@ def _built(plan: CyclePlan, partition: Partition, rows: NDArray[np.int64], came:
         float(build.reach[number]),
         build.bounds,
         attributes={name: joined(partition.attributes.get(name), column) for column, name in plan.carried},
-        times=joined(partition.times, "t"),
+        times=None if partition.times is None else joined(partition.times, "t"),
     )

@@ -35,7 +35,7 @@ def groups_of(items: Sequence[T], weights: Sequence[float], many: int) -> list[l
 
 
 def spread(
-    session: SparkSession,
+    session: SparkSession | None,
     work: Callable[[list[T]], list[Any]],
     items: Sequence[T],
     weights: Sequence[float],
@@ -47,7 +47,7 @@ def spread(
     Parameters
     ----------
     session
-        Runs the tasks, as many as it runs at a time.
+        Runs the tasks, as many as it runs at a time; not asked where all is done ``here``.
     work
         Of one group; it can be pickled.
     items
@@ -61,6 +61,7 @@ def spread(
         return []
     if here:
         return work(list(items))
+    assert session is not None
     groups = groups_of(items, weights, cores(session))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -42,6 +42,10 @@ class Findings:
         How many go because nothing was heard of them, or nothing newer.
     ages
         Whether one of its objects, owned or not, is too old.
+    erased
+        How many of its objects go, because somebody is to be forgotten.
+    holds
+        Whether one of those is among its objects, owned or not.
     """
 
     number: int
@@ -52,6 +56,8 @@ class Findings:
     deleted: int
     expired: int
     ages: bool
+    erased: int = 0
+    holds: bool = False
 
 
 def matched(ids: Ids, among: pa.Table, order: NDArray[np.int32] | None = None) -> NDArray[np.int32]:

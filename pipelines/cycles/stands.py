@@ -86,20 +86,20 @@ class Stands:
         return sum(entry["objects"] for entry in self.entries)
 
 
-def stands_of(home: Store, manifest: dict[str, Any]) -> Stands:
+def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> Stands:
     """Return the state of a snapshot.
 
     Raises
     ------
     StoreError
-        If it is of an older format, or has no times.
+        If it is of an older format, or has no times where it is to be ``timed``.
     """
     name = manifest["snapshot"]
     if manifest["format"] != FORMAT:
         raise StoreError(
             f"snapshot {name!r} has format {manifest['format']}, which cannot be updated: rebuild once from all rows"
         )
-    scale = Scale.of(manifest)
+    scale = Scale.of(manifest) if timed or manifest["time"] is not None else Scale("bigint", "s")
     source = home.source(name, manifest["partitions"][0]["file"])
     tombstones = None
     if (entry := manifest.get("tombstones")) is not None:

@@ -69,6 +69,7 @@ class Metrics:
         self._last = gauge("last_cycle_seconds", "Wall seconds of the last cycle, by stage.", "stage")
         self._counts = {name: counter(name, text) for name, text in COUNTED.items()}
         self._quarantined = counter("quarantined", "Rows that were set aside, by reason.", "reason")
+        self._forgotten = counter("forgotten", "Rows that were dropped, as those of whom they are were forgotten.")
         self._objects = gauge("objects", "Objects of the current snapshot.")
         self._partitions = gauge("partitions", "Partitions of the current snapshot.")
         self._linked = gauge("partitions_linked", "Partitions of the current snapshot that were linked, not built.")
@@ -144,6 +145,7 @@ class Metrics:
             count.inc(cycle.get(name) or 0)
         for reason, rows in manifest["counts"]["quarantined"].items():
             self._quarantined.labels(reason).inc(rows)
+        self._forgotten.inc(manifest["counts"].get("forgotten", 0))
         sizes = [entry["objects"] for entry in manifest["partitions"]]
         self._objects.set(manifest["objects"])
         self._partitions.set(len(sizes))

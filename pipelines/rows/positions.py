@@ -26,7 +26,7 @@ from pipelines.rows.points import with_points
 from pipelines.rows.texts import empty, exactly
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Observation
 
 REASON = "_reason"
 RAW = "_raw"
@@ -179,6 +179,8 @@ class Positions:
         Which columns of the input mean what, as they were asked for, the column of the time as it was found.
     kept
         What was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
+    dropped
+        What counts the rows of those who are forgotten; None where nobody is.
     """
 
     frame: DataFrame
@@ -189,6 +191,17 @@ class Positions:
     taken: Mapping[str, str] = field(default_factory=dict)
     source: Columns | None = None
     kept: DataFrame | None = None
+    dropped: Observation | None = None
+
+    @property
+    def forgotten(self) -> int:
+        """Rows that were dropped, as those of whom they are were forgotten; to be asked once the rows were read."""
+        return 0 if self.dropped is None else int(self.dropped.get["rows"])
+
+    @property
+    def dropped_rows(self) -> dict[str, int]:
+        """What counts of rows say of :attr:`forgotten`: nothing where there are none."""
+        return {"forgotten": self.forgotten} if self.forgotten else {}
 
     def release(self) -> None:
         """Let go of what is kept."""

@@ -25,6 +25,7 @@ from dtoss.watch.told.retain import retain
 from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses
 from pipelines.loop.odd import check_rows
 from pipelines.loop.ran import Ran, Turns
+from pipelines.rows.forgotten import without_forgotten
 from pipelines.rows.positions import REASON, Positions
 from pipelines.watching.centres import CurrentCentres
 from pipelines.watching.fitted import MICROS, first_settings, fitted
@@ -168,23 +169,27 @@ class Watching:
             if plan is None:
                 return None
             plan = self.lacking.judged(plan, self.warn)
+            positions = without_forgotten(positions, self.home.store)
             frame = fitted(
                 positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
             )
             tasks = max(min(cores(session), BUCKETS), 1)
             if self._spreading is not None:
-                return self._told(self._on_workers(self._spreading, frame, plan, tasks, begun, check, offsets))
+                return self._told(
+                    self._on_workers(self._spreading, frame, positions, plan, tasks, begun, check, offsets)
+                )
             done = run_tasks(frame, plan, tasks)
             if right := set_back(plan, [one.heard for one in done]):
                 plan, done = right, run_tasks(frame, right, tasks)
             check()
-            commit = commit_batch(plan, done, offsets)
+            commit = commit_batch(plan, done, offsets, forgotten=positions.forgotten)
             return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
 
     def _on_workers(
         self,
         spreading: Spreading,
         frame: DataFrame,
+        positions: Positions,
         plan: Plan,
         tasks: int,
         begun: float,
@@ -198,7 +203,8 @@ class Watching:
                 plan = right
                 done, worked = run_on_workers(frame, plan, tasks)
             check()
-            commit = commit_on_workers(plan, done, worked, spreading.ended(plan, worked, done), offsets)
+            ended = spreading.ended(plan, worked, done)
+            commit = commit_on_workers(plan, done, worked, ended, offsets, forgotten=positions.forgotten)
         except BaseException:
             spreading.forget()
             raise

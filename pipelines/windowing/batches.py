@@ -32,6 +32,7 @@ from dtoss.windows.tracks.rows_in import WindowRows
 from dtoss.windows.watermark import followed
 from pipelines.loop.odd import check_rows
 from pipelines.loop.ran import Ran, Turns
+from pipelines.rows.forgotten import without_forgotten
 from pipelines.rows.positions import REASON, Positions
 from pipelines.spark.by_bucket import done_by_bucket, done_by_number
 from pipelines.watching.fitted import MICROS, first_settings, fitted
@@ -123,10 +124,12 @@ class Windowing:
             plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, place)
             if plan is None:
                 return None
+            positions = without_forgotten(positions, self.home.store)
             frame = fitted(positions, settings, self.wrap, self.unit)
             done = run_tasks(frame, plan, settings)
             check()
-            commit = commit_batch(plan, done, lambda *patches: _second(session, plan, *patches))
+            second = partial(_second, session, plan)
+            commit = commit_batch(plan, done, second, positions.forgotten)
             ran = Ran(commit, time.perf_counter() - begun, max((one.seconds for one in done), default=0.0))
             self.say(ran)
             self._tend(now_us)

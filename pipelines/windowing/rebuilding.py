@@ -31,8 +31,9 @@ from dtoss.windows.stored.sets import current_home, sets_of
 from dtoss.windows.stored.spec_file import Fixed, known
 from pipelines.files.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrived, Patience, arrived
+from pipelines.rows.forgotten import without_forgotten
 from pipelines.rows.inputs import look_in
-from pipelines.rows.positions import REASON, Columns
+from pipelines.rows.positions import REASON, Columns, Positions
 from pipelines.rows.read_files import read_positions
 from pipelines.watching.fitted import MICROS, fitted, types_wanted
 from pipelines.windowing.batches import in_parts, light, run_tasks
@@ -74,6 +75,7 @@ class Rebuilt:
 class _Files:
     """The files that are there, and how they are read."""
 
+    store: str
     found: Arrived
     columns: Columns
     schema: str
@@ -81,13 +83,14 @@ class _Files:
     wrap: bool
     unit: str | None
 
-    def frame(self, session: SparkSession, files: list[str]) -> tuple[DataFrame, Callable[[], None]]:
-        """Return the rows of some of them, and what lets go of them."""
+    def frame(self, session: SparkSession, files: list[str]) -> tuple[DataFrame, Positions]:
+        """Return the rows of some of them but of those who are forgotten, and as what they were read."""
         assert self.found.kind is not None
         inputs = look_in(self.found.where, files, self.found.kind, schema=self.schema, encoding=self.columns.encoding)
         wanted = types_wanted(self.settings, self.columns)
         positions = read_positions(session, inputs, self.columns, schema=self.schema, wanted=wanted)
-        return fitted(positions, self.settings, self.wrap, self.unit), positions.release
+        positions = without_forgotten(positions, self.store)
+        return fitted(positions, self.settings, self.wrap, self.unit), positions
 
     def times(self, session: SparkSession, files: list[str]) -> tuple[int, int] | None:
         """Return the first and the last time of the good rows of some of them; None of none."""
@@ -95,11 +98,11 @@ class _Files:
 
         if not files:
             return None
-        frame, release = self.frame(session, files)
+        frame, positions = self.frame(session, files)
         try:
             row = frame.filter(F.col(REASON).isNull()).agg(F.min(MICROS), F.max(MICROS)).first()
         finally:
-            release()
+            positions.release()
         return None if row is None or row[0] is None else (int(row[0]), int(row[1]))
 
 
@@ -194,7 +197,7 @@ def rebuild_windows(
             check_columns(inputs, asked)
         said = head.commit.document
         settings = Settings(fixed.spec.space, said["id"], said["time"])
-        files = _Files(found, asked, schema, settings, wrap, unit)
+        files = _Files(home.store, found, asked, schema, settings, wrap, unit)
         session = sessions()
         commit = _rebuilt(session, home, fixed, head, rebuild, reads, files, Options(max_bad))
         return Rebuilt(commit, rebuild, time.perf_counter() - begin)
@@ -275,20 +278,20 @@ def _rebuilt(
     if not full:
         return commit_rebuild(plan, rebuild, [], reads)
     span = F.coalesce(F.col(MICROS).between(rebuild.rows_from, rebuild.rows_to - 1), F.lit(False))
-    held: list[Callable[[], None]] = []
+    held: list[Positions] = []
     try:
-        frame, release = files.frame(session, full)
-        held.append(release)
+        frame, positions = files.frame(session, full)
+        held.append(positions)
         needed = frame.filter(span)
         again = [file for file in marked if marked[file]]
         if again:  # no later batch reads them: their bad rows are set aside now
-            frame, release = files.frame(session, again)
-            held.append(release)
+            frame, positions = files.frame(session, again)
+            held.append(positions)
             needed = needed.unionByName(frame.filter(F.col(REASON).isNotNull() & ~span))
         done = run_tasks(needed, plan, files.settings)
     finally:
-        for release in held:
-            release()
+        for positions in held:
+            positions.release()
     changed = files.found.changed()
     if changed or files.found.gone():
         raise InputError(f"{(changed or files.found.gone())[0]} has changed while it was read: rebuild again")
@@ -297,7 +300,7 @@ def _rebuilt(
     def second(patches: Sequence[Listed]) -> list[Told]:
         return in_parts(session, patches, lambda parts: recount(bare, rebuild, head, patches, parts))
 
-    return commit_rebuild(plan, rebuild, done, reads, second)
+    return commit_rebuild(plan, rebuild, done, reads, second, held[0].forgotten)
 
 
 def _counted_whole(session: SparkSession, head: Document, rebuild: Rebuild, files: _Files, late: int) -> dict[str, int]:

@@ -269,6 +269,15 @@ def counted(names, folder):
     rebuilt(names["spark"], pq.read_table(folder / "positions" / "a.parquet"), folder / "taxis", partitions=8)
 
 
+def recorded(names, folder):
+    """What the page of erasure takes for granted: a store of a fleet, and a history of its moves."""
+    fleet(names, folder)
+    index = dtoss.build(pq.read_table(folder / "positions" / "a.parquet"), id="id")
+    stored(index, str(folder / "taxis"), kinds={"occupied": "bigint"})
+    for file in sorted((folder / "moves").iterdir()):
+        dtoss.history.append(pq.read_table(file), str(folder / "past"), batch=file.name, id="id")
+
+
 def patterns(names, folder):
     """Patterns of a fleet, a catalogue, and a store whose two servers have kept a log of two days."""
     import ceps
@@ -384,6 +393,7 @@ def cities(names, folder):
 GIVEN = {
     "README.md": fleet,
     "docs/ceps.md": patterns,
+    "docs/erasure.md": recorded,
     "docs/format.md": a_file,
     "docs/history.md": past,
     "docs/inputs.md": cities,

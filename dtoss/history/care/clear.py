@@ -98,7 +98,8 @@ def clear(
         before |= files_of(version)
     gone, size = 0, 0
     for room in (*ORDER_NAMES, SEGMENTS):
-        for name, count in home.folder.sizes(room).items():
+        # the table of a version's files goes last: by it the next one knows what else is to go
+        for name, count in sorted(home.folder.sizes(room).items(), key=lambda one: one[0].startswith("files-")):
             path = f"{room}/{name}"
             known = path in before
             wait = min(0.0 if now else keep_for, grace) if known else grace

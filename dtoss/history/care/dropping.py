@@ -66,20 +66,28 @@ def forget(home: Home, ids: Any) -> Dropped:
     Notes
     -----
     Every file that holds such a row is rewritten, and every one with ranges that are live no more: those could hold
-    some. Rows that were set aside in ``quarantine/`` are not looked through.
+    some. Rows that were set aside in ``quarantine/`` are for :mod:`dtoss.history.care.erasing`.
     """
     version = home.version()
     wanted = stored_ids(ids, version.schema.id_type, "this history")
-    words = np.unique(id_words(wanted)) if len(wanted) else np.zeros(0, np.int64)
 
     def may_hold(version: Version) -> NDArray[np.bool_]:
-        leaves = version.leaves
-        return np.searchsorted(words, leaves.id_from) < np.searchsorted(words, leaves.id_to, side="right")
+        return leaves_of(version, wanted)
 
     def goes(rows: pa.Table) -> NDArray[np.bool_]:
         return np.asarray(pc.is_in(rows.column("id"), wanted).to_numpy())
 
-    return _dropped(home, "forget", may_hold, goes, {"ids": len(wanted)}, dead=True)
+    def left(version: Version) -> bool:
+        return has_dead_blocks_of(version, wanted)
+
+    return _dropped(home, "forget", may_hold, goes, {"ids": len(wanted)}, left)
+
+
+def leaves_of(version: Version, ids: pa.Array) -> NDArray[np.bool_]:
+    """Return which leaves of a version may hold rows of some ids, of the type of its ids."""
+    words = np.unique(id_words(ids)) if len(ids) else np.zeros(0, np.int64)
+    leaves = version.leaves
+    return np.asarray(np.searchsorted(words, leaves.id_from) < np.searchsorted(words, leaves.id_to, side="right"))
 
 
 def retain(home: Home, first: Any) -> Dropped:
@@ -101,7 +109,7 @@ def retain(home: Home, first: Any) -> Dropped:
     def goes(rows: pa.Table) -> NDArray[np.bool_]:
         return np.asarray(t_numbers(rows.column("t")) < first)
 
-    return _dropped(home, "retain", may_hold, goes, {"before": float(first)}, dead=False)
+    return _dropped(home, "retain", may_hold, goes, {"before": float(first)}, None)
 
 
 def _dropped(
@@ -110,14 +118,13 @@ def _dropped(
     may_hold: Callable[[Version], NDArray[np.bool_]],
     goes: Callable[[pa.Table], NDArray[np.bool_]],
     detail: dict[str, Any],
-    *,
-    dead: bool,
+    left: Callable[[Version], bool] | None,
 ) -> Dropped:
     for attempt in range(DROP_TRIES):
         version = home.version()
         try:
             with undone(home, version):
-                change, rows = _change(home, version, what, may_hold(version), goes, detail, dead)
+                change, rows = _change(home, version, what, may_hold(version), goes, detail, left)
                 return Dropped(version if change is None else commit(home, change, version), rows)
         except Stale:
             if attempt == DROP_TRIES - 1:
@@ -132,8 +139,9 @@ def _change(
     held: NDArray[np.bool_],
     goes: Callable[[pa.Table], NDArray[np.bool_]],
     detail: dict[str, Any],
-    dead: bool,
+    left_over: Callable[[Version], bool] | None,
 ) -> tuple[Change | None, int]:
+    dead = left_over is not None
     leaves, gone = version.leaves, []
     files: list[tuple[NewFile, int]] = []
     rows, total = 0, 0
@@ -156,7 +164,7 @@ def _change(
         if parts:
             name = version.files.name[file]
             files.append((write_file(home.folder, order, parts, version.schema, name), period))
-    if not gone:
+    if not gone and not (left_over is not None and left_over(version)):
         return None, 0
     empty = tuple(period for period, number in left.items() if number == 0)
     entry = Entry(f"{what}:{uuid.uuid4().hex}", what, "", -1, -rows, -total % WORD)
@@ -168,8 +176,24 @@ def _change(
         gone_periods=empty,
         entries=(entry,) if rows else (),
         detail={**detail, "rows": rows},
+        bare=dead,
     )
     return change, rows
+
+
+def has_dead_blocks_of(version: Version, ids: pa.Array) -> bool:
+    """Return whether a segment has a block of a leaf that is gone, which began or ended with one of some ids."""
+    words, leaves = id_words(ids) if len(ids) else np.zeros(0, np.int64), version.leaves
+    for segment in range(len(version.block_segments)):
+        blocks = version.segment_blocks(segment)
+        live = np.zeros(len(blocks) + 1, np.int64)
+        mine = leaves.segment == segment
+        np.add.at(live, leaves.first[mine], 1)
+        np.add.at(live, leaves.first[mine] + leaves.count[mine], -1)
+        dead = np.cumsum(live)[:-1] == 0
+        if (dead & (np.isin(blocks.id_from, words) | np.isin(blocks.id_to, words))).any():
+            return True
+    return False
 
 
 def _kept(

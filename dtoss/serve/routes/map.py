@@ -74,10 +74,10 @@ _CYCLE = fields(
 MAP = also(
     told(
         "MapFacts", commit=NATURAL, objects=NATURAL, sites=maybe(NATURAL), partitions=NATURAL, made=NUMBER,
-        age_seconds=NUMBER, crs=STRING, metric=STRING, unit=STRING, id_type=STRING, plane=_PLANE, view=array(NUMBER), sample=NATURAL,
-        refused=maybe(STRING), columns=array(_COLUMN), regions=_REGIONS, layers=array(_LAYER), plan=maybe(_PLAN),
-        patterns=maybe(_PATTERNS), report=maybe(STRING), problems=array(STRING), history=array(_CYCLE), token=FLAG,
-        sums=FLAG,
+        age_seconds=NUMBER, crs=STRING, metric=STRING, unit=STRING, id_type=STRING, plane=_PLANE, view=array(NUMBER),
+        sample=NATURAL, refused=maybe(STRING), columns=array(_COLUMN), regions=_REGIONS, layers=array(_LAYER),
+        plan=maybe(_PLAN), patterns=maybe(_PATTERNS), report=maybe(STRING), problems=array(STRING),
+        history=array(_CYCLE), token=FLAG, sums=FLAG,
     ),
     nowhere=NATURAL,
 )  # fmt: skip

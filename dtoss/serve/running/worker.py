@@ -177,6 +177,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
             first.index.space,
             sample=settings.access_sample,
             digits=settings.access_round,
+            grid=settings.log_places,
             server=common.name,
             worker=post.number,
             metrics=metrics,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from dtoss.geometry.space import Space
 from dtoss.serve.telling.access_files import FAILURES, AccessFiles, Waiting
 from dtoss.serve.telling.home_counts import Homes
+from dtoss.serve.telling.rounding import rounding_of
 from dtoss.serve.telling.sampling import Sample, Values
 
 SECONDS_TO_WRITE = 2.0
@@ -71,6 +72,8 @@ class Accesses:
         Requests that are kept of each minute; None keeps all.
     digits
         Behind the point of degrees or CRS units, that places keep; None keeps all.
+    grid
+        Metres, or units of a CRS that is not in degrees, between the places that are kept; None keeps all.
     server, worker
         Whose files these are: a random name of the server, and the worker's number.
     metrics
@@ -87,7 +90,7 @@ class Accesses:
     Raises
     ------
     ValueError
-        If the sample is smaller than 1.
+        If the sample is smaller than 1, or places are to be rounded in two ways.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Accesses:
         *,
         sample: int | None = 1_000,
         digits: int | None = None,
+        grid: float | None = None,
         server: str = "server",
         worker: int = 0,
         metrics: Told | None = None,
@@ -111,7 +115,7 @@ class Accesses:
         self._amounts = amounts
         self._size = sample or amounts.rows
         self._all = sample is None
-        self._digits = digits
+        self._rounding = rounding_of(space, digits, grid)
         self._seed = seed
         self._metrics = metrics
         self._log = log
@@ -204,7 +208,7 @@ class Accesses:
         """Write what waits, oldest first; at a failure all that is left waits for the next minute."""
         with self._lock:
             done, self._done = self._done, []
-        self._waiting += [Waiting(sample.kept(self._names, self._digits)) for sample in done]
+        self._waiting += [Waiting(sample.kept(self._names, self._rounding)) for sample in done]
         while self._waiting:
             first = self._waiting[0]
             try:

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.serve.telling.rounding import Rounding
+
 Values: TypeAlias = NDArray[np.generic] | float
 TIMES = pa.timestamp("us", "UTC")
 
@@ -100,20 +102,20 @@ class Sample:
         chance = min(self._chance, 1.0 - 2.0**-53)
         return int(math.log(1.0 - self._random.random()) / math.log1p(-chance))
 
-    def kept(self, names: tuple[str, str], digits: int | None = None) -> Kept:
+    def kept(self, names: tuple[str, str], rounding: Rounding | None = None) -> Kept:
         """Return what was kept.
 
         Parameters
         ----------
         names
             Of the coordinates.
-        digits
-            Behind the point, that coordinates keep; all when None.
+        rounding
+            Of coordinates; they stay as they are when None.
         """
         n = self._rows
         t, x, y, k, radius = (column[:n] for column in self._columns)
-        if digits is not None:
-            x, y = np.round(x, digits), np.round(y, digits)
+        if rounding is not None:
+            x, y = rounding(x, y)
         table = pa.table(
             {
                 "t": pa.array(t.view("datetime64[us]"), TIMES),

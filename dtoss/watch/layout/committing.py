@@ -123,6 +123,7 @@ def commit_on_workers(
     load: Mapping[str, Any] | None = None,
     offsets: Mapping[str, Any] | None = None,
     ended: Ended | None = None,
+    forgotten: int = 0,
 ) -> Commit:
     """Commit a batch of which all tasks and workers are done, and return its commit.
 
@@ -138,7 +139,7 @@ def commit_on_workers(
         The file of the round that ends with this batch; None where none does.
     offsets
         What the source says of its rows.
-    ended
+    ended, forgotten
         As :func:`dtoss.watch.stream.commit.commit_batch`.
 
     Raises
@@ -163,4 +164,4 @@ def commit_on_workers(
         for one in worked
     ]
     more = {"layout": routed.as_json(), "work": workers, "load": None if load is None else dict(load)}
-    return commit_batch(plan, done, offsets, more, ended)
+    return commit_batch(plan, done, offsets, more, ended, forgotten)

@@ -30,6 +30,7 @@ def commit_batch(
     offsets: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
     ended: Ended | None = None,
+    forgotten: int = 0,
 ) -> Commit:
     """Commit a batch of which all tasks are done, and return its commit.
 
@@ -47,6 +48,8 @@ def commit_batch(
         What else the commit says, such as how rows were spread over workers.
     ended
         What ends with the batch, where that was asked for already.
+    forgotten
+        Rows that were dropped before, as those of whom they are were forgotten.
 
     Raises
     ------
@@ -64,6 +67,7 @@ def commit_batch(
     ended = ended or end_of(plan, done)
     counts = summed([*(one.counts for one in done), ended.counts])
     counts["reset"] += 0 if reset is None else reset["rows"]
+    counts |= {"forgotten": forgotten} if forgotten else {}
     before = plan.document_before()
     document = {
         "kind": WATCH_KIND,

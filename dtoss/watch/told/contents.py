@@ -20,7 +20,7 @@ from dtoss.watch.told.cursor import Cursor
 from dtoss.watch.told.document import Document, head_of
 
 FOLDED_PREFIX, FOLDED_SUFFIX = "folded-", ".json"
-FOLDED_FORMAT = 1
+FOLDED_FORMAT = 2
 """Of the lists that this reads."""
 COMMIT_TRIES = 20
 """How often a list is committed where others commit meanwhile."""
@@ -56,6 +56,33 @@ class FoldedFile:
 
 
 @dataclass(frozen=True)
+class Aside:
+    """Where rows are that were set aside, once somebody was erased: before that, in the files that commits list.
+
+    Parameters
+    ----------
+    last
+        Rows of commits up to this one are in the files, or are gone; 0 where commits list all.
+    files
+        Those.
+    """
+
+    last: int = 0
+    files: tuple[Listed, ...] = ()
+
+    def as_json(self) -> dict[str, Any] | None:
+        """Return what the list holds of it; None where commits list all."""
+        return {"last": self.last, "files": [file.as_json() for file in self.files]} if self.last else None
+
+    @classmethod
+    def of(cls, said: Any) -> Aside:
+        """Return what a list says."""
+        if said is None:
+            return cls()
+        return cls(whole(said["last"], "last of set_aside"), tuple(map(Listed.of, said["files"])))
+
+
+@dataclass(frozen=True)
 class Contents:
     """Where older events are.
 
@@ -75,6 +102,8 @@ class Contents:
         The last event that it has removed; None where it has removed none.
     before
         The name of the list before; None for the first.
+    aside
+        Where rows are that were set aside.
     """
 
     last: int = 0
@@ -84,12 +113,14 @@ class Contents:
     begin: int = 1
     gone: Cursor | None = None
     before: str | None = None
+    aside: Aside = Aside()
 
     def encoded(self) -> tuple[str, bytes]:
         """Return the name of the list's file and its bytes."""
         body = {
             "kind": "folded",
-            "format": FOLDED_FORMAT,
+            # a version that knows no more than the first would take what was erased for lost
+            "format": FOLDED_FORMAT if self.aside.last else 1,
             "last": self.last,
             "files": [file.as_json() for file in self.files],
             "swept": self.swept,
@@ -97,6 +128,7 @@ class Contents:
             "begin": self.begin,
             "gone": None if self.gone is None else str(self.gone),
             "before": self.before,
+            "set_aside": self.aside.as_json(),
         }
         data = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
         return f"{FOLDED_PREFIX}{hashlib.sha256(data).hexdigest()}{FOLDED_SUFFIX}", data
@@ -162,6 +194,7 @@ def contents_of(home: Home, name: str | None) -> Contents:
             whole(said["begin"], "begin", 1),
             None if said["gone"] is None else Cursor.of(said["gone"]),
             before,
+            Aside.of(said.get("set_aside")),
         )
     except (ValueError, KeyError, TypeError, RecursionError, InputError) as error:
         raise StoreError(f"{path} is damaged: {error}") from None
@@ -195,9 +228,7 @@ def commit_contents(home: Home, contents: Contents, before: Document, now_us: in
     OSError
         If something cannot be written.
     """
-    name, data = contents.encoded()
-    home.folder.write(data, EVENTS, name)
-    home.folder.sync([(EVENTS, name)])
+    name = write_contents(home, contents)
     head: Document | None = before
     for attempt in range(COMMIT_TRIES):
         if head is None or head.folded != before.folded:
@@ -210,6 +241,21 @@ def commit_contents(home: Home, contents: Contents, before: Document, now_us: in
                 raise
             head = head_of(home)
     raise AssertionError
+
+
+def write_contents(home: Home, contents: Contents) -> str:
+    """Write a list of older events, to the disk, and return the name of its file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    name, data = contents.encoded()
+    home.folder.make(EVENTS)
+    home.folder.write(data, EVENTS, name)
+    home.folder.sync([(EVENTS, name)])
+    return name
 
 
 def carried_on(head: Document, folded: str | None, now_us: int) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
     OSError
         If a file cannot be removed.
     """
-    events, quarantine, state, load = contents.names, set[str](), set[str](), set[str]()
+    events, quarantine = contents.names, {file.name for file in contents.aside.files}
+    state, load = set[str](), set[str]()
     # the list before goes with the next fold
     events |= {name for name in (contents.before, None if head is None else head.folded) if name is not None}
     if head is not None:
@@ -100,8 +101,9 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
         for document in documents(home, first, head.number):
             if document.number > contents.swept:
                 events |= {file.name for file in document.events}
-            if document.number >= contents.begin:
+            if document.number >= contents.begin and document.number > contents.aside.last:
                 quarantine |= {file.name for file in document.quarantine}
+            if document.number >= contents.begin:
                 load |= {file.name for file in document.load}
         load |= set(names_in(head.layout))
         state = {file.name for file in head.state}

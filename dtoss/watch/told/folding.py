@@ -124,6 +124,7 @@ def fold_events(home: Home, now_us: int) -> Folding:
         contents.begin,
         contents.gone,
         head.folded,
+        contents.aside,
     )
     if not commit_contents(home, fresh, head, now_us):
         return Folding(removed=removed)  # another one was faster

@@ -115,7 +115,8 @@ class _Verify(Look):
                 if data is not None:
                     self.arrow(self.home.folder.path(STATE, file.name), data, file.rows)
             for file in document.quarantine:
-                data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=document.number >= contents.begin)
+                needed = document.number >= contents.begin and document.number > contents.aside.last
+                data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=needed)
                 if data is not None:
                     self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
             for file in document.load:
@@ -127,6 +128,10 @@ class _Verify(Look):
                 path = self.home.batches.path(document.number)
                 self.wrong(f"{path} is damaged: it has adopted change {document.changes} after {before.changes}")
             before = document
+        for file in contents.aside.files:
+            data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=True)
+            if data is not None:
+                self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
         self._folded(contents, committed)
 
     def _documents(self, first: int, last: int) -> Iterator[Document]:

@@ -2,11 +2,13 @@
 
 A commit names one index, of which this is read::
 
-    {"commit": 812, "hours": [...], "kept_from": null, "quarantine": [...], "since": 640, "until": 1779200400000000}
+    {"aside_to": 0, "commit": 812, "hours": [...], "kept_from": null, "quarantine": [...], "since": 640,
+     "until": 1779200400000000}
 
 All results of ends before ``until`` are in its files, one for each hour that has any, the last word on each end and key
 only. They are final, so only a rebuild changes one, and a later merge takes that in. Results of ends from ``until`` on
-are in the files of commits from ``since`` on.
+are in the files of commits from ``since`` on. Rows that were set aside by commits up to the one before ``since``, or
+up to ``aside_to`` where that is later, are in the files of ``quarantine``.
 """
 
 from __future__ import annotations
@@ -73,6 +75,8 @@ class Hours:
         By hour; each with its first and last end.
     quarantine
         Rows that were set aside, each file with its first and last commit; those of later ones are in their files.
+    aside_to
+        The last commit whose rows that were set aside are in these files because somebody was erased; 0 for none.
     """
 
     until: int = NO_TIME
@@ -81,11 +85,12 @@ class Hours:
     kept_from: int = NO_TIME
     files: tuple[Part, ...] = ()
     quarantine: tuple[Part, ...] = ()
+    aside_to: int = 0
 
     @property
     def set_aside(self) -> int:
         """The last commit whose rows that were set aside are in :attr:`quarantine`, or had none."""
-        return self.since - 1
+        return max(self.since - 1, self.aside_to)
 
     def between(self, first: int, last: int) -> list[Part]:
         """Return the files that have ends, both included."""
@@ -98,6 +103,7 @@ class Hours:
     def encoded(self) -> bytes:
         """Return the bytes of an index."""
         said = {
+            "aside_to": self.aside_to,
             "commit": self.commit,
             "hours": [part.as_json() for part in self.files],
             "kept_from": None if self.kept_from == NO_TIME else self.kept_from,
@@ -140,10 +146,11 @@ def read_hours(home: Home, file: Listed) -> Hours:
             NO_TIME if said[name] is None else whole(said[name], name, None) for name in ("until", "kept_from")
         )
         since, commit = (whole(said[name], name) for name in ("since", "commit"))
+        aside_to = whole(said.get("aside_to", 0), "aside_to")
         files, quarantine = (_parts(said[name]) for name in ("hours", "quarantine"))
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"{path} is damaged: {error!r:.200}; restore it from a copy") from None
-    return Hours(until, since, commit, kept_from, files, quarantine)
+    return Hours(until, since, commit, kept_from, files, quarantine, aside_to)
 
 
 def _parts(said: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
@@ -162,8 +169,19 @@ def write_hours(home: Home, hours: Hours) -> Part:
     return Part(Listed.of(put(home.folder, data, len(hours.files), "json", HOURS)), ())
 
 
-def commit_hours(home: Home, head: Document, hours: Hours) -> Commit:
+def commit_hours(home: Home, head: Document, hours: Hours, state: Mapping[str, Any] | None = None) -> Commit:
     """Commit an index after the head, and return the commit: it has no rows, and the state is that of before.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    head
+        The newest commit.
+    hours
+        The index.
+    state
+        What the document says otherwise than before; nothing when None.
 
     Raises
     ------
@@ -184,6 +202,7 @@ def commit_hours(home: Home, head: Document, hours: Hours) -> Commit:
         "counts": dict.fromkeys(before["counts"], 0),
         "reasons": {},
         HOURS: [write_hours(home, hours).as_json()],
+        **(state or {}),
     }  # fmt: skip
     return home.batches.append(document, head.commit)
 

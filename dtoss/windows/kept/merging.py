@@ -114,10 +114,10 @@ def _merged(
     target = max(target, before.until)
     later = [one.number for one in scanned if any(part.of[1] >= target for part in one.files[RESULTS])]
     since = min([*later, (scanned[-1].number if scanned else before.since - 1) + 1])
-    aside = [one for one in scanned if one.number < since]
+    aside = [one for one in scanned if before.set_aside < one.number < since]
     return Hours(
         target, since, head.number, before.kept_from, tuple(sorted(files, key=lambda part: part.of)),
-        before.quarantine + _set_aside(home, aside),
+        before.quarantine + _set_aside(home, aside), before.aside_to,
     )  # fmt: skip
 
 
@@ -190,8 +190,12 @@ def _set_aside(home: Home, scanned: Sequence[Document]) -> tuple[Part, ...]:
                 raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None
     if not tables:
         return ()
-    file = _written(home, SET_ASIDE, pa.concat_tables(tables))
-    return (Part(file, (scanned[0].number, scanned[-1].number)),)
+    return (written_aside(home, pa.concat_tables(tables), scanned[0].number, scanned[-1].number),)
+
+
+def written_aside(home: Home, rows: pa.Table, first: int, last: int) -> Part:
+    """Write rows that commits have set aside, from the first to the last, and return their file."""
+    return Part(_written(home, SET_ASIDE, rows), (first, last))
 
 
 def _written(home: Home, room: str, table: pa.Table) -> Listed:

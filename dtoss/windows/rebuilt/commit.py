@@ -106,7 +106,12 @@ def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collectio
 
 
 def commit_rebuild(
-    plan: Plan, rebuild: Rebuild, done: Sequence[Done], reads: Collection[Read] = (), second: Second | None = None
+    plan: Plan,
+    rebuild: Rebuild,
+    done: Sequence[Done],
+    reads: Collection[Read] = (),
+    second: Second | None = None,
+    forgotten: int = 0,
 ) -> Commit:
     """Run the second step of a rebuild whose tasks are done, commit it, and return its commit.
 
@@ -122,6 +127,8 @@ def commit_rebuild(
         What commits have read of that time: rows of streams have to be among the raw rows.
     second
         Runs the second step; here, one part after another, when None.
+    forgotten
+        Rows that were dropped before, as those of whom they are were forgotten.
 
     Raises
     ------
@@ -146,6 +153,7 @@ def commit_rebuild(
     patches = [one.patches for one in done if one.patches is not None]
     told = [recount(plan, rebuild, head, patches, range(PARTS))] if second is None else second(patches)
     counts |= {"results": sum(one.rows for one in told), "revised": sum(one.revised for one in told)}
+    counts |= {"forgotten": forgotten} if forgotten else {}
     before = plan.document_before()
     document = {
         **before,

@@ -28,7 +28,7 @@ _NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined"), 
 """What a beat without rows counts."""
 
 
-def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None) -> Commit:
+def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None, forgotten: int = 0) -> Commit:
     """Run the second step of a batch whose tasks are done, commit it, and return its commit.
 
     Parameters
@@ -39,6 +39,8 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None)
         What the tasks have done, in any order; tasks without rows may be missing.
     second
         Runs the second step; here, one part after another, when None.
+    forgotten
+        Rows that were dropped before, as those of whom they are were forgotten.
 
     Raises
     ------
@@ -66,6 +68,7 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None)
     else:
         told = second(watermark, patches)
     counts |= {"results": sum(one.rows for one in told), "revised": sum(one.revised for one in told)}
+    counts |= {"forgotten": forgotten} if forgotten else {}
     document = {
         "kind": WINDOWS_KIND,
         "format": DOCUMENT_FORMAT,

@@ -80,6 +80,7 @@ def facts_of(done: Appended) -> dict[str, Any]:
         "repeated": done.repeated,
         "quarantined": dict(done.rejected),
         "quarantine": list(done.files),
+        "forgotten": done.forgotten,
     }
 
 
@@ -91,4 +92,6 @@ def said_of(done: Appended) -> str:
     if done.rejected:
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in sorted(done.rejected.items()))
         said.append(f"{sum(done.rejected.values()):,} quarantined ({reasons})")
+    if done.forgotten:
+        said.append(f"{done.forgotten:,} forgotten")
     return f"version {done.version}: {', '.join(said)}"

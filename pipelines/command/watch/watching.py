@@ -164,9 +164,8 @@ def _say(told: Ran) -> None:
     counts, behind = told.counts, lag_of(told)
     rows = counts.get("rows", 0)
     kinds = [f"{counts[kind]:,} {kind}" for kind in ("enter", "leave", "inside", "reset") if counts.get(kind)]
-    left = [
-        f"{counts[name]:,} {name}" for name in ("late", "repeated", "tied", "outdated", "expired") if counts.get(name)
-    ]
+    others = ("late", "repeated", "tied", "outdated", "expired", "forgotten")
+    left = [f"{counts[name]:,} {name}" for name in others if counts.get(name)]
     bad = sum(told.commit.document["reasons"].values())
     left += [f"{bad:,} quarantined"] if bad else []
     refused = len(told.commit.document["batch"].get("refused", ()))

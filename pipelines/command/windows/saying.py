@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def say(name: str | None, ran: Ran) -> None:
     """Say what a batch has done, in one line on stderr, after the name of the windows where there may be others."""
     counts, document = ran.counts, ran.commit.document
-    left = [f"{counts[kind]:,} {kind}" for kind in ("losers", "jumps", "quarantined") if counts.get(kind)]
+    left = [f"{counts[kind]:,} {kind}" for kind in ("losers", "jumps", "quarantined", "forgotten") if counts.get(kind)]
     refused = len(document["batch"].get("refused", ()))
     left += [f"{refused:,} files refused"] if refused else []
     what = ", ".join([f"{counts['rows']:,} rows", *left, f"{counts['results']:,} results"])

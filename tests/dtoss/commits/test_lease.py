@@ -221,10 +221,10 @@ def test_a_full_disk_has_a_lock_all_the_same(store, monkeypatch):
     """An empty file needs no room; then debris goes, and the lock gets its text."""
     real, cleared = LocalFolder._write_aside, []
 
-    def full(self, data, parts, *, sync):
+    def full(self, data, parts, **options):
         if not cleared:
             raise OSError(28, "No space left on device")
-        return real(self, data, parts, sync=sync)
+        return real(self, data, parts, **options)
 
     monkeypatch.setattr(LocalFolder, "_write_aside", full)
     with pytest.raises(StoreError, match="cannot be written: No space left on device"):

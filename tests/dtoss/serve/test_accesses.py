@@ -18,9 +18,11 @@ import pytest
 from pyarrow import fs
 from scipy.stats import chi2
 
+from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.serve.telling import access_files
 from dtoss.serve.telling.accesses import Accesses, Amounts
+from dtoss.serve.telling.rounding import A_DEGREE, rounding_of
 from dtoss.serve.telling.sampling import Sample
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.watched import commit
@@ -170,6 +172,40 @@ def test_places_may_be_rounded_and_the_plane_has_x_and_y(tmp_path):
     table = rows_of(tmp_path)
     assert table.column_names == ["t", "x", "y", "k", "radius", "weight"]
     assert table.select(["x", "y"]).to_pylist() == [{"x": 123_500.0, "y": -1_000.0}]
+
+
+@pytest.mark.parametrize("metres", [10.0, 100.0, 5000.0])
+def test_places_lie_on_a_grid_of_metres_wherever_they_are(tmp_path, metres):
+    rng = np.random.default_rng(0)
+    lon = np.concatenate([rng.uniform(-180, 180, 500), [180.0, -180.0, 179.9999, 12.0, 0.0]])
+    lat = np.concatenate([rng.uniform(-90, 90, 500), [0.0, 60.0, -89.9999, 90.0, -90.0]])
+    log = Accesses(str(tmp_path), SPHERE, sample=None, grid=metres)
+    log.many(lon, lat, 1, None)
+    log.close()
+    kept = np.stack([rows_of(tmp_path)[name].to_numpy() for name in ("lon", "lat")], axis=1)
+    moved = distance(*(SPHERE.vectors(places) for places in (np.stack([lon, lat], axis=1), kept)))
+    assert moved.max() <= 0.75 * metres
+    assert moved.max() > 0.5 * metres
+    assert (np.abs(kept) <= [180.0, 90.0]).all()
+    again = rounding_of(SPHERE, None, metres)(*kept.T)
+    assert np.allclose(np.stack(again, axis=1), kept, atol=1e-9), "a place of the grid stays where it is"
+    east = rounding_of(SPHERE, None, metres)(np.linspace(0.0, 40.0, 5000), np.full(5000, 80.0))[0]
+    apart = np.diff(np.unique(east)) * A_DEGREE * np.cos(np.radians(80.0))
+    assert apart.min() > 0.98 * metres, "the grid is no finer far north"
+    near = np.full(100, 2.35) + rng.uniform(0, 1e-5, 100)
+    assert len(np.unique(rounding_of(SPHERE, None, 5000.0)(near, near)[0])) == 1
+
+
+def test_the_grid_of_a_plane_is_in_its_units_and_there_is_one_rounding():
+    x, y = rounding_of(PLANE, None, 100.0)(np.array([123_456.7, -1.0]), np.array([-987.6, 49.0]))
+    assert (x.tolist(), y.tolist()) == ([123_500.0, 0.0], [-1_000.0, 0.0])
+    assert not np.signbit(x[1])
+    assert rounding_of(PLANE, None, None) is None
+    with pytest.raises(ValueError, match="give --access-round or --log-places"):
+        rounding_of(SPHERE, 4, 100.0)
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="a length above 0 is wanted"):
+            rounding_of(SPHERE, None, wrong)
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):

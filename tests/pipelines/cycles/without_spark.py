@@ -17,6 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,27 @@ RULES = {"deleted_for": None, "max_ahead": None, "expire": 90, "in_place_until":
 """Of the cycles that are broken: whatever is applied twice, or in another order, comes out the same."""
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Updates as positions that Spark has not read."""
+
+    rows: pa.Table
+    schema: dict[str, Any]
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def dropped_rows(self):
+        return {}
+
+    @property
+    def taken(self):
+        return {}
+
+    @property
+    def frame(self):
+        return SimpleNamespace(schema=self.schema)
+
+
 @contextmanager
 def no_spark():
     """Let updates be Arrow tables, and all work be done in this process."""
@@ -56,7 +78,7 @@ def no_spark():
         types = columns_of_manifest(manifest)
         kinds = {column: SimpleNamespace(simpleString=lambda name=name: types[name]) for column, name in CARRIED}
         schema = {column: SimpleNamespace(dataType=kind) for column, kind in kinds.items()}
-        return SimpleNamespace(rows=rows, attributes=(), taken={}, frame=SimpleNamespace(schema=schema)), CARRIED
+        return _Rows(rows, schema), CARRIED
 
     def collect(positions, target, carried, clock, few):
         rows = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)

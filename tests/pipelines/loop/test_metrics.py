@@ -19,7 +19,7 @@ MANIFEST = {
         "late": 2, "too_late": 1, "unchanged": 3, "deleted": 4, "expired": 5, "linked": 6, "built": 2,
         "pivots": "kept", "why": "",
     },
-    "counts": {"quarantined": {"no id": 7, "no time": 8}},
+    "counts": {"quarantined": {"no id": 7, "no time": 8}, "forgotten": 2},
     "partitions": [{"objects": 30}, {"objects": 10}],
     "objects": 40,
     "bytes": 12345,
@@ -65,7 +65,7 @@ def test_all_numbers_of_cycles(tmp_path):
         ("dtoss_objects",): 40, ("dtoss_partitions",): 2, ("dtoss_partitions_linked",): 6, ("dtoss_pivots_kept",): 1,
         ("dtoss_partition_largest_to_mean",): 1.5, ("dtoss_snapshot_bytes",): 12345,
         ("dtoss_staleness_seconds",): 12.5, ("dtoss_files_waiting",): 3, ("dtoss_files_done_total",): 4,
-        ("dtoss_files_refused_total",): 3,
+        ("dtoss_files_refused_total",): 3, ("dtoss_forgotten_total",): 6,
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == [file]
 

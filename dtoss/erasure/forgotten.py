@@ -1,0 +1,241 @@
+"""Who is forgotten: a tombstone for each id, as a keyed hash, which every writer asks that merges rows.
+
+::
+
+    FOLDER/forgotten/
+      KEY                    32 random bytes in hexadecimal digits, which only its owner can read
+      CURRENT, commits/      the chain of commits: each names the file of all who are forgotten
+      ids/<hash>.txt         a line for each: the HMAC-SHA256 of the id's UTF-8, and its quick hash under a mask
+
+FOLDER is a store or a history. Whole numbers are hashed as their digits. A quick hash spares rows the slow one: it is
+that of Spark, of a salt and the id. Salt and masks are made from the key, so who has the files without it learns
+nothing, and who has the key can ask of one id at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.buckets import hashes_of
+from dtoss.commits.chain import Chain, Commit, Conflict
+from dtoss.commits.folding import clear_passing, fold
+from dtoss.commits.listed import Listed, checked_bytes, put
+from dtoss.commits.named import path_in
+from dtoss.commits.unneeded import clear_unneeded
+from dtoss.errors import StoreError
+from dtoss.snapshots.place import folder_of
+
+_ROOM, _KEY, _IDS = "forgotten", "KEY", "ids"
+"""The folder, the file of the key in it, and the folder of the ids."""
+_KIND, _FORMAT = "forgotten", 1
+_TRIES = 20
+_KEY_BYTES = 32
+_WORD = 8
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Those who are forgotten in a folder.
+
+    Parameters
+    ----------
+    key
+        Of all hashes.
+    tags
+        HMAC-SHA256 of each id, in hexadecimal digits, with its quick hash.
+    """
+
+    key: bytes
+    tags: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    @cached_property
+    def salt(self) -> str:
+        """What stands before an id in its quick hash."""
+        return _digest(self.key, b"salt").hex()
+
+    @cached_property
+    def quick(self) -> NDArray[np.int64]:
+        """The quick hashes, rising."""
+        return np.sort(np.array(list(self.tags.values()), np.int64))
+
+    def mask(self, ids: pa.Array) -> NDArray[np.bool_]:
+        """Return which ids are forgotten, bool (n,). Cost O(n log m) for m who are."""
+        if not len(self.tags) or not len(ids):
+            return np.zeros(len(ids), np.bool_)
+        texts = ids.cast(pa.large_string())
+        salt, nothing = (pa.scalar(text, pa.large_string()) for text in (self.salt, ""))
+        found = hashes_of(pc.binary_join_element_wise(salt, texts, nothing))
+        at = np.minimum(np.searchsorted(self.quick, found), len(self.quick) - 1)
+        mask = np.asarray(self.quick[at] == found)
+        rows = np.flatnonzero(mask)
+        mask[rows] = [tag_of(self.key, text) in self.tags for text in texts.take(pa.array(rows)).to_pylist()]
+        return mask
+
+
+def tag_of(key: bytes, text: str) -> str:
+    """Return the keyed hash of an id, in hexadecimal digits."""
+    return _digest(key, b"id:" + text.encode()).hex()
+
+
+def forgotten_in(path: str) -> Forgotten | None:
+    """Return who is forgotten in a store or a history; None where nobody is. Cost: one look where nobody ever was.
+
+    Parameters
+    ----------
+    path
+        Path or URI; there may be none.
+
+    Raises
+    ------
+    StoreError
+        If what says so is missing or damaged: nobody may rise again because a file was lost.
+    OSError
+        If it cannot be read.
+    """
+    chain = _chain(path)
+    if not chain.folder.there():
+        return None
+    head = chain.head()
+    found = None if head is None else _read(chain, head)
+    return found if found is not None and len(found) else None
+
+
+def forget_ids(path: str, texts: Iterable[str]) -> int:
+    """Remember that ids are forgotten, and return how many were not before.
+
+    Parameters
+    ----------
+    path
+        Path or URI of a store or a history.
+    texts
+        The ids; whole numbers as their digits.
+
+    Raises
+    ------
+    StoreError
+        If what is there is damaged.
+    OSError
+        If it cannot be written.
+    """
+    return _changed(path, set(texts), there=True)
+
+
+def allow_ids(path: str, texts: Iterable[str]) -> int:
+    """Let ids come again, and return how many were forgotten. See :func:`forget_ids`.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`forget_ids`.
+    """
+    return _changed(path, set(texts), there=False)
+
+
+def _changed(path: str, texts: set[str], *, there: bool) -> int:
+    chain = _chain(path)
+    if not there and not chain.folder.there():
+        return 0
+    for _ in range(_TRIES):
+        head = chain.head() if chain.folder.there() else None
+        known = _begun(chain) if head is None else _read(chain, head)
+        tags = dict(known.tags)
+        if there:
+            tags |= {tag_of(known.key, text): quick for text, quick in _quick_hashes(known, texts).items()}
+        else:
+            for text in texts:
+                tags.pop(tag_of(known.key, text), None)
+        if tags.keys() == known.tags.keys():
+            return 0
+        lines = sorted(f"{tag} {_masked(known.key, tag, quick):016x}\n" for tag, quick in tags.items())
+        file = put(chain.folder, pa.py_buffer("".join(lines).encode()), len(lines), "txt", _IDS)
+        document = {"kind": _KIND, "format": _FORMAT, "key": _sign(known.key), "file": file, "ids": len(lines)}
+        try:
+            chain.append(document, head)
+        except Conflict:
+            continue  # another one has remembered others meanwhile
+        clear_passing(chain)
+        fold(chain)
+        clear_unneeded(chain.folder, _IDS, {file["name"]}, 0.0)
+        return abs(len(tags) - len(known.tags))
+    raise StoreError(f"{chain.folder.path()} changes again and again: start again")
+
+
+def _chain(path: str) -> Chain:
+    return Chain(folder_of(path_in(path, _ROOM)), kept=True)
+
+
+def _begun(chain: Chain) -> Forgotten:
+    """Return that nobody is forgotten, with a key that is there from now on."""
+    chain.folder.make()
+    chain.folder.create(secrets.token_hex(_KEY_BYTES).encode() + b"\n", _KEY, private=True)
+    return Forgotten(_key(chain), {})
+
+
+def _key(chain: Chain) -> bytes:
+    data, path = chain.folder.read(_KEY), chain.folder.path(_KEY)
+    try:
+        key = bytes.fromhex((data or b"").decode())
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        what = "is missing" if data is None else "is damaged"
+        raise StoreError(f"{path} {what}: without it nobody knows who is forgotten; restore it from a copy")
+    return key
+
+
+def _read(chain: Chain, head: Commit) -> Forgotten:
+    said, path = head.document, chain.path(head.number)
+    if said.get("kind") != _KIND or said.get("format") != _FORMAT:
+        raise StoreError(
+            f"{path} is of kind {said.get('kind')!r:.60} and format {said.get('format')!r:.60}: this version reads "
+            f"'{_KIND}' of format {_FORMAT}; update dtoss"
+        )
+    key = _key(chain)
+    if said.get("key") != _sign(key):
+        raise StoreError(f"{chain.folder.path(_KEY)} is not the key of {path}; restore it from a copy")
+    try:
+        file = Listed.of(said.get("file"))
+        name = chain.folder.path(_IDS, file.name)
+        lines = checked_bytes(chain.folder.read(_IDS, file.name), file, name).decode().splitlines()
+        pairs = [line.split(" ") for line in lines]
+        return Forgotten(key, {tag: _signed(_masked(key, tag, int(masked, 16))) for tag, masked in pairs})
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: {error}; restore it from a copy") from None
+
+
+def _quick_hashes(known: Forgotten, texts: set[str]) -> dict[str, int]:
+    ordered = sorted(texts)
+    hashes = hashes_of(pa.array([known.salt + text for text in ordered], pa.large_string()))
+    return dict(zip(ordered, hashes.tolist(), strict=True))
+
+
+def _masked(key: bytes, tag: str, word: int) -> int:
+    """Return a word under the mask of a tag; of a masked one the word."""
+    mask = int.from_bytes(_digest(key, b"mask:" + tag.encode())[:_WORD])
+    return (word & (1 << 64) - 1) ^ mask
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _sign(key: bytes) -> str:
+    """Return what tells a key from another one, and nothing of it."""
+    return _digest(key, b"key").hex()[:16]
+
+
+def _digest(key: bytes, data: bytes) -> bytes:
+    return hmac.new(key, data, hashlib.sha256).digest()
