@@ -27,10 +27,8 @@ GROUPS = {
     "Begin": ["docs/README"],
     "Ask": [f"docs/{name}" for name in ("inputs", "queries", "frames", "zones", "by_road", "sql", "datasets")],
     "Follow": [f"docs/{name}" for name in ("cycles", "history", "watch", "windows", "balance")],
-    "Serve": [
-        *(f"docs/{name}" for name in ("serve", "clients", "map", "cluster", "operating", "upgrading", "backup")),
-        "SECURITY",
-    ],
+    "Serve": [f"docs/{name}" for name in ("serve", "clients", "map", "cluster")],
+    "Operate": [*(f"docs/{name}" for name in ("operating", "upgrading", "backup", "erasure")), "SECURITY"],
     "Rent": ["docs/renting", "docs/servers", "docs/ceps"],
     "Trust": [f"docs/{name}" for name in ("promises", "benchmarks", "design", "cells", "format", "enorm")],
     "Change": ["CONTRIBUTING", "dtoss/compiled/README", "CHANGELOG", "modules"],

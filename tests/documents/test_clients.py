@@ -82,7 +82,7 @@ def test_typescript_asks_its_questions(server, tmp_path):
     described(server, tmp_path, "string")
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "node_modules").symlink_to(Path(compile_[0]).resolve().parents[2])
-    done = run([tool(GENERATE), "dtoss.json", "-o", "dtoss.ts"], tmp_path)
+    done = run([tool(GENERATE), "dtoss.json", "-o", "routes.ts"], tmp_path)
     assert done.returncode == 0, done.stderr
     program = block("ts").replace("http://127.0.0.1:8080", server.url)
     (tmp_path / "ask.ts").write_text(program.replace("k: 3, ids,", "k: 3,"), encoding="utf-8")

@@ -55,10 +55,12 @@ NEAREST_DRAWN = told_schema("DrawnNearest", place=PLACE_DRAWN, hits=array(DRAWN)
 WITHIN_DRAWN = also(
     told_schema("DrawnWithin", count=NATURAL, ring=RING, shape=SHAPE_ON_MAP, objects=array(DRAWN)), radius=NUMBER
 )
-OBJECT_DRAWN = told_schema(
-    "OneDrawnObject", id=STRING, at=ON_MAP, x=NUMBER, y=NUMBER, partition=NATURAL, attributes=ANYTHING,
+OBJECT_DRAWN = also(
+    told_schema(
+        "OneDrawnObject", id=STRING, at=ON_MAP, x=NUMBER, y=NUMBER, partition=NATURAL, attributes=ANYTHING
+    ),
+    neighbours=array(STRING), cell=CELL_ON_MAP, area=NUMBER,
 )  # fmt: skip
-OBJECT_DRAWN = also(OBJECT_DRAWN, neighbours=array(STRING), cell=CELL_ON_MAP, area=NUMBER)
 WITHIN_BODY: dict[str, Any] = {
     "required": True,
     "content": {
