@@ -58,6 +58,8 @@ NOT_RUN = {
 """What cannot run here, by the page and how it begins, and why."""
 
 ELSEWHERE = {
+    "docs/backup.md": "tests/pipelines/jobs/test_backup.py",
+    "docs/clients.md": "tests/documents/test_clients.py",
     "docs/cycles.md": "tests/pipelines/cycles/test_document.py",
     "docs/serve.md": "tests/dtoss/serve/test_document.py",
 }

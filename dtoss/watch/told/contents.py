@@ -21,7 +21,7 @@ from dtoss.watch.told.document import Document, head_of
 
 FOLDED_PREFIX, FOLDED_SUFFIX = "folded-", ".json"
 FOLDED_FORMAT = 2
-"""Of the lists that this reads."""
+"""Of lists of which somebody was erased; others are of format 1, which an older release reads."""
 COMMIT_TRIES = 20
 """How often a list is committed where others commit meanwhile."""
 
@@ -182,7 +182,7 @@ def contents_of(home: Home, name: str | None) -> Contents:
         said = json.loads(data)
         if said["kind"] != "folded":
             raise ValueError(f"its kind is {said['kind']!r:.60}")
-        check_format(path, said["format"], (FOLDED_FORMAT,))
+        check_format(path, said["format"], (1, FOLDED_FORMAT))
         before = said["before"]
         if before is not None and not FILE_NAME.match(before):
             raise ValueError(f"before is {before!r:.60}")
