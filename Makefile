@@ -41,9 +41,9 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.conditions
 	@$(BIN)/python -m bench.damages
 	@$(BIN)/python -m tests.dtoss.snapshots.flips
-	@$(BIN)/python -m tests.dtoss.history.care.faults
-	@$(BIN)/python -m tests.dtoss.history.care.crowd
-	@$(BIN)/python -m tests.dtoss.history.care.operations
+	@$(BIN)/python -m tests.dtoss.history.maintenance.faults
+	@$(BIN)/python -m tests.dtoss.history.maintenance.crowd
+	@$(BIN)/python -m tests.dtoss.history.maintenance.operations
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz_streams
 	@$(BIN)/python -m tests.dtoss.serve.hostile.fuzz
 	@$(BIN)/python -m bench.serve.hostile --minutes 1 --messages 2000
@@ -56,13 +56,13 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m bench.history.as_of
 	@$(BIN)/python -m bench.watch.fuzz
 	@$(BIN)/python -m tests.dtoss.watch.real.whole
-	@$(BIN)/python -m tests.dtoss.watch.stream.crowd
+	@$(BIN)/python -m tests.dtoss.watch.processing.crowd
 	@$(BIN)/python -m tests.pipelines.command.watch.reader_kills 200
 	@$(BIN)/python -m tests.pipelines.watching.taxis_at_speed
-	@$(BIN)/python -m tests.dtoss.serve.delivery.restarts 50 10
+	@$(BIN)/python -m tests.dtoss.serve.events.restarts 50 10
 	@$(BIN)/python -m tests.dtoss.windows.fuzz 10000
 	@$(BIN)/python -m tests.dtoss.windows.real
-	@$(BIN)/python -m tests.dtoss.windows.replacing.kills_between_sets
+	@$(BIN)/python -m tests.dtoss.windows.migration.kills_between_sets
 	@$(BIN)/python -m tests.pipelines.windowing.window_kills
 	@$(BIN)/python -m tests.pipelines.windowing.run_kills
 	@$(BIN)/python -m tests.bench.windows.enorm_long

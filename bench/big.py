@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.measuring.rebuilds import first_answer, peak_memory, size_of
-from datasets.tables.batches import write_parquet
 from datasets.tables.command import run, say
+from datasets.tables.seeded_batches import write_parquet
 from datasets.uniform import PLANE_SCHEMA, uniform_plane
 
 NEEDED = 300
@@ -30,10 +30,10 @@ def main(
 ) -> None:
     """Time a rebuild of very many objects."""
     from pipelines.rebuild import rebuild
-    from pipelines.rows.positions import Columns
+    from pipelines.rows.position_frame import Columns
     from pipelines.rows.read_files import read_positions
-    from pipelines.spark.progress import Stages
     from pipelines.spark.session import spark_session
+    from pipelines.spark.stage_progress import Stages
 
     scratch.mkdir(parents=True)
     try:

@@ -18,7 +18,7 @@ import typer
 from numpy.typing import NDArray
 
 import dtoss
-from datasets.cities.places import cities
+from datasets.cities.geonames import cities
 from datasets.tables.command import run, say
 from tests.dtoss.queries.areas.test_borders import exactly_in
 

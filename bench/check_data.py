@@ -29,8 +29,8 @@ from datasets.cities.taxis import make_fleet
 from datasets.degenerate import PLANE, SPHERE, degenerate
 from datasets.fleet import fleet_at
 from datasets.hotspots import hotspots
-from datasets.tables.batches import write_parquet
 from datasets.tables.command import BadInput, run, say
+from datasets.tables.seeded_batches import write_parquet
 from datasets.uniform import uniform_plane, uniform_sphere
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import Space, space_of

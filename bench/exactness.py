@@ -23,8 +23,8 @@ from bench.measuring.points import DATA
 from dtoss.cells.cell_polygons import shapes
 from dtoss.cells.voronoi import voronoi
 from dtoss.export.cell_rings import border_edges, cells_of
-from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from dtoss.partition import Partition
 from dtoss.partitioning.assign import assign

@@ -1,23 +1,23 @@
 """CEPS: place partitions on the fewest rented servers, and show what that saves."""
 
-from ceps.calls import servers_a_request
+from ceps.model.calls_per_request import servers_a_request
+from ceps.model.patterns import Patterns
+from ceps.model.patterns_file import read_patterns, write_patterns
+from ceps.model.problem import InfeasibleError
+from ceps.model.reads import Reads
+from ceps.model.risk import Risk
+from ceps.model.servers import CATALOGUES, ServerType, load_servers
 from ceps.offers.choose import OFFERS, rent
 from ceps.offers.comparison import Comparison, WhatIf, compare, what_if
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import mixed
-from ceps.offers.offer import Offer
 from ceps.offers.schedules import Terms
-from ceps.overload import overload_risk
-from ceps.patterns import Patterns
-from ceps.patterns_file import read_patterns, write_patterns
-from ceps.planning import METHODS, plan
-from ceps.plans import Plan, PlanDiff, diff, load_plan
-from ceps.problem import InfeasibleError
-from ceps.reads import Reads
+from ceps.plan.offer import Offer
+from ceps.plan.overload import overload_risk
+from ceps.plan.planning import METHODS, plan
+from ceps.plan.plans import Plan, PlanDiff, diff, load_plan
 from ceps.reporting.report import build_report
 from ceps.reporting.write import write_report
-from ceps.risk import Risk
-from ceps.servers import CATALOGUES, ServerType, load_servers
 
 __all__ = [
     "CATALOGUES",

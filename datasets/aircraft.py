@@ -17,9 +17,9 @@ import pyarrow as pa
 import typer
 
 from datasets.tables.command import BadInput, Out, expand, run
-from datasets.tables.positions import Numbers
-from datasets.tables.rows import Part, assemble, numbered, save, standard_schema
-from datasets.tables.times import parse_times
+from datasets.tables.legal_positions import Numbers
+from datasets.tables.standard_rows import Part, assemble, numbered, save, standard_schema
+from datasets.tables.time_notations import parse_times
 
 __all__ = ["SCHEMA", "aircraft"]
 

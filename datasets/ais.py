@@ -20,8 +20,8 @@ import typer
 
 from datasets.tables.command import BadInput, Out, expand, run
 from datasets.tables.fields import header
-from datasets.tables.rows import Part, numbered, save
-from datasets.tables.source import Column, Source, read_source, source_schema
+from datasets.tables.format_source import Column, Source, read_source, source_schema
+from datasets.tables.standard_rows import Part, numbered, save
 
 __all__ = ["DECODED", "POSITIONS", "SCHEMA", "ais"]
 

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import typer
 
 from datasets.tables.command import Out, expand, run
-from datasets.tables.counts import Counts
 from datasets.tables.fields import Layout, read_fields
-from datasets.tables.positions import Numbers
-from datasets.tables.rows import Part, assemble, collect, numbered, save, standard_schema
-from datasets.tables.source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
-from datasets.tables.times import parse_times
+from datasets.tables.format_source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
+from datasets.tables.legal_positions import Numbers
+from datasets.tables.row_counts import Counts
+from datasets.tables.standard_rows import Part, assemble, collect, numbered, save, standard_schema
+from datasets.tables.time_notations import parse_times
 
 __all__ = ["SCHEMA", "capri"]
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.cities.places import travel
-from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
+from datasets.cities.geonames import travel
 from datasets.tables.command import BadInput, Out, run, say
+from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 from datasets.uniform import PLANE_SCHEMA, SPHERE_SCHEMA, Metric
 
 __all__ = ["PLANE", "SPHERE", "Kind", "degenerate"]

@@ -15,9 +15,9 @@ import typer
 
 from datasets.tables.command import BadInput, Out, expand, run
 from datasets.tables.fields import Layout, read_fields
-from datasets.tables.positions import is_missing
-from datasets.tables.rows import Part, save
-from datasets.tables.source import Column, Notation, Source, read_source, source_schema
+from datasets.tables.format_source import Column, Notation, Source, read_source, source_schema
+from datasets.tables.legal_positions import is_missing
+from datasets.tables.standard_rows import Part, save
 from dtoss.delimited.dialect import character
 
 __all__ = ["delimited", "guess_id_types"]
@@ -36,7 +36,7 @@ def delimited(files: list[Path], source: Source) -> tuple[pa.Schema, Iterator[Pa
     Raises
     ------
     BadInput
-        See `datasets.tables.source.read_source`.
+        See `datasets.tables.format_source.read_source`.
     """
     if not files:
         raise BadInput("no file to read; name one or more")

@@ -22,8 +22,8 @@ import dtoss
 from datasets.cities.taxis import Fleet, Ints, make_fleet
 from datasets.demo_fence import RANK, at, fences
 from datasets.fleet import SCHEMA, START, fleet_at
-from datasets.tables.batches import write_parquet
 from datasets.tables.command import BadInput, run, say
+from datasets.tables.seeded_batches import write_parquet
 from dtoss.export.targets import check_folder
 from dtoss.geometry.distance import distance
 
@@ -54,10 +54,10 @@ def main(
     """Make a fleet, build an index of it, ask it, draw its partitions, and watch fences in its first city."""
     from datasets.demo_picture import draw_partitions
     from pipelines.rebuild import rebuild, summary
-    from pipelines.rows.positions import Columns
+    from pipelines.rows.position_frame import Columns
     from pipelines.rows.read_files import read_positions
-    from pipelines.spark.progress import Stages
     from pipelines.spark.session import spark_session
+    from pipelines.spark.stage_progress import Stages
 
     if objects < 1:
         raise BadInput(f"objects is {objects}: give 1 or more")
@@ -173,7 +173,7 @@ def _hour(fleet: Fleet, uid: Ints, home: Path, hour: Path) -> tuple[list[tuple[s
 
     The rows are left in ``hour``, a file a minute.
     """
-    from dtoss.history.orders.settle import settle
+    from dtoss.history.layouts.compaction import settle
     from dtoss.history.versions import Home
 
     shutil.rmtree(home, ignore_errors=True)

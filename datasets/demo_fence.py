@@ -48,10 +48,10 @@ def fences(
     out
         The folder with the store; fences and files that arrive are left there.
     """
-    from dtoss.watch.asked.changing import subscribe
-    from dtoss.watch.asked.reading import read_files
-    from dtoss.watch.home import Home
-    from dtoss.watch.told.counts import event_counts
+    from dtoss.watch.events.event_counts import event_counts
+    from dtoss.watch.subscriptions.changes import subscribe
+    from dtoss.watch.subscriptions.subscription_files import read_files
+    from dtoss.watch.watch_folder import Home
     from pipelines.watch import watch_files
 
     store, asked, arriving = out / "store", out / "fences.jsonl", out / "arriving"

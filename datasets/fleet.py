@@ -15,8 +15,8 @@ import pyarrow as pa
 import typer
 
 from datasets.cities.taxis import Fleet, Floats, Ints, make_fleet, phase, where
-from datasets.tables.batches import spans, write_parquet
 from datasets.tables.command import BadInput, run, say
+from datasets.tables.seeded_batches import spans, write_parquet
 from dtoss.export.targets import check_file, check_folder
 
 __all__ = ["SCHEMA", "START", "fleet_at", "fleet_updates"]

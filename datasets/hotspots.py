@@ -13,10 +13,10 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.cities.land import on_land
-from datasets.cities.places import cities, travel
-from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
+from datasets.cities.geonames import cities, travel
+from datasets.cities.land_mask import on_land
 from datasets.tables.command import BadInput, Out, run, say
+from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 
 __all__ = ["SCHEMA", "Hotspots", "Sizes", "choose_hotspots", "hotspots"]
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.tables.batches import stream, write_parquet
 from datasets.tables.command import BadInput, expand, run, say
-from datasets.tables.whole import microseconds, read_tables
+from datasets.tables.seeded_batches import stream, write_parquet
+from datasets.tables.whole_files import microseconds, read_tables
 from dtoss.export.targets import check_folder
-from pipelines.rows.amounts import seconds_of, share_of
+from pipelines.rows.durations_and_shares import seconds_of, share_of
 
 __all__ = ["Piece", "pieces"]
 

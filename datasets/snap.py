@@ -13,8 +13,8 @@ import typer
 
 from datasets.tables.command import Out, expand, run
 from datasets.tables.fields import Layout
-from datasets.tables.rows import Part, save
-from datasets.tables.source import Column, Source, read_source, source_schema
+from datasets.tables.format_source import Column, Source, read_source, source_schema
+from datasets.tables.standard_rows import Part, save
 
 __all__ = ["SCHEMA", "SOURCE", "snap"]
 

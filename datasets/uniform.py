@@ -13,8 +13,8 @@ import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
-from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
 from datasets.tables.command import BadInput, Out, run, say
+from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 
 __all__ = ["GLOBE", "PLANE_SCHEMA", "SPHERE_SCHEMA", "UD_BOX", "uniform_plane", "uniform_sphere"]
 

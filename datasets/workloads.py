@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.patterns import DAY, Patterns
-from ceps.patterns_file import write_patterns
+from ceps.model.patterns import DAY, Patterns
+from ceps.model.patterns_file import write_patterns
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file
 

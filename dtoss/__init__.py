@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from dtoss import history
     from dtoss.client.connecting import connect
     from dtoss.client.remote_index import RemoteIndex
-    from dtoss.frames.sjoin_nearest import sjoin_nearest
     from dtoss.hits import Hits
     from dtoss.in_process import build
     from dtoss.index import Index
+    from dtoss.joins.sjoin_nearest import sjoin_nearest
     from dtoss.opening import open_index as open
-    from dtoss.watch.telling import events
-    from dtoss.watch.watching import Watch, subscriptions
-    from dtoss.windows.stored.asked import Windows, open_windows
+    from dtoss.watch.events.read_events import events
+    from dtoss.watch.in_memory.in_memory_watch import Watch, subscriptions
+    from dtoss.windows.query.window_query import Windows, open_windows
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,15 +51,15 @@ _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
     "Index": ("dtoss.index", "Index"),
     "RemoteIndex": ("dtoss.client.remote_index", "RemoteIndex"),
-    "Watch": ("dtoss.watch.watching", "Watch"),
-    "Windows": ("dtoss.windows.stored.asked", "Windows"),
+    "Watch": ("dtoss.watch.in_memory.in_memory_watch", "Watch"),
+    "Windows": ("dtoss.windows.query.window_query", "Windows"),
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.connecting", "connect"),
-    "events": ("dtoss.watch.telling", "events"),
+    "events": ("dtoss.watch.events.read_events", "events"),
     "open": ("dtoss.opening", "open_index"),
-    "open_windows": ("dtoss.windows.stored.asked", "open_windows"),
-    "sjoin_nearest": ("dtoss.frames.sjoin_nearest", "sjoin_nearest"),
-    "subscriptions": ("dtoss.watch.watching", "subscriptions"),
+    "open_windows": ("dtoss.windows.query.window_query", "open_windows"),
+    "sjoin_nearest": ("dtoss.joins.sjoin_nearest", "sjoin_nearest"),
+    "subscriptions": ("dtoss.watch.in_memory.in_memory_watch", "subscriptions"),
 }
 
 

@@ -116,7 +116,7 @@ def make_ask(
     for condition in (where, having):
         if condition is not None:
             # loaded where there is a condition: it takes longer than a small join
-            from dtoss.conditions.filters import schema_of
+            from dtoss.conditions.matching_objects import schema_of
             from dtoss.conditions.parse import parse_condition
 
             parse_condition(condition, schema_of(opened(path, name, verify).parts[0]))

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.memory import address
 from dtoss.snapshots.xxh64 import seeded_xxh64
 
 BUCKETS = 256

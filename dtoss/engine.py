@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names
 from dtoss.compiled.kernel import operand
-from dtoss.frames.places import as_places
+from dtoss.frames.query_places import as_places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.locks import once
 from dtoss.names import position_names
 from dtoss.partitioning.regions import Regions
-from dtoss.queries.answer import answer
+from dtoss.queries.batch_answer import answer
 from dtoss.queries.gather import Whereabouts, take_columns, take_ids
 from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
@@ -30,9 +30,9 @@ from dtoss.queries.raw_hits import RawHits
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
-    from dtoss.conditions.filters import Filters
+    from dtoss.conditions.matching_objects import Filters
     from dtoss.conditions.parse import Condition
-    from dtoss.frames.kinds import Places
+    from dtoss.frames.frame_types import Places
     from dtoss.geometry.polygons import Polygon
     from dtoss.queries.areas.covered import Shape
     from dtoss.queries.cell_of import CellView
@@ -80,7 +80,7 @@ class Engine:
     @once
     def filters(self) -> Filters:
         """The conditions that were asked lately, evaluated."""
-        from dtoss.conditions.filters import Filters
+        from dtoss.conditions.matching_objects import Filters
 
         return Filters(self.opened, self.space)
 
@@ -129,19 +129,19 @@ class Engine:
 
     def polygons(self, polygons: Any, edges: str | None) -> list[list[Polygon]]:
         """Return the parts of each polygon of a list or a frame."""
-        from dtoss.frames.zones import polygons_asked
+        from dtoss.frames.polygon_frames import polygons_asked
 
         return polygons_asked(polygons, self.space, edges)
 
     def within_polygons(self, polygons: list[list[Polygon]], where: str | None, threads: int) -> RawHits:
         """Return the objects within polygons that satisfy a condition, as raw hits by id."""
-        from dtoss.queries.areas.zones import find_in_zones
+        from dtoss.queries.areas.polygon_queries import find_in_zones
 
         return find_in_zones(self._counting(where), polygons, threads)
 
     def count_polygons(self, polygons: list[list[Polygon]], where: str | None, threads: int) -> NDArray[np.int64]:
         """Return how many objects that satisfy a condition lie within each polygon, int64 (m,)."""
-        from dtoss.queries.areas.zones import count_in_zones
+        from dtoss.queries.areas.polygon_queries import count_in_zones
 
         return count_in_zones(self._counting(where), polygons, threads)
 
@@ -167,7 +167,7 @@ class Engine:
 
     def parsed(self, condition: str) -> Condition:
         """Return a condition that fits the objects."""
-        from dtoss.conditions.filters import schema_of
+        from dtoss.conditions.matching_objects import schema_of
         from dtoss.conditions.parse import parse_condition
 
         return parse_condition(condition, schema_of(self.parts[0]))

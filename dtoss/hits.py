@@ -193,7 +193,7 @@ class Hits:
             If pandas is not installed.
         """
         needed("pandas", "to_pandas", "frames")
-        from dtoss.frames.pandas_frame import pandas_frame
+        from dtoss.frames.results.pandas_frame import pandas_frame
 
         return pandas_frame(self.to_arrow())
 
@@ -222,7 +222,7 @@ class Hits:
         ValueError
             If a CRS is given and the index has another one, or nothing knows where the objects are.
         """
-        from dtoss.frames.geo_frame import geo_frame
+        from dtoss.frames.results.geo_frame import geo_frame
         from dtoss.geometry.space import NO_CRS, same_crs
 
         known = self.crs

@@ -17,7 +17,7 @@ from dtoss.names import free_names
 if TYPE_CHECKING:
     import pyproj
 
-    from dtoss.frames.kinds import Frame, Places
+    from dtoss.frames.frame_types import Frame, Places
     from dtoss.geometry.space import Space
     from dtoss.partition import Ids
 
@@ -94,7 +94,7 @@ def build(
     ids
         (n,) distinct integers or strings; their kind is kept. Or a frame, and nothing else: a GeoDataFrame, a DataFrame
         of pandas or Polars, an Arrow table, or anything with ``__arrow_c_stream__``
-        (:func:`dtoss.frames.objects.objects_of`).
+        (:func:`dtoss.frames.objects_of.objects_of`).
     positions
         (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns lon and
         lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`); of a GeoSeries, shapely or GeoArrow
@@ -148,9 +148,9 @@ def build(
     ['b']
     """
     # numba is loaded with the first index, not with this module
+    from dtoss.building.build_progress import shown
     from dtoss.building.in_memory import build_in_memory
-    from dtoss.building.progress import shown
-    from dtoss.frames.objects import given_objects
+    from dtoss.frames.objects_of import given_objects
     from dtoss.geometry.space import SMALLEST, as_positions, space_of
     from dtoss.ids import as_ids
     from dtoss.queries.open_partitions import OpenPartitions, facts_of
@@ -226,8 +226,8 @@ def _attributes(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
 
 
 def _column(name: str, value: Any, count: int) -> pa.Array:
-    from dtoss.frames.objects import kept_column
-    from dtoss.frames.tables import column_of
+    from dtoss.frames.arrow_tables import column_of
+    from dtoss.frames.objects_of import kept_column
     from dtoss.partition import numbers
 
     if isinstance(value, (str, bytes)):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dtoss.building.border import BorderTable
-    from dtoss.conditions.filters import Filters
-    from dtoss.frames.kinds import Places
+    from dtoss.conditions.matching_objects import Filters
+    from dtoss.frames.frame_types import Places
     from dtoss.geometry.space import Space
     from dtoss.partitioning.regions import Regions
     from dtoss.queries.cell_of import CellView
@@ -86,7 +86,7 @@ class Index:
         return f"<dtoss.Index of {len(self):,} objects in {len(self.parts)} partitions, {self.crs}{name}>"
 
     def _repr_html_(self) -> str:
-        from dtoss.frames.notebook import index_html
+        from dtoss.frames.index_html import index_html
 
         return index_html(self)
 
@@ -133,7 +133,8 @@ class Index:
         ----------
         positions
             (2,) or (m, 2): lon, lat in degrees or x, y in CRS units. Or a frame, a GeoSeries, shapely or GeoArrow
-            points, in the CRS of the index (:func:`dtoss.frames.places.places_of`); ``query`` is the row's number.
+            points, in the CRS of the index (:func:`dtoss.frames.query_places.places_of`); ``query`` is the row's
+            number.
         k
             At least 1; where fewer objects are known (or within ``max_distance``), all of them.
         max_distance
@@ -160,7 +161,7 @@ class Index:
         Notes
         -----
         Ties are resolved by id, strings by code point. Cost O(k) a query, once it is found where it starts. A condition
-        is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.conditions.filters`).
+        is evaluated once for all objects, and kept for the next queries (:mod:`dtoss.conditions.matching_objects`).
         """
         if where is None and having is None and crs is None and _plain(columns, threads):
             hits = self._one.nearest(positions, k, max_distance)
@@ -350,8 +351,8 @@ class Index:
         polygons
             One, or a list of them; each an array (v, 2) of corners, or a GeoJSON Polygon, MultiPolygon or Feature
             (:func:`dtoss.geometry.polygons.as_polygons`). ``query`` is the place in the list. A GeoDataFrame, a
-            GeoSeries, shapely's polygons or a table with WKB (:func:`dtoss.frames.zones.zones_of`): ``query`` is the
-            row, in the order of the frame; a row without a geometry has no hits.
+            GeoSeries, shapely's polygons or a table with WKB (:func:`dtoss.frames.polygon_frames.zones_of`): ``query``
+            is the row, in the order of the frame; a row without a geometry has no hits.
         where, having, columns
             As in :meth:`knn`.
         edges
@@ -377,7 +378,7 @@ class Index:
         A place is inside where it is inside of an odd number of rings, or on an edge. Straight edges, corners, arcs on
         meridians and on the equator are decided by the numbers that were written, other arcs by the nearest vectors of
         their ends, each exactly. Parts of one MultiPolygon are together: an object is once in it. Cost as
-        :func:`dtoss.queries.areas.zones.count_in_zones`.
+        :func:`dtoss.queries.areas.polygon_queries.count_in_zones`.
         """
         threads = whole_number("threads", threads, 1)
         found = self._engine.within_polygons(self._engine.polygons(polygons, edges), where, threads)

@@ -108,7 +108,7 @@ class Partition:
     id_order
         int32 (owned objects,). The numbers of the owned objects in the order of their ids, strings by UTF-8 bytes.
     id_filter
-        uint64 (owned objects / 4 rounded up,). Which ids are not among them: :func:`dtoss.id_order.filter_of_ids`.
+        uint64 (owned objects / 4 rounded up,). Which ids are not among them: :func:`dtoss.id_filter.filter_of_ids`.
     times
         Of all n objects, an Arrow array without nulls; None where objects have no time.
     attributes

@@ -14,19 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import InputError
-from dtoss.history.asking.plan import gathered
 from dtoss.history.latest import latest
+from dtoss.history.query.read_plan import gathered
 from dtoss.history.schema import OWN, Schema
-from dtoss.history.times import interval_of, moment_of, seconds_before
+from dtoss.history.time_scale import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
-from pipelines.cycles.clock import Scale
-from pipelines.past.place import home_of
-from pipelines.past.scans import PastScan, as_batches, opened, rows_frame
+from pipelines.cycles.store_clock import Scale
+from pipelines.history_tasks.history_location import home_of
+from pipelines.history_tasks.scans import PastScan, as_batches, opened, rows_frame
 from pipelines.rebuild import rebuild
 from pipelines.rows.by_id import by_hash, task_count
-from pipelines.rows.positions import DELETED, RAW, REASON, Positions, attribute_column
+from pipelines.rows.position_frame import DELETED, RAW, REASON, Positions, attribute_column
+from pipelines.spark.freeze_imports import settled
 from pipelines.spark.session import cores
-from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceps.costs import RequestCosts
-from ceps.patterns import WEEK
-from ceps.plans import Plan
-from ceps.realised import Bill, change_dollars, rentals, slot_of, to_cents, with_hindsight
-from ceps.texts import how_many, per_cent
-from dtoss.commits.ledger import Ledger
+from ceps.model.costs import RequestCosts
+from ceps.model.number_text import how_many, per_cent
+from ceps.model.patterns import WEEK
+from ceps.plan.plans import Plan
+from ceps.reporting.realised import Bill, change_dollars, rentals, slot_of, to_cents, with_hindsight
 from dtoss.commits.named import path_in
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.snapshots.manifest import space_of_manifest
+from pipelines.load_patterns.live_patterns import ACCESSES, ROWS_AT_ONCE
+from pipelines.load_patterns.log_files import LogFolder
+from pipelines.load_patterns.log_rows import local_seconds
+from pipelines.load_patterns.reads_by_request import Reader
 from pipelines.plan_files import load_plan, manifest_of
-from pipelines.requests.live import ACCESSES, ROWS_AT_ONCE
-from pipelines.requests.log_files import LogFolder
-from pipelines.requests.log_rows import local_seconds
-from pipelines.requests.tally import Reader
-from pipelines.rows.accesses import MILLIONTHS
+from pipelines.rows.access_rows import MILLIONTHS
 
 MOST_NUMBERS = 200_000_000
 """Partitions times slots that are held at a time."""

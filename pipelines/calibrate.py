@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from ceps.costs import RequestCosts
-from ceps.texts import how_many
+from ceps.model.costs import RequestCosts
+from ceps.model.number_text import how_many
 from dtoss.errors import InputError
 from dtoss.locks import processors
-from pipelines.calibration.blocks import block, memory_of_partitions
 from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
+from pipelines.calibration.server_block import block, memory_of_partitions
 
 BATCHES = (16, 256, 1024, 4096)
 """Requests that a thread answers at a time, where it answers several."""

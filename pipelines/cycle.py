@@ -19,36 +19,36 @@ from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.lease import Writer
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, renamed
-from dtoss.snapshots.keeping import snapshot_of
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
+from dtoss.snapshots.retention import snapshot_of
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.witnesses import USUAL_WITNESSES, Moment, checked_witnesses
-from pipelines.cycles.agreement import agreed
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
-from pipelines.cycles.clock import Clock
 from pipelines.cycles.collect import Target, collect, timely, within
-from pipelines.cycles.here import USUAL, Here
-from pipelines.cycles.making import Made, built_anew, plan_of, renewed
+from pipelines.cycles.column_agreement import agreed
+from pipelines.cycles.current_state import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
+from pipelines.cycles.in_process_share import USUAL, Here
+from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.policy import Shape, why_anew
-from pipelines.cycles.renewing import compare
-from pipelines.cycles.ruling import rule
 from pipelines.cycles.spread import spread
-from pipelines.cycles.stands import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
-from pipelines.cycles.tally import profile_of_tallies
-from pipelines.cycles.witnessing import Asked, Seen, moment_after, moment_of, said_of, seen
-from pipelines.loop.known import columns_of
-from pipelines.rows.described import source_of, time_of
-from pipelines.rows.enough import check_enough
-from pipelines.rows.forgotten import without_forgotten
-from pipelines.rows.positions import Positions, attribute_column, from_frame, screened, taken_of
-from pipelines.rows.quarantine import quarantine
+from pipelines.cycles.store_clock import Clock
+from pipelines.cycles.store_now import Asked, Seen, moment_after, moment_of, said_of, seen
+from pipelines.cycles.update_counts import profile_of_tallies
+from pipelines.cycles.upsert_rules import rule
+from pipelines.cycles.write_snapshot import Made, built_anew, plan_of, renewed
+from pipelines.loop.known_sources import columns_of
+from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.manifest_columns import source_of, time_of
+from pipelines.rows.minimum_rows import check_enough
+from pipelines.rows.position_frame import Positions, attribute_column, from_frame, screened, taken_of
+from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge
-from pipelines.spark.progress import Stages
 from pipelines.spark.session import configured
+from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

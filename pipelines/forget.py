@@ -19,22 +19,22 @@ from dtoss.commits.lease import Writer
 from dtoss.erasure.forgotten import allow_ids, forget_ids
 from dtoss.erasure.mentions import Mentions
 from dtoss.errors import InputError
-from dtoss.history.care.erasing import erase_past
+from dtoss.history.maintenance.erase_from_history import erase_past
 from dtoss.history.versions import Home as PastHome
 from dtoss.ids import LARGEST
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.watch.home import Home as WatchHome
-from dtoss.watch.home import watches_of
-from dtoss.watch.told.document import head_of as watch_head
-from dtoss.watch.told.erasing import erase_watched
-from dtoss.windows.kept.erasing import erase_counted
-from dtoss.windows.replacing.clearing import clear_sets
-from dtoss.windows.stored.document import head_of as windows_head
-from dtoss.windows.stored.home import Home as WindowsHome
-from dtoss.windows.stored.home import windows_of
-from dtoss.windows.stored.sets import homes_of, sets_of
-from pipelines.cycles.erasing import erase_objects
-from pipelines.loop.ran import leased
+from dtoss.watch.events.erase_events import erase_watched
+from dtoss.watch.events.watch_document import head_of as watch_head
+from dtoss.watch.watch_folder import Home as WatchHome
+from dtoss.watch.watch_folder import watches_of
+from dtoss.windows.migration.clear_sets import clear_sets
+from dtoss.windows.processing.erase_windows import erase_counted
+from dtoss.windows.storage.sets import homes_of, sets_of
+from dtoss.windows.storage.window_document import head_of as windows_head
+from dtoss.windows.storage.window_folder import Home as WindowsHome
+from dtoss.windows.storage.window_folder import windows_of
+from pipelines.cycles.erase_objects import erase_objects
+from pipelines.loop.batch_report import leased
 from pipelines.rows.own_files import files_with
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")

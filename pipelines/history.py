@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, space_of
-from dtoss.history.batches import Appended, Key, changed_sources, commit_batch, sources_below, unknown
-from dtoss.history.committing import Repeated
+from dtoss.history.append_batches import Appended, Key, changed_sources, commit_batch, sources_below, unknown
+from dtoss.history.history_commit import Repeated
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.cycle import check_cycle
-from pipelines.past.file_keys import KeyedFile, check_unchanged, keyed
-from pipelines.past.into_files import Written, history_schema, write_rows
-from pipelines.past.place import home_of
+from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, keyed
+from pipelines.history_tasks.history_location import home_of
+from pipelines.history_tasks.into_files import Written, history_schema, write_rows
 from pipelines.rebuild import check_arguments, check_wrap
-from pipelines.rows.forgotten import without_forgotten
+from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import Inputs, some_of
-from pipelines.rows.positions import Columns, Positions, attribute_column, from_frame, screened
+from pipelines.rows.position_frame import Columns, Positions, attribute_column, from_frame, screened
 from pipelines.rows.read_files import read_positions
 
 if TYPE_CHECKING:

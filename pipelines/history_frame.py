@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from dtoss.errors import InputError
-from dtoss.history.asking.scan import condition_on, stored_name
+from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
-from dtoss.history.times import interval_of
+from dtoss.history.time_scale import interval_of
 from dtoss.names import not_carried
 from dtoss.queries.areas.covered import as_boxes
-from pipelines.past.place import home_of
-from pipelines.past.scans import PastScan, opened, rows_frame
+from pipelines.history_tasks.history_location import home_of
+from pipelines.history_tasks.scans import PastScan, opened, rows_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,17 +16,17 @@ import pyarrow as pa
 from dtoss.arguments import distances, whole_number
 from dtoss.errors import InputError
 from dtoss.geometry.space import same_crs
-from dtoss.history.asking.scan import condition_on, stored_name
+from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
 from dtoss.names import not_carried
+from pipelines.history_tasks.history_answers import PastAsk, answered, asked_of
+from pipelines.history_tasks.history_location import home_of
+from pipelines.history_tasks.interval_columns import Interval
+from pipelines.history_tasks.query_groups import Parts, parts_of, router
+from pipelines.history_tasks.scans import opened, spark_types
 from pipelines.join import slices
-from pipelines.past.answers import PastAsk, answered, asked_of
-from pipelines.past.parts import Parts, parts_of, router
-from pipelines.past.place import home_of
-from pipelines.past.query_intervals import Interval
-from pipelines.past.scans import opened, spark_types
-from pipelines.rows.positions import Columns, coordinate, out_of_range
-from pipelines.rows.texts import exactly
+from pipelines.rows.position_frame import Columns, coordinate, out_of_range
+from pipelines.rows.text_types import exactly
 from pipelines.spark.session import configured, cores
 
 if TYPE_CHECKING:

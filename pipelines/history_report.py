@@ -12,14 +12,14 @@ from dataclasses import fields
 from pathlib import Path
 
 from dtoss.errors import InputError
-from dtoss.history.adapting.rivals import StorePrices
-from dtoss.history.adapting.sampling import sample_of
-from dtoss.history.asked_files import gather
+from dtoss.history.adaptive.rivals import StorePrices
+from dtoss.history.adaptive.row_sample import sample_of
+from dtoss.history.query_log import gather
 from dtoss.history.questions import Questions
 from dtoss.history.versions import Home
-from pipelines.pages.history_facts import facts_of
-from pipelines.pages.history_frames import adapting_of, drawn_versions, frames_of, known_versions
-from pipelines.pages.history_page import page
+from pipelines.reports.history_facts import facts_of
+from pipelines.reports.history_frames import adapting_of, drawn_versions, frames_of, known_versions
+from pipelines.reports.history_page import page
 
 A_DAY = 1000.0
 """Questions a day where nobody says how many there are."""
@@ -47,7 +47,7 @@ def history_report(
     a_day
         Questions a day, for which requests, bytes and dollars are told.
     prices
-        Of a store; those of :class:`dtoss.history.adapting.rivals.StorePrices` when None.
+        Of a store; those of :class:`dtoss.history.adaptive.rivals.StorePrices` when None.
     questions
         What is asked; what the history remembers when None.
 
@@ -84,7 +84,7 @@ def prices_in(path: str) -> StorePrices:
     Parameters
     ----------
     path
-        An object with some of the fields of :class:`dtoss.history.adapting.rivals.StorePrices`.
+        An object with some of the fields of :class:`dtoss.history.adaptive.rivals.StorePrices`.
 
     Raises
     ------

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ceps.patterns import DAY
-from ceps.reads import MOST_SETS, priorities
+from ceps.model.patterns import DAY
+from ceps.model.reads import MOST_SETS, priorities
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.requests.made import EPOCH, TOUCHED, Counted, Seen, check_seen, counted_of
-from pipelines.requests.tally import Reader, sets_of, summed, unpacked
+from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, Counted, Seen, check_seen, counted_of
+from pipelines.load_patterns.reads_by_request import Reader, sets_of, summed, unpacked
 from pipelines.rows import day_counts
-from pipelines.rows.accesses import Asks, access_columns, rows_of
-from pipelines.rows.positions import REASON, Positions, from_frame, screened
-from pipelines.spark.progress import Stages
+from pipelines.rows.access_rows import Asks, access_columns, rows_of
+from pipelines.rows.position_frame import REASON, Positions, from_frame, screened
 from pipelines.spark.session import configured, cores
+from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -206,7 +206,7 @@ def summed_rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArr
 
 
 def urgent_sets(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return rows of cells as they are, and of the sets ``most`` of the highest priority (``ceps.reads.bounded``)."""
+    """Return rows of cells as they are, and of the sets ``most`` of the highest priority (``ceps.model.reads.bounded``)."""
     kept: pa.RecordBatch | None = None
     for batch in batches:
         is_set = batch.column("together").is_valid()

@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 
 import ceps
 from ceps import Patterns, Plan, PlanDiff
-from ceps.offers.offer import Offer, safer_than
+from ceps.model.number_text import how_many, per_cent
+from ceps.model.patterns import WEEK
+from ceps.model.problem import Progress
 from ceps.offers.payment import LABELS
-from ceps.patterns import WEEK
-from ceps.planning import KEEPS_APART
-from ceps.plans import DAYS_A_MONTH, bytes_text
-from ceps.problem import Progress
-from ceps.reporting.options import option_row, own_offer
+from ceps.plan.offer import Offer, safer_than
+from ceps.plan.planning import KEEPS_APART
+from ceps.plan.plans import DAYS_A_MONTH, bytes_text
+from ceps.reporting.dollars import dollars
+from ceps.reporting.offer_rows import option_row, own_offer
 from ceps.reporting.sentences import (
     PAYING,
     kinds,
@@ -36,12 +38,10 @@ from ceps.reporting.sentences import (
     safer_sentence,
     saves,
 )
-from ceps.reporting.words import dollars
 from ceps.rollout.splits import split_advice
-from ceps.texts import how_many, per_cent
 from dtoss.plain_numbers import is_whole, number_in
 from pipelines.plan_files import checksum, load_plan, load_servers, read_patterns, with_bytes
-from pipelines.rows.amounts import budget_of, share_of
+from pipelines.rows.durations_and_shares import budget_of, share_of
 
 SHOWN = 40
 """Servers that the table shows at the most."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import ceps
-import ceps.costs
+import ceps.model.costs
 from ceps import Patterns, Plan, ServerType
-from ceps.costs import RequestCosts
+from ceps.model.costs import RequestCosts
 from dtoss.errors import InputError
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -69,7 +69,7 @@ def load_costs(path: str) -> RequestCosts:
         There is no such file.
     """
     try:
-        return ceps.costs.load_costs(path)
+        return ceps.model.costs.load_costs(path)
     except FileNotFoundError as error:
         raise InputError(str(error)) from None
     except IsADirectoryError:

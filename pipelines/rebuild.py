@@ -27,16 +27,16 @@ from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import Wishes, choose_regions, make_partitions, repeats
 from pipelines.cycles.policy import Shape
-from pipelines.loop.known import current_manifest
+from pipelines.loop.known_sources import current_manifest
 from pipelines.rows.by_id import repeated
-from pipelines.rows.described import source_of, time_of
-from pipelines.rows.enough import check_enough, objects_now
-from pipelines.rows.forgotten import without_forgotten
-from pipelines.rows.positions import REASON, Columns, Positions, attribute_name, from_frame, screened, taken_of
-from pipelines.rows.quarantine import quarantine
+from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.manifest_columns import source_of, time_of
+from pipelines.rows.minimum_rows import check_enough, objects_now
+from pipelines.rows.position_frame import REASON, Columns, Positions, attribute_name, from_frame, screened, taken_of
+from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge, survey
-from pipelines.spark.progress import Stages
 from pipelines.spark.session import configured
+from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

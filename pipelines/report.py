@@ -14,8 +14,8 @@ import numpy as np
 
 import ceps
 from ceps import Patterns, Plan
-from ceps.costs import RequestCosts
-from ceps.patterns import WEEK
+from ceps.model.costs import RequestCosts
+from ceps.model.patterns import WEEK
 from dtoss.errors import InputError
 from dtoss.export.land import land_outline
 from dtoss.export.map_rings import region_rings

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from dtoss.history.batches import OF_STREAM, Key, check_stream
+from dtoss.history.append_batches import OF_STREAM, Key, check_stream
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle
-from pipelines.loop.known import columns_of, current_manifest, ledger_of
+from pipelines.history_tasks.history_location import home_of
+from pipelines.loop.known_sources import columns_of, current_manifest, ledger_of
 from pipelines.loop.queries import QUERY
-from pipelines.past.place import home_of
-from pipelines.rows.positions import Positions, from_frame
+from pipelines.rows.position_frame import Positions, from_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +54,7 @@ def stream(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
-        Of :class:`pipelines.rows.positions.Columns`, what is not as the store's last rebuild had it.
+        Of :class:`pipelines.rows.position_frame.Columns`, what is not as the store's last rebuild had it.
     say
         Is told of every cycle: its manifest.
     warn

@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.watch.home import DEFAULT_NAME, Home
-from dtoss.watch.stream.plan import ledger_of
+from dtoss.watch.processing.watch_plan import ledger_of
+from dtoss.watch.watch_folder import DEFAULT_NAME, Home
 from dtoss.witnesses import USUAL_WITNESSES
-from pipelines.loop.batches import Loop, go_round
-from pipelines.loop.odd import REFUSE, check_ids, check_words
+from pipelines.loop.arriving_batches import Loop, go_round
+from pipelines.loop.batch_report import Ran, Tally, leased
+from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
-from pipelines.loop.ran import Ran, Tally, leased
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.positions import Columns, from_frame
-from pipelines.watching.batches import Rowwise, Watching, check_amounts, events_of
-from pipelines.watching.fitted import types_wanted, with_attributes
-from pipelines.watching.lacking import KEEP, Lacking
+from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.watching.missing_columns import KEEP, Lacking
 from pipelines.watching.spreading import Spread
+from pipelines.watching.typed_rows import types_wanted, with_attributes
+from pipelines.watching.watch_batches import Rowwise, Watching, check_amounts, events_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,7 @@ def watch_files(
     witnesses
         How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
     clock
-        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.beat_clock.wall`. The clock of the
+        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.tick_clock.wall`. The clock of the
         watch follows it at a beat, and stands without rows when None.
     max_ahead
         Seconds beyond the wall clock from which on a row is set aside; None believes every time.
@@ -240,8 +240,8 @@ def _check_paces(every: float, beat: float) -> None:
 
 def _names_in(session: SparkSession, inputs: Inputs, columns: Columns) -> list[str]:
     """Return the names of the columns of files."""
-    from pipelines.rows.delimited import layout_in, read_delimited
-    from pipelines.rows.pieces import folder_values
+    from pipelines.rows.delimited_frame import layout_in, read_delimited
+    from pipelines.rows.file_splits import folder_values
     from pipelines.rows.read_files import read_json
 
     if inputs.kind == "parquet":
@@ -295,7 +295,7 @@ def watch(
     beat
         Seconds from beat to beat.
     columns
-        Of :class:`pipelines.rows.positions.Columns`.
+        Of :class:`pipelines.rows.position_frame.Columns`.
     rows, expire, witnesses, clock, max_ahead, max_bad, carry, retain, spread, say, warn
         As :func:`watch_files`.
     new_source

@@ -10,22 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.windows.kept.retained import retained_of
-from dtoss.windows.stored.home import Home
-from pipelines.loop.batches import Loop, go_round
-from pipelines.loop.odd import REFUSE, check_ids, check_words
+from dtoss.windows.state.result_retention import retained_of
+from dtoss.windows.storage.window_folder import Home
+from pipelines.loop.arriving_batches import Loop, go_round
+from pipelines.loop.batch_report import Ran, Tally
+from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
-from pipelines.loop.ran import Ran, Tally
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.positions import Columns, Positions, from_frame
-from pipelines.watching.fitted import types_wanted
-from pipelines.windowing.beginning import leased, stands_for
-from pipelines.windowing.moving import Moving
-from pipelines.windowing.running import How, running_of
+from pipelines.rows.position_frame import Columns, Positions, from_frame
+from pipelines.watching.typed_rows import types_wanted
+from pipelines.windowing.begin_windows import leased, stands_for
+from pipelines.windowing.move_groups import Moving
+from pipelines.windowing.running_sets import How, running_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,11 +128,11 @@ def run_windows(
     warn
         Is told what looks wrong but is legal; stderr when None.
     moving
-        How groups of objects are placed on workers, :func:`pipelines.windowing.moving.moving_of`.
+        How groups of objects are placed on workers, :func:`pipelines.windowing.move_groups.moving_of`.
     retain
         Such as 7d: results of ends that are longer behind the watermark are removed; None keeps all.
     clock
-        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.beat_clock.wall`. Where a look finds
+        Returns the time in microseconds since 1970, such as :func:`pipelines.loop.tick_clock.wall`. Where a look finds
         no rows the watermark follows it, less the delay; it stands when None.
     replacing
         Let a set of another spec, or of other pivots, take over without a gap; else these are an error.
@@ -250,7 +250,7 @@ def windows(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
-        Of :class:`pipelines.rows.positions.Columns`.
+        Of :class:`pipelines.rows.position_frame.Columns`.
     wrap, unit, max_bad, say, warn
         As :func:`run_windows`.
     new_source

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dtoss.answer_rows import make_ask, opened
 from dtoss.errors import InputError
-from dtoss.frames.zones import Zones, rings_of_values
+from dtoss.frames.polygon_frames import Zones, rings_of_values
 from dtoss.geometry.polygons import polygons_in
 from dtoss.geometry.space import Space, same_crs
 from dtoss.geometry.straight_edges import check_edges
@@ -27,7 +27,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.join import result_schema
-from pipelines.rows.texts import exactly
+from pipelines.rows.text_types import exactly
 from pipelines.spark.session import configured, cores
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dtoss.commits import listed
+from dtoss.commits import file_entry
 from dtoss.commits.folder import LocalFolder
 
 
@@ -39,4 +39,4 @@ def elsewhere(monkeypatch, folder):
 
 def hashed_up_to(monkeypatch, size):
     """Let files of more bytes than these be looked at in part: no hash of all of them is compared."""
-    monkeypatch.setattr(listed, "HASHED_BYTES", size)
+    monkeypatch.setattr(file_entry, "HASHED_BYTES", size)

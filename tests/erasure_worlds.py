@@ -10,32 +10,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dtoss
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.erasure.rejected import encode_rejected
-from dtoss.history.care.facts import counting_files
-from dtoss.history.care.verify import verify as verify_history
-from dtoss.history.orders.settle import settle
+from dtoss.history.layouts.compaction import settle
+from dtoss.history.maintenance.history_facts_of import counting_files
+from dtoss.history.maintenance.verify_history import verify as verify_history
 from dtoss.history.versions import Home as PastHome
-from dtoss.serve.telling.access_files import AccessFiles, Waiting
-from dtoss.serve.telling.sampling import Sample
+from dtoss.serve.observability.access_files import AccessFiles, Waiting
+from dtoss.serve.observability.request_sample import Sample
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify import verify_store
-from dtoss.watch.home import Home as WatchHome
-from dtoss.watch.stream.commit import commit_batch
-from dtoss.watch.stream.plan import Options, plan_batch
-from dtoss.watch.stream.task import REJECTED, run_task
-from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.folding import fold_events
-from dtoss.watch.told.readers import Filter, Reader, keep_reader
-from dtoss.watch.told.verify import verify_watch
-from dtoss.windows.stored.asked import open_windows
-from dtoss.windows.stored.sets import current_home
-from dtoss.windows.stored.spec_file import known
-from dtoss.windows.stored.verify import verify_windows
+from dtoss.snapshots.verify_store import verify_store
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.event_compaction import fold_events
+from dtoss.watch.events.readers import Filter, Reader, keep_reader
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.processing.watch_commit import commit_batch
+from dtoss.watch.processing.watch_plan import Options, plan_batch
+from dtoss.watch.processing.watch_task import REJECTED, run_task
+from dtoss.watch.watch_folder import Home as WatchHome
+from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.query.window_query import open_windows
+from dtoss.windows.storage.sets import current_home
+from dtoss.windows.storage.spec_file import known
 from tests.dtoss.snapshots.small_stores import silent
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, run, settings_of, told
-from tests.dtoss.windows.stored import kept
+from tests.dtoss.windows.storage import kept
 from tests.oracles import Update
 from tests.pipelines.cycles.in_place import begun, cycled, full_bytes, objects, state_of, stored_bytes
 from tests.update_worlds import LONLAT, table

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.hilbert import curve_keys
 from dtoss.geometry.space import Space
 from dtoss.partitioning.regions import Regions
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import dtoss
-from dtoss.sharing.asked import Asked
-from dtoss.sharing.share import Share
-from dtoss.sharing.together import Together, answered_by
+from dtoss.shards.merge_answers import Together, answered_by
+from dtoss.shards.shard_queries import Asked
+from dtoss.shards.share import Share
 
 Floats = NDArray[np.float64]
 PLACES = 16

@@ -21,7 +21,7 @@ from dtoss.conditions.parse import parse_condition
 from dtoss.geometry.distance import EARTH_RADIUS, distance
 from dtoss.geometry.space import Space
 from dtoss.watch.words.formula import parse_words
-from dtoss.watch.words.tokens import tokens
+from dtoss.watch.words.tokenizer import tokens
 
 Rows = list[tuple[int, Any, float]]
 

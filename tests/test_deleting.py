@@ -11,14 +11,14 @@ import pytest
 import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from dtoss.history.care.dropping import forget, retain
+from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.versions import Home as History
-from dtoss.serve.delivery.subscribing import removed
-from dtoss.watch.asked.changing import subscribe, unsubscribe
-from dtoss.watch.asked.checking import checked
-from dtoss.watch.asked.live import change_number, table_at
-from dtoss.watch.home import Home as Watch
-from dtoss.watch.told.readers import forget_reader
+from dtoss.serve.requests.subscription_changes import removed
+from dtoss.watch.events.readers import forget_reader
+from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
+from dtoss.watch.subscriptions.current import change_number, table_at
+from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.watch_folder import Home as Watch
 
 NO_ID = [2.9, 2.0, np.float64(2), True, np.True_, None, float("nan"), 2**64, b"2", Decimal(2), [2]]
 """What means no object, and what Python, numpy and Arrow each make the id 2, 1 or 0 of."""

@@ -16,7 +16,7 @@ import pytest
 
 import dtoss
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import curve_order
+from dtoss.geometry.hilbert import curve_order
 from dtoss.names import RESERVED
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest, write_tombstones
 from dtoss.snapshots.manifest_fields import HASHED

@@ -68,7 +68,7 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel):
     # where Spark looks for data sources one file has another name
     ours = tracked("dtoss", "ceps", "pipelines") - {"pipelines/sql/default_source.py"}
     assert inside == ours | {"pyspark_dtoss/__init__.py"}
-    assert {"pipelines/spark/log4j2.properties", "ceps/catalogues/m3-2015.toml"} <= inside
+    assert {"pipelines/spark/log4j2.properties", "ceps/model/catalogues/m3-2015.toml"} <= inside
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
@@ -134,7 +134,7 @@ print(data[8 : 8 + size].decode(), source.__module__, source.name())
         [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(tmp_path / "site")}, timeout=120, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "dtoss pipelines.sql.source dtoss\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "dtoss pipelines.sql.data_source dtoss\n"), done.stderr
 
 
 def test_the_wheel_says_what_it_needs(wheel):

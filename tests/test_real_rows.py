@@ -17,8 +17,8 @@ import dtoss
 from datasets.delimited import delimited
 from datasets.earthquakes import SCHEMA, earthquakes
 from datasets.tables.fields import Layout
-from datasets.tables.rows import collect
-from datasets.tables.source import Column, Source
+from datasets.tables.format_source import Column, Source
+from datasets.tables.standard_rows import collect
 from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.data import SAMPLES
@@ -211,7 +211,7 @@ def test_who_would_be_nearest(asked, reverse):
 def test_a_rebuild_from_the_file(spark, tmp_path, name):
     """Read by Spark as it lies there, with its columns by their own names; nothing is set aside."""
     from pipelines.rebuild import rebuild
-    from pipelines.rows.positions import Columns
+    from pipelines.rows.position_frame import Columns
     from pipelines.rows.read_files import read_positions
 
     held = SETS[name]()

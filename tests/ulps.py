@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import dtoss
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from tests import oracles, worlds
 
 STARTS = [[13.4, 52.5], [0.0, 0.0], [-170.0, -33.0], [100.0, 89.9], [1e-3, 1e-3], [45.0, 35.26], [180.0, -60.0]]

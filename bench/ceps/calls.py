@@ -24,10 +24,10 @@ from bench.ceps.instances import catalogue
 from bench.ceps.real import PEAK
 from bench.measuring.points import DATA
 from ceps import Patterns
-from ceps.patterns import DAY, WEEK
-from ceps.reads import bounded, reads_together
+from ceps.model.patterns import DAY, WEEK
+from ceps.model.reads import bounded, reads_together
 from dtoss.geometry.lonlat import to_lonlat
-from dtoss.partitioning.routing import reads_of
+from dtoss.partitioning.partition_bounds import reads_of
 from pipelines.patterns import furthest_hits
 
 REAL = ("gowalla_checkins", "gowalla_weekpattern", "uber_nyc_apr_may_2014", "cabspotting_sf")

@@ -16,10 +16,10 @@ import numpy as np
 import ceps
 from bench.ceps.instances import WORKLOADS, mediums
 from bench.measuring.verdicts import Goals
-from ceps.incremental import insert, repair
-from ceps.packing import Effort
-from ceps.plans import Plan
-from ceps.problem import TOLERANCE, Problem, build_problem
+from ceps.model.packing import Effort
+from ceps.model.problem import TOLERANCE, Problem, build_problem
+from ceps.plan.incremental import insert, repair
+from ceps.plan.plans import Plan
 from datasets.workloads import city_weights, gowalla_hotspots, kd_tree, land_points, local_loads, scatter, wave
 
 SIZE = 8.0  # bytes an object

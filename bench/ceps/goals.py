@@ -18,11 +18,11 @@ from bench.measuring.verdicts import EXACT, Goals
 from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.exact import exact_plan
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
+from ceps.model.packing import Effort
+from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
 from ceps.offers.hourly import best_schedule
-from ceps.packing import Effort
+from ceps.plan.planning import run
 from ceps.planners.fleet_first import safe_peaks
-from ceps.planning import run
-from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
 
 
 def solve(method: str, problem: Problem, **options: object) -> Outcome:

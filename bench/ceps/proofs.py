@@ -15,12 +15,12 @@ from bench.ceps.instances import cases, catalogue, mediums, patterns
 from bench.measuring.verdicts import EXACT, Goals
 from ceps import Patterns, ServerType
 from ceps.bounds.configurations import configuration_bound
+from ceps.bounds.improve_or_prove import Settled, settle
 from ceps.bounds.lower_bounds import fleet_bound
-from ceps.bounds.settling import Settled, settle
-from ceps.packing import Effort
-from ceps.planning import run
-from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
-from ceps.warm import warm
+from ceps.model.packing import Effort
+from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
+from ceps.plan.planning import run
+from ceps.warm_planners import warm
 
 
 def settled(problem: Problem, seconds: float) -> tuple[Outcome, Settled, float]:

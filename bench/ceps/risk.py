@@ -20,10 +20,10 @@ from bench.ceps.instances import catalogue
 from bench.measuring.points import DATA
 from bench.measuring.verdicts import Goals
 from ceps.bounds.lower_bounds import fleet_bound
-from ceps.overload import overloaded_slots
-from ceps.plans import Plan
-from ceps.problem import build_problem
-from ceps.variation import variation_of
+from ceps.model.problem import build_problem
+from ceps.model.variation import variation_of
+from ceps.plan.overload import overloaded_slots
+from ceps.plan.plans import Plan
 from datasets.workloads import kd_leaves
 
 SETS = {"gowalla_checkins": 0, "brightkite_checkins": 0, "cabspotting_sf": -7, "uber_nyc_apr_may_2014": -4}

@@ -19,10 +19,10 @@ import numpy as np
 
 from bench.ceps.instances import catalogue, mediums, patterns
 from bench.measuring.verdicts import Goals
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import build_problem
+from ceps.plan.planning import run
 from ceps.planners.ahr import agglomerate
-from ceps.planning import run
-from ceps.problem import build_problem
 
 RUNS = [
     # method, servers, workload, partitions, units, goal in seconds

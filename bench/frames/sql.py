@@ -30,9 +30,9 @@ from bench.measuring.machine import processor_seconds
 from pipelines.join import knn_join, range_join
 from pipelines.rebuild import rebuild
 from pipelines.spark.session import spark_session
-from pipelines.sql.batches import ROWS
+from pipelines.sql.object_batches import ROWS
 from pipelines.sql.register import register
-from pipelines.sql.scan import OBJECTS_PER_TASK
+from pipelines.sql.store_scan import OBJECTS_PER_TASK
 
 K, RADIUS = 8, 20_000.0
 

@@ -23,8 +23,8 @@ from bench.history.online import EVERYWHERE, Online, Played, begun, leaf_of, pla
 from bench.history.worlds import DAY, PHASES, World, asked_at, cabspotting, made_year, phases
 from bench.measuring.points import missing
 from datasets.tables.command import run, say
-from dtoss.history.adapting.cost import Prices, cost_of, reads_of, run_of
-from dtoss.history.adapting.cuts import best_cut
+from dtoss.history.adaptive.cost import Prices, cost_of, reads_of, run_of
+from dtoss.history.adaptive.leaf_cuts_by_cost import best_cut
 from dtoss.history.questions import Questions, joined_questions
 
 OBJECT_STORE, DISK = 1e6, 5e4

@@ -25,14 +25,14 @@ from bench.measuring.cycling import cycling
 from bench.measuring.updates import reporting, reports, world
 from datasets.tables.command import run, say
 from dtoss.geometry.space import space_of
-from dtoss.history.appending import append
-from dtoss.history.blocks import BY_PLACE, BY_TIME, ORDER_NAMES
+from dtoss.history.append_frame import append
 from dtoss.history.change import Change, Entry, NewPeriod
-from dtoss.history.committing import commit
 from dtoss.history.data_file import NewFile, write_file
-from dtoss.history.orders.making import MAKERS, Sizes
-from dtoss.history.orders.rows_in_parts import source_of
-from dtoss.history.rows import rows_of, sorted_rows
+from dtoss.history.history_commit import commit
+from dtoss.history.layouts.rows_in_parts import source_of
+from dtoss.history.layouts.write_layout import MAKERS, Sizes
+from dtoss.history.row_blocks import BY_PLACE, BY_TIME, ORDER_NAMES
+from dtoss.history.row_tables import rows_of, sorted_rows
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home
 
@@ -121,9 +121,9 @@ def _later(home: Home, file: NewFile, day: int) -> NewFile:
 
 def look(place: str) -> None:
     """Open a history and plan questions, in a process of its own: what each takes, and memory."""
-    from dtoss.history.asking.asked import Asked
-    from dtoss.history.asking.moments import spans_of
-    from dtoss.history.asking.plan import plan
+    from dtoss.history.query.block_queries import Asked
+    from dtoss.history.query.query_intervals import spans_of
+    from dtoss.history.query.read_plan import plan
 
     before = _resident()
     clock = time.perf_counter()

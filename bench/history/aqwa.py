@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from bench.history.aqwa_worlds import Fixed, Spent, World, even_parts, ranges, spent, world_of
 from bench.measuring.points import missing
-from dtoss.history.aqwa.grid import Rectangle
-from dtoss.history.aqwa.layout import Answered, Aqwa, Rule, first_parts
-from dtoss.history.aqwa.nearest import nearest_rectangle
+from dtoss.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.aqwa_knn import nearest_rectangle
+from dtoss.history.aqwa.aqwa_partitions import Answered, Aqwa, Rule, first_parts
 
 BLOCK_SHARE = 390
 """A batch of 50 GB has so many blocks of 128 MB."""

@@ -9,7 +9,7 @@ written at twice the price. Five ways:
 - the same cuts, but rows lie by time inside a leaf and only blocks that a question touches are read;
 - AQWA's rule on blocks: (1) to (4) with the bytes of those blocks for the points of a partition. Still no price of a
   request, still every question counted at every cut above it, still no merges;
-- ours: `dtoss.history.adapting.decide`, which has those.
+- ours: `dtoss.history.adaptive.rewrite_decisions`, which has those.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from bench.history.layouts import Layout, laid_out, reads, time_order
 from bench.history.online import Online, leaf_of, play
 from bench.history.worlds import PHASES, World, cabspotting, phases
 from bench.measuring.points import missing
-from dtoss.history.adapting.cost import Prices
-from dtoss.history.aqwa.counts import PointCounts
-from dtoss.history.aqwa.grid import GRID_LINES, Rectangle, even_grid
-from dtoss.history.aqwa.layout import FADE_EVERY, FADING, Aqwa, Rule, first_parts
+from dtoss.history.adaptive.cost import Prices
+from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Rectangle, even_grid
+from dtoss.history.aqwa.aqwa_partitions import FADE_EVERY, FADING, Aqwa, Rule, first_parts
+from dtoss.history.aqwa.grid_counts import PointCounts
 from dtoss.history.questions import Questions
 
 Floats = NDArray[np.float64]

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.measuring.points import DATA, FILES
-from dtoss.history.aqwa.counts import PointCounts
-from dtoss.history.aqwa.grid import Grid, Rectangle, even_grid
-from dtoss.history.aqwa.layout import Answered
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle, even_grid
+from dtoss.history.aqwa.aqwa_partitions import Answered
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -28,9 +28,9 @@ from bench.history.kept import cab_rows, kept
 from bench.history.worlds import BAY, HOTSPOTS, METRES, SPREAD
 from bench.measuring.points import DATA
 from datasets.tables.command import run, say
-from dtoss.geometry.curve import curve_keys
-from dtoss.history.history import History
-from dtoss.history.orders.settle import settle
+from dtoss.geometry.hilbert import curve_keys
+from dtoss.history.layouts.compaction import settle
+from dtoss.history.query.history import History
 from dtoss.history.versions import Home
 
 KINDS = ("incident", "place", "day", "replay", "trajectory")

@@ -24,18 +24,18 @@ from numpy.typing import NDArray
 
 from bench.history.worlds import HOTSPOTS, METRES, SPREAD
 from bench.measuring.points import DATA
-from dtoss.history.adapting.adapt import adapt
-from dtoss.history.adapting.layouts import leaf_rows, order_of
-from dtoss.history.appending import append
-from dtoss.history.asked_files import gather
-from dtoss.history.asking.learning import Learner
-from dtoss.history.blocks import BY_PLACE
-from dtoss.history.opening import open_history
-from dtoss.history.orders.settle import settle
+from dtoss.history.adaptive.adapt import adapt
+from dtoss.history.adaptive.layout_reads import leaf_rows, order_of
+from dtoss.history.append_frame import append
+from dtoss.history.layouts.compaction import settle
+from dtoss.history.query.note_queries import Learner
+from dtoss.history.query.open_history import open_history
+from dtoss.history.query_log import gather
 from dtoss.history.questions import Questions
+from dtoss.history.row_blocks import BY_PLACE
 from dtoss.history.versions import Home, Version
-from pipelines.pages.history_facts import own_reads
-from pipelines.pages.history_frames import shapes_of
+from pipelines.reports.history_facts import own_reads
+from pipelines.reports.history_frames import shapes_of
 
 mpl.use("agg")
 

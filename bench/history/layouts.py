@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bench.history.worlds import DAY, HOUR, World
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.hilbert import curve_keys
 from dtoss.history.questions import Questions
-from dtoss.history.reading import READ_OVER
+from dtoss.history.read_blocks import READ_OVER
 
 WIDE = 122_880
 """Rows of DuckDB's row groups, about ten times those of blocks."""

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bench.history.layouts import even_cells
 from bench.history.worlds import World
-from dtoss.history.adapting.cost import Points, Prices, asking, cost_of, matched_rows, reads_of, run_of
-from dtoss.history.adapting.cuts import Cell
-from dtoss.history.adapting.decide import Leaf, Look, Rewriting, decide
+from dtoss.history.adaptive.cost import Points, Prices, asking, cost_of, matched_rows, reads_of, run_of
+from dtoss.history.adaptive.leaf_cuts_by_cost import Cell
+from dtoss.history.adaptive.rewrite_decisions import Leaf, Look, Rewriting, decide
 from dtoss.history.questions import REMEMBERED, Questions
 
 EVERYWHERE: Cell = (-np.inf, -np.inf, np.inf, np.inf)

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from bench.history.worlds import HOTSPOTS, METRES, SPREAD
 from bench.measuring.points import DATA
-from dtoss.history.adapting.rivals import Sample
-from dtoss.history.adapting.sampling import SAMPLED_BLOCKS, SAMPLED_ROWS, sample_of
-from dtoss.history.appending import append
-from dtoss.history.asking.explain import QUESTIONS
+from dtoss.history.adaptive.rivals import Sample
+from dtoss.history.adaptive.row_sample import SAMPLED_BLOCKS, SAMPLED_ROWS, sample_of
+from dtoss.history.append_frame import append
+from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.questions import Questions
 from dtoss.history.versions import Home
-from pipelines.pages.history_facts import rival_reads
+from pipelines.reports.history_facts import rival_reads
 
 ASKED = 100
 """Questions of each kind."""

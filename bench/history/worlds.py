@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.measuring.points import DATA
-from dtoss.history.asking.explain import QUESTIONS
+from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.questions import Questions, joined_questions
 
 HOUR = 3600.0

@@ -35,7 +35,7 @@ class Spent:
 
 @dataclass
 class Costs:
-    """Stands in for `pipelines.spark.progress.Stages`: processor seconds of all processes by stage, besides."""
+    """Stands in for `pipelines.spark.stage_progress.Stages`: processor seconds of all processes by stage, besides."""
 
     session: Any
     seconds: dict[str, float] = field(default_factory=dict)
@@ -152,6 +152,6 @@ def cycling(rows: pa.Table, partitions: int, heap: str = "2g") -> Iterator[Cycli
 
 
 def _columns() -> Any:
-    from pipelines.rows.positions import Columns
+    from pipelines.rows.position_frame import Columns
 
     return Columns(time="t", attributes=("uid", "occupied"))

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from dtoss.snapshots.store import Store, on_stderr
-from pipelines.cycles import making
+from pipelines.cycles import write_snapshot
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
-from pipelines.cycles.clock import Clock
-from pipelines.cycles.here import Here
-from pipelines.cycles.renewing import compare
-from pipelines.cycles.ruling import rule
-from pipelines.cycles.stands import stands_of
-from pipelines.rows.positions import DELETED, attribute_column
+from pipelines.cycles.current_state import stands_of
+from pipelines.cycles.in_process_share import Here
+from pipelines.cycles.merge_tasks import compare
+from pipelines.cycles.store_clock import Clock
+from pipelines.cycles.upsert_rules import rule
+from pipelines.rows.position_frame import DELETED, attribute_column
 
 ALL = Here(1 << 60, 1 << 60, 1 << 60, 1 << 60)
 """All that Spark would do is done in this process."""
@@ -27,7 +27,7 @@ ALL = Here(1 << 60, 1 << 60, 1 << 60, 1 << 60)
 
 @dataclass
 class Seconds:
-    """Stands in for `pipelines.spark.progress.Stages`: processor seconds of this process by stage."""
+    """Stands in for `pipelines.spark.stage_progress.Stages`: processor seconds of this process by stage."""
 
     seconds: Counter[str] = field(default_factory=Counter)
 
@@ -56,11 +56,11 @@ def floor(store: str, updates: pa.Table) -> Counter[str]:
                 sent = send(place, rows.to_batches(), carried, stands.regions, stands.reach, stands.space)
                 arrivals = Arrivals.gathered(place, [] if sent is None else [sent])
             build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, stands.order)
-            plan = making.plan_of(stands, build, arrivals, clock, pairs)
+            plan = write_snapshot.plan_of(stands, build, arrivals, clock, pairs)
             with stages.stage("compare"):
                 found = compare(plan, range(len(stands.entries)))
                 ruling = rule(arrivals, found, stands.tombstones, clock, False)
-            making.renewed(None, plan, ruling, found, False, stands, stages, ALL)  # type: ignore[arg-type]
+            write_snapshot.renewed(None, plan, ruling, found, False, stands, stages, ALL)  # type: ignore[arg-type]
         home.clear(None, lock=lock, warn=on_stderr)
     return stages.seconds
 

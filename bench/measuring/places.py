@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 import dtoss
 from bench.measuring.points import DATA
-from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.hilbert import curve_keys, radix_order
 
 Floats = NDArray[np.float64]
 FILES = {

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 
 DATA = Path(os.environ.get("DTOSS_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from datasets.cities.places import travel
+from datasets.cities.geonames import travel
 from datasets.cities.taxis import make_fleet
 from datasets.fleet import fleet_at
 

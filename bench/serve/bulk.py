@@ -28,7 +28,7 @@ import pyarrow as pa
 import dtoss
 from bench.measuring.points import positions
 from dtoss.index import Index
-from dtoss.serve.telling.accesses import Accesses
+from dtoss.serve.observability.access_log import Accesses
 from tests.dtoss.serve.served import running
 
 ARROW = "application/vnd.apache.arrow.stream"

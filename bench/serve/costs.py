@@ -19,10 +19,10 @@ import numpy as np
 
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
-from dtoss.serve.entry.doors import Doors
-from dtoss.serve.telling.accesses import Accesses
-from dtoss.serve.telling.home_counts import HomeCounts, Homes, mark_of
-from dtoss.serve.telling.metrics import Metrics, prepare
+from dtoss.serve.auth.admission import Doors
+from dtoss.serve.observability.access_log import Accesses
+from dtoss.serve.observability.metrics import Metrics, prepare
+from dtoss.serve.observability.partition_counts import HomeCounts, Homes, mark_of
 
 TOGETHER = 50
 TOKENS = 10
@@ -68,7 +68,7 @@ def counted_second() -> tuple[Callable[[int], object], Callable[[], object]]:
 def works(folder: str) -> dict[str, tuple[Callable[[], object], int, int]]:
     """Return by name what is measured, how often it is called in a round, and the requests of a call."""
     numbers = prepare(f"{folder}/numbers")
-    from dtoss.serve.telling.shared_counts import SharedCounts
+    from dtoss.serve.observability.shared_counts import SharedCounts
 
     metrics = Metrics(SharedCounts(2), 0, numbers)
     metrics.serves("20260101T000000.000000Z", 1, time.time(), 1_000_000)

@@ -29,12 +29,12 @@ from bench.serve.fleet.asking import asked_for
 from bench.serve.fleet.servers import fleet
 from ceps import Patterns, ServerType, load_servers
 from ceps import plan as planned
-from ceps.planning import with_risk
-from ceps.plans import Plan
-from datasets.cities.places import cities
+from ceps.plan.planning import with_risk
+from ceps.plan.plans import Plan
+from datasets.cities.geonames import cities
 from datasets.workloads import wave
 from dtoss.index import Index
-from dtoss.serve.together.placement import Placement
+from dtoss.serve.cluster.plan_placement import Placement
 from tests.dtoss.snapshots.damaged_stores import stored
 
 SLOTS, PARTITIONS, OBJECTS = 288, 128, 200_000

@@ -12,7 +12,7 @@ from litestar.response.base import ASGIResponse
 from uvicorn.config import Config
 from uvicorn.server import Server
 
-from dtoss.serve.ready import Ready
+from dtoss.serve.answers.responses import Ready
 
 
 def headers(length: int) -> list[tuple[bytes, bytes]]:

@@ -29,7 +29,7 @@ import numpy as np
 
 import dtoss
 from bench.serve.swaps import commit_again
-from tests.dtoss.serve.running.started import dialled, get, started
+from tests.dtoss.serve.processes.started import dialled, get, started
 
 START = "from pipelines.command.main import main; main()"
 READY = r"^serving \S+ \([\d,]+ objects\) of \S+ on http://127\.0\.0\.1:(\d+)$"

@@ -27,7 +27,7 @@ import numpy as np
 import dtoss
 from bench.serve.requests import serve_command
 from bench.serve.swaps import commit_again
-from tests.dtoss.serve.page.browsing import browser, idle, opened
+from tests.dtoss.serve.map.browsing import browser, idle, opened
 
 PANS = 10
 """Each of them shows two further tiles in a window of 700 pixels' height."""

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 import dtoss
 from bench.measuring.scattering import scattered
 from bench.measuring.verdicts import Goals
-from datasets.cities.places import cities
-from dtoss.geometry.curve import curve_keys
-from dtoss.partitioning.routing import far_of_radius, owners_that_may
-from dtoss.sharing.asked import Asked, last_distance, table_of
-from dtoss.sharing.share import Share
-from dtoss.sharing.together import Together, answered_by
+from datasets.cities.geonames import cities
+from dtoss.geometry.hilbert import curve_keys
+from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
+from dtoss.shards.merge_answers import Together, answered_by
+from dtoss.shards.shard_queries import Asked, last_distance, table_of
+from dtoss.shards.share import Share
 
 PARTITIONS, REQUESTS = 128, 20_000
 NEAR_KM, SPRAWL_KM, KM = 0.02, 10.0, 1_000.0

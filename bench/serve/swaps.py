@@ -29,11 +29,11 @@ import dtoss
 from bench.measuring.points import positions
 from dtoss.index import Index
 from dtoss.mapped_index import index_of_files, map_files
-from dtoss.serve.pool import yield_processor
-from dtoss.serve.serving import Serving
-from dtoss.serve.settings import Settings
-from dtoss.serve.swapping.preparing import adopted, first
-from dtoss.serve.swapping.watching import SWITCH_SECONDS, Watcher
+from dtoss.serve.answers.open_snapshots import Serving
+from dtoss.serve.core.pool import yield_processor
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.snapshot_watcher import SWITCH_SECONDS, Watcher
 from dtoss.snapshots.lineage import files_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.watched import Told, running_loop

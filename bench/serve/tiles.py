@@ -18,12 +18,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.serve.page.layers import Wanted, layer_of
-from dtoss.serve.page.tiling import DEEPEST_TILE, Tiles
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload.prepare import first
+from dtoss.serve.routes.tile_layers import Wanted, layer_of
 from dtoss.serve.routes.tiles import gzipped
-from dtoss.serve.serving import Served
-from dtoss.serve.settings import Settings
-from dtoss.serve.swapping.preparing import first
+from dtoss.serve.tiles.tiling import DEEPEST_TILE, Tiles
 
 T = TypeVar("T")
 SEED = 0

@@ -27,10 +27,10 @@ from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import CORES, Load, counted, fleet, made_store, towns_index
 from bench.serve.workers import memory_of
 from dtoss.index import Index
-from dtoss.serve.together.placement import Placement
+from dtoss.serve.cluster.plan_placement import Placement
 from dtoss.snapshots.lineage import files_of
 from dtoss.snapshots.store import Store
-from tests.dtoss.serve.together.several import dealt
+from tests.dtoss.serve.cluster.several import dealt
 from tests.dtoss.snapshots.damaged_stores import stored
 
 PARTITIONS, PLACES = 128, 4_000

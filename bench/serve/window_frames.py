@@ -26,15 +26,15 @@ from numpy.typing import NDArray
 
 import dtoss
 from dtoss.buckets import bucket_of
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
+from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.spec import spec_of
-from dtoss.windows.stored.batch import run_batch
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, of_regions, write_keys
-from dtoss.windows.stored.plan import Options, plan_batch
-from dtoss.windows.stored.spec_file import Fixed, fix
-from dtoss.windows.tracks.rows_in import WindowRows
-from tests.dtoss.serve.page.browsing import browser, opened
+from dtoss.windows.storage.keys_file import keys_from, of_regions, write_keys
+from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, plan_batch
+from dtoss.windows.trajectories.sorted_rows import WindowRows
+from tests.dtoss.serve.map.browsing import browser, opened
 from tests.dtoss.serve.served import running
 
 GOAL_SECONDS = 1.0

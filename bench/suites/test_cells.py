@@ -19,7 +19,7 @@ from scipy.spatial import Voronoi
 from bench.exactness import metres
 from bench.measuring.points import missing, positions
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from dtoss.geometry.space import space_of
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.benchmark(timer=process_time)]

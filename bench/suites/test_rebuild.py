@@ -17,10 +17,10 @@ import pytest
 from bench.measuring.machine import processor_seconds
 from bench.measuring.points import DATA
 from bench.measuring.rebuilds import first_answer, floor, peak_memory
-from datasets.tables.batches import write_parquet
+from datasets.tables.seeded_batches import write_parquet
 from datasets.uniform import PLANE_SCHEMA, uniform_plane
 from pipelines.rebuild import rebuild
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 
 ROUNDS = 2

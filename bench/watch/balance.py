@@ -20,7 +20,7 @@ from bench.measuring.verdicts import Goals
 from bench.watch.rounds import Scenario, hotspot, taxis, uber, world
 from ceps.balance.ps2stream.migration import chosen
 from ceps.balance.rehearse import Rehearsed, rehearse
-from ceps.balance.strategies import strategy_of
+from ceps.strategies import strategy_of
 
 NAMES = (
     "uniform", "history", "kd", "rtree", "swarm", "swarm-work", "swarm-always", "ps2stream", "ps2stream-work", "curve",

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from dtoss.compiled.kernel import operand
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
-from dtoss.watch.built.covers import circle_rects, squared_chords
+from dtoss.watch.index.covers import circle_rects, squared_chords
 from dtoss.watch.matching.matches import Matches
 
 Floats = NDArray[np.float64]

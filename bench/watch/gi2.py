@@ -13,9 +13,9 @@ from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer, shifted
 from dtoss.geometry.distance import sphere_distance
 from dtoss.geometry.space import space_of
-from dtoss.watch.built.covers import circle_rects, squared_chords
-from dtoss.watch.built.frame import GLOBE, cell_key, column_of, columns_of, row_of
-from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, frame_in, place_in, reach_of
+from dtoss.watch.index.cell_frame import GLOBE, cell_key, column_of, columns_of, row_of
+from dtoss.watch.index.covers import circle_rects, squared_chords
+from dtoss.watch.index.grid_kernel import EMPTY, PLACE_FACTS, frame_in, place_in, reach_of
 from dtoss.watch.matching.matches import Matches
 
 Floats = NDArray[np.float64]

@@ -25,10 +25,10 @@ from bench.measuring.machine import resident
 from bench.watch.fleets import BEGIN, SPREAD, STEP, TOWN, circles, radius_of
 from datasets.tables.command import run, say
 from dtoss.buckets import BUCKETS
-from dtoss.watch.asked.changing import subscribe
-from dtoss.watch.home import Home
+from dtoss.watch.events.event_log import events
 from dtoss.watch.subscription import ENTER, LEAVE
-from dtoss.watch.told.events import events
+from dtoss.watch.subscriptions.changes import subscribe
+from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch
 
@@ -92,7 +92,7 @@ def churning(store: str, subscriptions: int, count: int, radius: float, seed: in
 
 def outside_of_life(home: Home, subscriptions: int, since: int) -> tuple[int, int]:
     """Return how many events of later commits there are, and how many of a version that did not stand."""
-    from dtoss.watch.asked.live import changes_between
+    from dtoss.watch.subscriptions.current import changes_between
 
     versions = np.ones(subscriptions, np.int64)
     known, last = 1, 0

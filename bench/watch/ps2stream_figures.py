@@ -20,14 +20,14 @@ import numpy as np
 from bench.measuring.verdicts import Goals
 from bench.watch.spoken_rounds import WORK, Talk, spoken, switching, talk, workload
 from bench.watch.words import TOWNS
-from ceps.balance.asked import Asked, stored
-from ceps.balance.layout import Layout
-from ceps.balance.loads import Loads, WorkModel, work_of_workers
+from ceps.balance.cell_layout import Layout
 from ceps.balance.ps2stream.adjusting import counted
 from ceps.balance.ps2stream.kdt import By, kdt_tree
-from ceps.balance.ps2stream.strategy import PS2Stream
+from ceps.balance.ps2stream.ps2stream import PS2Stream
 from ceps.balance.rehearse import Rehearsed, rehearse
-from ceps.balance.strategies import strategy_of
+from ceps.balance.round_costs import Loads, WorkModel, work_of_workers
+from ceps.balance.subscription_load import Asked, stored
+from ceps.strategies import strategy_of
 
 KINDS = ("Q1", "Q2", "Q3", "wide")
 SUBSCRIPTIONS, MESSAGES, WORKERS = 50_000, 20_000, 8

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from bench.measuring.points import DATA
 from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.worlds import log_uniform
-from ceps.balance.asked import Asked, no_words
-from ceps.balance.loads import Loads, WorkModel
-from datasets.cities.places import cities
+from ceps.balance.round_costs import Loads, WorkModel
+from ceps.balance.subscription_load import Asked, no_words
+from datasets.cities.geonames import cities
 
 Floats = NDArray[np.float64]
 

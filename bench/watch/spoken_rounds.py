@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.rounds import BYTES, SPRAWL_KM, states
 from bench.watch.words import WORDS_OF_A_MESSAGE, towns
-from ceps.balance.asked import Asked
-from ceps.balance.loads import Loads, Terms, WorkModel
+from ceps.balance.round_costs import Loads, Terms, WorkModel
+from ceps.balance.subscription_load import Asked
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -26,13 +26,13 @@ from bench.watch.fleets import circles, moved, places, radius_of, written
 from datasets.tables.command import run, say
 from dtoss.buckets import BUCKETS
 from dtoss.geometry.space import LONLAT, space_of
-from dtoss.watch.asked.changing import subscribe
-from dtoss.watch.home import Home
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
-from pipelines.rows.positions import Columns, from_frame
+from dtoss.watch.subscriptions.changes import subscribe
+from dtoss.watch.watch_folder import Home
+from pipelines.rows.position_frame import Columns, from_frame
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch_files
-from pipelines.watching.fitted import first_settings, fitted
+from pipelines.watching.typed_rows import first_settings, fitted
 
 WANTED = {"enter, leave": ENTER | LEAVE, "inside": INSIDE, "all three": INSIDE | ENTER | LEAVE}
 Spent = dict[str, float]

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot
 from ceps.balance.rehearse import Rehearsed, rehearse
-from ceps.balance.strategies import strategy_of
 from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, exchange
 from ceps.balance.swarm_moves import halved
 from ceps.balance.swarm_statistics import no_statistics
+from ceps.strategies import strategy_of
 
 NAMES = ("replicated", "uniform", "history", "swarm", "swarm-work", "swarm-always", "ours")
 WORKERS = 22

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.watch.built.worded import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, Worded, build_worded, vocabulary_in
-from dtoss.watch.matching.spoken import candidate_pieces
+from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, Worded, build_worded, vocabulary_in
+from dtoss.watch.matching.word_match import candidate_pieces
 from dtoss.watch.words.messages import messages_of
-from dtoss.watch.words.tokens import tokens
+from dtoss.watch.words.tokenizer import tokens
 
 TOWNS = Path(os.environ.get("DTOSS_DATA", Path(__file__).parents[3] / "shared" / "data")) / "cities500.parquet"
 WORDS_OF_A_MESSAGE = 8

@@ -22,16 +22,16 @@ from bench.measuring.scattering import scattered
 from bench.measuring.verdicts import Goals
 from bench.watch.rounds import SPRAWL_KM, hotspot_places, states
 from bench.watch.worlds import circles, log_uniform
-from ceps.balance.loads import Loads, WorkModel, max_over_mean, work_of_workers
+from ceps.balance.round_costs import Loads, WorkModel, max_over_mean, work_of_workers
 from dtoss.commits.chain import Commit
-from dtoss.watch.asked.changing import subscribe
-from dtoss.watch.home import Home
-from dtoss.watch.layout.committing import read_load
-from dtoss.watch.layout.files import open_routing
+from dtoss.watch.sharding.layout_files import open_routing
+from dtoss.watch.sharding.sharding_commit import read_load
+from dtoss.watch.subscriptions.changes import subscribe
+from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch_files
-from pipelines.watching.layouts import as_layout
 from pipelines.watching.spreading import Spread
+from pipelines.watching.strategy_layouts import as_layout
 
 WORKERS = 8
 AGREE, OVER_SWARM, OVER_STATIC = 0.15, 0.7, 0.5

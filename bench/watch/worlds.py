@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bench.measuring.points import DATA, missing, positions
 from bench.measuring.scattering import scattered
-from datasets.cities.places import cities
-from dtoss.geometry.curve import curve_keys, radix_order
+from datasets.cities.geonames import cities
+from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from dtoss.watch.subscription import CIRCLE, INSIDE, SUBSCRIPTION_SCHEMA
 

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from bench.windows.sliding import FOUR, MINUTE_US, PARTITIONS, UNSEEN, Fleet, fleet, spec
-from dtoss.windows.sliding.pane_state import PaneState
-from dtoss.windows.sliding.step import groups_step
+from dtoss.windows.aggregation.pane_state import PaneState
+from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.spec import Spec
-from dtoss.windows.tracks.state import ObjectState
-from dtoss.windows.tracks.step import objects_step
+from dtoss.windows.trajectories.known_rows import ObjectState
+from dtoss.windows.trajectories.map_step import objects_step
 from dtoss.windows.watermark import watermark_of
 
 TIMES = 3

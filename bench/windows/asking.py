@@ -31,17 +31,17 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
 from dtoss.windows.durations import duration_text
+from dtoss.windows.processing.window_batch import run_batch
+from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import spec_of
-from dtoss.windows.stored.asked import Windows, open_windows
-from dtoss.windows.stored.batch import run_batch
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.stored.plan import Options, plan_batch
-from dtoss.windows.stored.spec_file import Fixed, fix, known
-from dtoss.windows.tracks.rows_in import WindowRows
+from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
+from dtoss.windows.storage.spec_file import Fixed, fix, known
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, plan_batch
+from dtoss.windows.trajectories.sorted_rows import WindowRows
 
 NAME = "fleet"
 DAY_US, MINUTE_US = 86_400_000_000, 60_000_000

@@ -1,8 +1,8 @@
 """Fusion of random jobs: python -m bench.windows.fusion [--operators 12 30 ...] [--jobs N] [--seconds S].
 
 Figures 14 and 15 of Enorm (DEBS 2016): components, and rows that go between them as a share of all. Algorithm 1 with
-both of its scores, to the letter, and with summed rates; the paper's baseline; and the exact model of `ceps.fusion`.
-Jobs are made as section 7 says, with 30 attributes.
+both of its scores, to the letter, and with summed rates; the paper's baseline; and the exact model of
+`ceps.streams.fusion`. Jobs are made as section 7 says, with 30 attributes.
 
 Exits with 1 where summed rates send more than algorithm 1 in the mean, or at 12 and 30 operators more than they must.
 """
@@ -19,7 +19,7 @@ from time import process_time
 import numpy as np
 
 from bench.measuring.verdicts import Goals
-from ceps.fusion import Fusion, Job, fuse, fusion_of, job_of, merge_by_rates
+from ceps.streams.fusion import Fusion, Job, fuse, fusion_of, job_of, merge_by_rates
 
 ATTRIBUTES = 30
 """Partition attributes of a random job."""

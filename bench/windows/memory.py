@@ -22,19 +22,19 @@ from numpy.typing import NDArray
 
 from bench.measuring.points import DATA
 from dtoss.buckets import BUCKETS, bucket_of
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
-from dtoss.windows.kept.merging import merge_hours
+from dtoss.windows.processing.hour_compaction import merge_hours
+from dtoss.windows.processing.window_batch import run_batch
+from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.spec import MEASURES, spec_of
-from dtoss.windows.stored.batch import run_batch
-from dtoss.windows.stored.debris import clear_debris
-from dtoss.windows.stored.document import begun
-from dtoss.windows.stored.files import read_objects
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.stored.plan import Options, plan_batch
-from dtoss.windows.stored.spec_file import Fixed, fix
-from dtoss.windows.tracks.rows_in import WindowRows
+from dtoss.windows.state.state_files import read_objects
+from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
+from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.window_document import begun
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, plan_batch
+from dtoss.windows.trajectories.sorted_rows import WindowRows
 
 FILE = DATA / "cabspotting_sf.parquet"
 PLACES, TASKS = 128, 2

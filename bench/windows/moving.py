@@ -31,17 +31,17 @@ from bench.windows.against_spark import COUNTS, SCHEMA, SETTINGS, Day, day_of
 from bench.windows.sliding import ALL, FOUR
 from datasets.tables.command import run, say
 from dtoss.buckets import BUCKETS
-from dtoss.commits.source import Source
-from dtoss.windows.stored.commit import commit_batch
-from dtoss.windows.stored.document import Document
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.placement import Placement, even, placement_of
-from dtoss.windows.stored.plan import Options, plan_batch
-from pipelines.rows.positions import Columns, from_frame
+from dtoss.commits.batch_source import Source
+from dtoss.windows.processing.window_commit import commit_batch
+from dtoss.windows.storage.group_placement import Placement, even, placement_of
+from dtoss.windows.storage.window_document import Document
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, plan_batch
+from pipelines.rows.position_frame import Columns, from_frame
 from pipelines.spark.session import spark_session
-from pipelines.watching.fitted import first_settings, fitted
-from pipelines.windowing.batches import run_tasks
-from pipelines.windowing.beginning import fixed_for, spec_wanted
+from pipelines.watching.typed_rows import first_settings, fitted
+from pipelines.windowing.begin_windows import fixed_for, spec_wanted
+from pipelines.windowing.window_batches import run_tasks
 
 WARM, OFTEN = 4, 4
 """Batches that do not count, and every which one moves."""

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from bench.measuring.points import DATA
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.windows.aggregation.pane_state import PaneState
+from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.keys import Keys, region_keys
-from dtoss.windows.sliding.pane_state import PaneState
-from dtoss.windows.sliding.step import groups_step
+from dtoss.windows.labels import Labels
 from dtoss.windows.spec import MEASURES, Spec, spec_of
-from dtoss.windows.tracks.labels import Labels
-from dtoss.windows.tracks.rows_in import WindowRows
-from dtoss.windows.tracks.state import ObjectState
-from dtoss.windows.tracks.step import objects_step
+from dtoss.windows.trajectories.known_rows import ObjectState
+from dtoss.windows.trajectories.map_step import objects_step
+from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import watermark_of
 
 FILE = DATA / "cabspotting_sf.parquet"

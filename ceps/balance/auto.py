@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ceps.arguments import number, whole
-from ceps.balance.asked import Asked
 from ceps.balance.baselines import Unmoved, everything
-from ceps.balance.layout import MOST_WORKERS, Layout
-from ceps.balance.loads import Loads
+from ceps.balance.cell_layout import MOST_WORKERS, Layout
 from ceps.balance.repair import Repair
+from ceps.balance.round_costs import Loads
 from ceps.balance.strategy import Decided, Memory
+from ceps.balance.subscription_load import Asked
+from ceps.model.argument_checks import number, whole
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ceps.arguments import whole
-from ceps.balance.asked import Asked
-from ceps.balance.layout import MOST_WORKERS, Floats, Ints, Layout, of_cells, replicated
-from ceps.balance.loads import Loads
+from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_cells, replicated
 from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
+from ceps.balance.round_costs import Loads
 from ceps.balance.strategy import Decided, Memory
+from ceps.balance.subscription_load import Asked
+from ceps.model.argument_checks import whole
 
 
 def stands(layout: Layout | None, loads: Loads, workers: int) -> bool:

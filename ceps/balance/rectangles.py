@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.balance.layout import Flags, Floats, Ints
+from ceps.balance.cell_layout import Flags, Floats, Ints
 
 FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW = range(4)
 

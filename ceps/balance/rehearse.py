@@ -8,10 +8,10 @@ from time import perf_counter
 
 import numpy as np
 
-from ceps.balance.asked import Asked, stored
-from ceps.balance.layout import Flags, Floats, Ints, Layout
-from ceps.balance.loads import Loads, max_over_mean, sigma, work_of_workers
+from ceps.balance.cell_layout import Flags, Floats, Ints, Layout
+from ceps.balance.round_costs import Loads, max_over_mean, sigma, work_of_workers
 from ceps.balance.strategy import NOTHING, Strategy
+from ceps.balance.subscription_load import Asked, stored
 
 WARM_ROUNDS = 0.25
 """Share of the rounds, the first, that means leave out: before them no strategy knows much."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ceps.arguments import number, whole
-from ceps.balance.asked import Asked
 from ceps.balance.baselines import kd_cut
-from ceps.balance.forecast import GUESSES, Guess, forecast
-from ceps.balance.layout import MOST_WORKERS, Layout
-from ceps.balance.loads import Loads
-from ceps.balance.parts import Parts
+from ceps.balance.cell_layout import MOST_WORKERS, Layout
+from ceps.balance.cell_moves import Parts
+from ceps.balance.round_costs import Loads
+from ceps.balance.round_forecast import GUESSES, Guess, forecast
 from ceps.balance.strategy import Decided, Memory
+from ceps.balance.subscription_load import Asked
+from ceps.model.argument_checks import number, whole
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-from ceps.balance.asked import Asked
-from ceps.balance.layout import Layout
-from ceps.balance.loads import Loads
+from ceps.balance.cell_layout import Layout
+from ceps.balance.round_costs import Loads
+from ceps.balance.subscription_load import Asked
 
 Memory = Mapping[str, NDArray[Any]]
 """What a strategy keeps from round to round, by name: plain arrays, so that it is kept beside its layout."""

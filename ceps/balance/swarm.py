@@ -12,15 +12,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ceps.arguments import whole
-from ceps.balance.asked import Asked
 from ceps.balance.baselines import stands
-from ceps.balance.layout import MOST_WORKERS, Floats, Ints, Layout, of_cells
-from ceps.balance.loads import Loads, work_of_workers
+from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_cells
 from ceps.balance.rectangles import prefix_sums, sums_over
+from ceps.balance.round_costs import Loads, work_of_workers
 from ceps.balance.strategy import Decided, Memory
+from ceps.balance.subscription_load import Asked
 from ceps.balance.swarm_moves import Rectangles, best_split, best_subset, halved, merged
 from ceps.balance.swarm_statistics import FADING, Overlaps
+from ceps.model.argument_checks import whole
 
 Cost = Literal["paper", "work"]
 FLIP, START, LAST = 0, 2, 4

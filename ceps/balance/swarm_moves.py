@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceps.balance.layout import Floats, Ints
+from ceps.balance.cell_layout import Floats, Ints
 from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 
 Costs = Callable[[Ints], Floats]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceps.balance.asked import Asked
-from ceps.balance.layout import Floats, Ints
+from ceps.balance.cell_layout import Floats, Ints
 from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, sums_within
+from ceps.balance.subscription_load import Asked
 
 FADING = 2.0
 """By which points of earlier rounds are divided at the end of a round."""

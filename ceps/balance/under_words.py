@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ceps.balance.layout import Flags, Ints
+from ceps.balance.cell_layout import Flags, Ints
 from ceps.balance.rectangles import prefix_sums, spread, sums_over
 
 _AT_ONCE = 1 << 22

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ceps.bounds.lower_bounds import fleet_bound, next_fleet_cost
 from ceps.bounds.solver import SMALLEST, minimise
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import TOLERANCE, Floats, Problem
 from ceps.planners.fleet_first import fleet_first
-from ceps.problem import TOLERANCE, Floats, Problem
 
 _CLOSE = 1e-6  # relative gap at which column generation ends
 _SLOTS = 36  # slots that configurations are judged on: fewer leave a lower bound valid, but lower

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ceps.bounds.lower_bounds import fleet_bound
 from ceps.bounds.solver import SMALLEST, minimise
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import TOLERANCE, Floats, Outcome, Problem, price
 from ceps.planners.fleet_first import fleet_first
-from ceps.problem import TOLERANCE, Floats, Outcome, Problem, price
 
 _SAME = 1e-7  # relative difference of costs below which they are the same: the solver's own accuracy
 

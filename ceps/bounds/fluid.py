@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from ceps.bounds.lower_bounds import fleet_bound
 from ceps.bounds.solver import SMALLEST, Answer, minimise
 from ceps.bounds.weights import Weighting, weightings
-from ceps.problem import TOLERANCE, Floats, Problem
+from ceps.model.problem import TOLERANCE, Floats, Problem
 
 _SAME = 1e-7  # relative difference of costs below which they are the same: the solver's own accuracy
 _SLOTS = 12  # slots that are looked at: fewer leave a lower bound valid, but lower

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.patterns import hour_slices
+from ceps.model.patterns import hour_slices
+from ceps.model.problem import TOLERANCE, Problem
 from ceps.planners.fleets import fleet_cost, least_fleet_cost, list_fleets
 from ceps.planners.own_machines import counted, free_types, largest_free_types, paid_part, to_pay_for
-from ceps.problem import TOLERANCE, Problem
 
 
 def fleet_bound(problem: Problem, deadline: float | None = None) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
 from ceps.bounds.solver import SMALLEST, minimise
-from ceps.problem import TOLERANCE, Floats, Ints, Problem
+from ceps.model.problem import TOLERANCE, Floats, Ints, Problem
 
 _WIDEST = 8  # items of one server at the most, where sets are listed
 _SETS = 50_000  # sets that are listed at the most

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.problem import Floats, Problem
+from ceps.model.problem import Floats, Problem
 
 _SAFE = 1e-8  # relative: a server counts as so much larger than it is, above the cost model's tolerance
 _PARTS = 6  # a server is cut into so many parts at the most

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.kernels.compiled import kernel
+from ceps.kernels.jit import kernel
 from ceps.kernels.pack import _draw, at, excluded, find_peak, relocate, sum_peak, swap_peak
 
 

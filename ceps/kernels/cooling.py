@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.kernels.compiled import kernel
-from ceps.kernels.overload import overload
+from ceps.kernels.jit import kernel
+from ceps.kernels.overload_search import overload
 from ceps.kernels.pack import _draw, excluded, relocate
 
 _UNIT = 1.0 / 9007199254740993.0  # 1 / (2^53 + 1): a draw of 53 bits becomes a number in (0, 1)
@@ -77,7 +77,7 @@ def anneal_squares(
 
 @kernel
 def anneal_overload(columns, scale, label, load, held, group_start, group_of, state, heat, cooling, steps):
-    """Lower the total overload (`ceps.kernels.overload`) towards 0, where it stops; returns the heat at the end.
+    """Lower the total overload (`ceps.kernels.overload_search`) towards 0, where it stops; returns the heat at the end.
 
     Heat falls by `cooling` every M steps. A step is O(C) at worst, and cut short where it will not be taken.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.kernels.compiled import kernel
+from ceps.kernels.jit import kernel
 
 _LANES = 4
 _KEPT = 16  # best partners that a row remembers

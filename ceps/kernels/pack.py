@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.kernels.compiled import kernel
+from ceps.kernels.jit import kernel
 
 _BLOCK = 32  # columns between two looks at the bound: long enough to run as vector code
 

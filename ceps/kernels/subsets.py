@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.kernels.compiled import kernel
+from ceps.kernels.jit import kernel
 
 
 @kernel

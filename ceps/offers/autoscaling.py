@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ceps.bounds.lower_bounds import hourly_bound
+from ceps.model.packing import Effort
+from ceps.model.problem import Outcome, build_problem
 from ceps.offers.market import Market
-from ceps.offers.offer import Offer, likely_costs
 from ceps.offers.payment import at_hourly_prices, base_prices, is_allowed
 from ceps.offers.schedules import HOUR
-from ceps.packing import Effort
-from ceps.planning import run
-from ceps.problem import Outcome, build_problem
+from ceps.plan.offer import Offer, likely_costs
+from ceps.plan.planning import run
 
 
 def autoscaling_offers(market: Market, ways: tuple[str, ...], asked: float) -> list[Offer]:

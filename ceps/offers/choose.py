@@ -8,15 +8,15 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ceps.arguments import number
+from ceps.model.argument_checks import number
+from ceps.model.patterns import Patterns, as_patterns
+from ceps.model.problem import InfeasibleError
+from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.market import Market, planned, worst
-from ceps.offers.offer import LEAST_RISK
 from ceps.offers.schedules import Terms
 from ceps.offers.table import Table
-from ceps.patterns import Patterns, as_patterns
-from ceps.plans import Plan
-from ceps.problem import InfeasibleError
-from ceps.servers import ServerType, checked_servers
+from ceps.plan.offer import LEAST_RISK
+from ceps.plan.plans import Plan
 
 OFFERS = ("fixed", "hourly", "mixed")
 """Placements of which there are plans, by name."""

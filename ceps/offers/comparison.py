@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
+from ceps.model.packing import Effort
+from ceps.model.patterns import Patterns, as_patterns
+from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
+from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.hourly import best_schedule
-from ceps.overload import overload_risk
-from ceps.packing import Effort
-from ceps.patterns import Patterns, as_patterns
-from ceps.planning import plan, run
-from ceps.plans import bytes_text
-from ceps.problem import InfeasibleError, Outcome, Problem, build_problem
-from ceps.servers import ServerType, checked_servers
+from ceps.plan.overload import overload_risk
+from ceps.plan.planning import plan, run
+from ceps.plan.plans import bytes_text
 
 LABELS = {
     "gp": "Grid, best cell count (GP)",
@@ -192,7 +192,7 @@ def what_if(
     growth: float = 1.0,
     time_limit: float | None = None,
 ) -> tuple[WhatIf, ...]:
-    """Cost and expected overload (`ceps.risk`) of the fleet-first plan at each target utilisation.
+    """Cost and expected overload (`ceps.model.risk`) of the fleet-first plan at each target utilisation.
 
     A utilisation at which some partition fits no server is left out.
 

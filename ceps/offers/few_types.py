@@ -9,10 +9,10 @@ from math import comb
 
 import numpy as np
 
-from ceps.arguments import whole
-from ceps.plans import Plan
-from ceps.problem import TOLERANCE, InfeasibleError, Problem
-from ceps.servers import ServerType
+from ceps.model.argument_checks import whole
+from ceps.model.problem import TOLERANCE, InfeasibleError, Problem
+from ceps.model.servers import ServerType
+from ceps.plan.plans import Plan
 
 _TRIED = 12  # subsets that are planned at the most
 _BOUNDED = 2_000  # subsets whose bound is computed at the most

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ceps.bounds.lower_bounds import hourly_bound
+from ceps.model.packing import Effort, Packing
+from ceps.model.patterns import Patterns, as_patterns, hour_slices
+from ceps.model.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, build_problem
+from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.schedules import AT_ONCE, Schedule, Terms, price_hours, schedule_of
-from ceps.packing import Effort, Packing
-from ceps.patterns import Patterns, as_patterns, hour_slices
+from ceps.plan.planning import assemble, require_like, with_enough_servers, with_risk
+from ceps.plan.plans import Plan
 from ceps.planners.fewer_calls import fewer_calls_by_hour
 from ceps.planners.fleet_first import fleet_first
-from ceps.planning import assemble, require_like, with_enough_servers, with_risk
-from ceps.plans import Plan
-from ceps.problem import TOLERANCE, InfeasibleError, Ints, Outcome, Problem, build_problem
-from ceps.servers import ServerType, checked_servers
 
 _CANDIDATES = 6  # numbers of clusters that are packed, of those that promise most
 

@@ -8,6 +8,10 @@ from functools import partial
 from typing import Any
 
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
+from ceps.model.number_text import per_cent, per_cent_kept
+from ceps.model.patterns import Patterns
+from ceps.model.problem import TOLERANCE, InfeasibleError, Problem, Progress, build_problem
+from ceps.model.servers import ServerType
 from ceps.offers.few_types import with_few_types
 from ceps.offers.hourly import schedule
 from ceps.offers.mixed import mixed, mixed_bound
@@ -15,13 +19,9 @@ from ceps.offers.paying import all_day
 from ceps.offers.payment import at_hourly_prices, base_prices, cheapest_way, priced
 from ceps.offers.schedules import Terms
 from ceps.offers.zones import over_zones, overload_without
-from ceps.overload import overload_risk
-from ceps.patterns import Patterns
-from ceps.planning import plan
-from ceps.plans import DAYS_A_MONTH, Plan
-from ceps.problem import TOLERANCE, InfeasibleError, Problem, Progress, build_problem
-from ceps.servers import ServerType
-from ceps.texts import per_cent, per_cent_kept
+from ceps.plan.overload import overload_risk
+from ceps.plan.planning import plan
+from ceps.plan.plans import DAYS_A_MONTH, Plan
 
 STEP, LOWEST = 0.05, 0.4
 """Utilisation is lowered by so much at a time, and so far, for the sake of risk."""

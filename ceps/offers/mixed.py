@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ceps.bounds.solver import minimise
+from ceps.model.packing import Effort
+from ceps.model.patterns import Patterns, as_patterns
+from ceps.model.problem import TOLERANCE, Floats, InfeasibleError, Ints, Outcome, Problem, build_problem
+from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.hourly import best_schedule, plan_of
 from ceps.offers.payment import at_hourly_prices, base_prices, cheapest_way, priced, priced_by_hour, way_of
 from ceps.offers.schedules import Schedule, Terms, hourly_peaks, schedule_of
-from ceps.packing import Effort
-from ceps.patterns import Patterns, as_patterns
+from ceps.plan.planning import require_like, with_enough_servers
+from ceps.plan.plans import Plan
 from ceps.planners.fewer_calls import fewer_calls_by_hour
 from ceps.planners.fleet_first import fleet_first
-from ceps.planning import require_like, with_enough_servers
-from ceps.plans import Plan
-from ceps.problem import TOLERANCE, Floats, InfeasibleError, Ints, Outcome, Problem, build_problem
-from ceps.servers import ServerType, checked_servers
 
 _SEARCH = 2.0  # seconds in which the bound's integer program may be improved over its relaxation
 

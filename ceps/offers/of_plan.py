@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ceps.offers.offer import Offer, likely_costs
-from ceps.overload import overload_risk
-from ceps.plans import Plan
+from ceps.plan.offer import Offer, likely_costs
+from ceps.plan.overload import overload_risk
+from ceps.plan.plans import Plan
 
 
 def offer_of_plan(made: Plan, name: str, **more: Any) -> Offer:
@@ -18,7 +18,7 @@ def offer_of_plan(made: Plan, name: str, **more: Any) -> Offer:
     made
         The plan; its risk is found where it does not hold it.
     name
-        Key of `ceps.offers.offer.NAMES`.
+        Key of `ceps.plan.offer.NAMES`.
     more
         What the plan does not know: `meets`, `recommended`, `note` of `Offer`.
     """

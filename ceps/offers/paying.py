@@ -9,13 +9,13 @@ from math import fsum
 import numpy as np
 
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
+from ceps.model.problem import TOLERANCE, Problem
+from ceps.model.servers import ServerType
 from ceps.offers.hourly import dearest_types, extras_of
 from ceps.offers.mixed import cheaper_way, mixed_bound, words_of
 from ceps.offers.payment import at_base_prices, at_hourly_prices, base_prices, priced
 from ceps.offers.schedules import Terms
-from ceps.plans import Plan
-from ceps.problem import TOLERANCE, Problem
-from ceps.servers import ServerType
+from ceps.plan.plans import Plan
 
 
 def all_day(plan: Plan, way: str, years: int = 3) -> Plan:

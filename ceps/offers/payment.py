@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ceps.model.problem import Floats
+from ceps.model.servers import ServerType
 from ceps.offers.schedules import Terms
-from ceps.problem import Floats
-from ceps.servers import ServerType
 
 LABELS = {
     "list": "list price",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.arguments import number
-from ceps.patterns import hour_slices
-from ceps.problem import TOLERANCE, Floats, Ints, Problem
+from ceps.model.argument_checks import number
+from ceps.model.patterns import hour_slices
+from ceps.model.problem import TOLERANCE, Floats, Ints, Problem
 
 HOUR = 3600
 """Seconds of an hour."""

@@ -1,6 +1,6 @@
 """The table of offers: each placement in each way to pay, the cheapest of those that are safe enough, and a safer one.
 
-What is recommended is the least row of the table that is eligible (`ceps.offers.offer.cheapest`). So no row that can
+What is recommended is the least row of the table that is eligible (`ceps.plan.offer.cheapest`). So no row that can
 be planned, and whose way to pay is allowed, costs less at no more risk.
 """
 
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ceps.model.problem import TOLERANCE, InfeasibleError
 from ceps.offers.autoscaling import autoscaling_offers
 from ceps.offers.market import LOWEST, STEP, Market, at, judged, without, worst
 from ceps.offers.of_plan import offer_of_plan
-from ceps.offers.offer import Offer, cheapest, wanted_risk
 from ceps.offers.paying import all_day, bound_by_hour, by_hour
 from ceps.offers.payment import cheapest_way, is_allowed, upfront, ways_of
-from ceps.overload import overload_risk
-from ceps.planning import plan
-from ceps.plans import Plan
-from ceps.problem import TOLERANCE, InfeasibleError
+from ceps.plan.offer import Offer, cheapest, wanted_risk
+from ceps.plan.overload import overload_risk
+from ceps.plan.planning import plan
+from ceps.plan.plans import Plan
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.arguments import whole
-from ceps.plans import Plan
-from ceps.problem import MOST_COPIES, TOLERANCE
+from ceps.model.argument_checks import whole
+from ceps.model.problem import MOST_COPIES, TOLERANCE
+from ceps.plan.plans import Plan
 
 
 def over_zones(zones: int, copies: int, utilisation: float, plan_one: Callable[[float, float, Plan | None], Plan],

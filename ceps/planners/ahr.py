@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.packing import Effort
-from ceps.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
+from ceps.model.packing import Effort
+from ceps.model.problem import TOLERANCE, Ints, Outcome, Problem, Progress, price
 
 METRICS = ("tv", "gain")
 

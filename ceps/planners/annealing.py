@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.packing import Effort, Packing
-from ceps.problem import TOLERANCE, Floats, Ints, Problem
+from ceps.model.packing import Effort, Packing
+from ceps.model.problem import TOLERANCE, Floats, Ints, Problem
 
 _MOST_ITEMS = 4_000  # whose products are kept: 128 MB
 _MOST_SERVERS = 16  # up to which annealing from hot by the overload itself pays

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import Floats, Ints, Outcome, Problem, Progress
 from ceps.planners.grid import kd_cells, load_in_units
-from ceps.problem import Floats, Ints, Outcome, Problem, Progress
 
 _LOOK_BACK = 1800  # seconds
 _SETTLING = 2 * 86_400  # seconds until the fleet has settled: the period after them is charged

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ceps.calls import calls_a_day, item_reads
-from ceps.packing import Effort, Packing
-from ceps.patterns import hour_slices
+from ceps.model.calls_per_request import calls_a_day, item_reads
+from ceps.model.packing import Effort, Packing
+from ceps.model.patterns import hour_slices
+from ceps.model.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
+from ceps.model.reads import MOST_SETS, Reads, bounded
 from ceps.planners.fleet_first import pack
 from ceps.planners.fleets import fleet_types, fleets_between
 from ceps.planners.grid import kd_cells
-from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
-from ceps.reads import MOST_SETS, Reads, bounded
 
 _TRIALS = 300  # moves and swaps tried for each item
 _MORE_TRIALS = (800, 2_000)  # and where neighbours stand together already: more where items are in few sets
@@ -52,12 +52,12 @@ def fewer_calls(
     outcome
         A placement that holds.
     reads
-        Of the items: `ceps.calls.item_reads`.
+        Of the items: `ceps.model.calls_per_request.item_reads`.
     rng, effort
         As every planner; of the effort, the deadline only.
     dollars
-        What a call costs (`ceps.calls.dollars_a_call`). At 0 the fleet stays and calls fall. Above, dearer fleets are
-        tried, and the cheapest sum of fleet and calls a day is taken.
+        What a call costs (`ceps.model.calls_per_request.dollars_a_call`). At 0 the fleet stays and calls fall. Above,
+        dearer fleets are tried, and the cheapest sum of fleet and calls a day is taken.
     keep
         Share of the headroom below u times its capacity that each server of the outcome keeps, one number or (N,). At
         0 servers are filled up to u, as they are where calls cost something: then that is what room is for.

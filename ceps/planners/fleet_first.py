@@ -7,10 +7,10 @@ from time import monotonic
 
 import numpy as np
 
-from ceps.packing import Effort, Packing
+from ceps.model.packing import Effort, Packing
+from ceps.model.problem import TOLERANCE, Floats, Ints, Outcome, Problem, Progress, price
 from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
 from ceps.planners.own_machines import counted, free_types, largest_free_types, part, to_pay_for
-from ceps.problem import TOLERANCE, Floats, Ints, Outcome, Problem, Progress, price
 
 _FINEST = 1.0005  # least growth from one fleet to the next
 _COARSE = 1.02  # and where there are more servers than items

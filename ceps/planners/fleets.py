@@ -11,8 +11,8 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.problem import Problem
-from ceps.servers import MOST_DOLLARS
+from ceps.model.problem import Problem
+from ceps.model.servers import MOST_DOLLARS
 
 Counts = NDArray[np.int64]
 

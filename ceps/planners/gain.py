@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import Outcome, Problem, Progress, price
 from ceps.planners.ahr import agglomerate
 from ceps.planners.fleet_first import cheaper, search_fleets
-from ceps.problem import Outcome, Problem, Progress, price
 
 
 def gain_and_dissolve(

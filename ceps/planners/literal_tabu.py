@@ -6,9 +6,9 @@ from collections import deque
 
 import numpy as np
 
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import Floats, Outcome, Problem, Progress, price
 from ceps.planners.ahr import ahr
-from ceps.problem import Floats, Outcome, Problem, Progress, price
 
 
 def literal_tabu(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.problem import Ints, Problem
+from ceps.model.problem import Ints, Problem
 
 
 def free_types(problem: Problem) -> NDArray[np.bool_]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import Outcome, Problem, Progress, price
 from ceps.planners.grid import load_in_units
-from ceps.problem import Outcome, Problem, Progress, price
 
 
 def random_grid(

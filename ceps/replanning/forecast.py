@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ceps.arguments import number, whole
-from ceps.patterns import DAY, Patterns
-from ceps.texts import how_many
+from ceps.model.argument_checks import number, whole
+from ceps.model.number_text import how_many
+from ceps.model.patterns import DAY, Patterns
 
 Floats = NDArray[np.float64]
 

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ceps.patterns import DAY, Patterns, hour_slices
-from ceps.plans import Floats, Ints, Plan
-from ceps.reporting.kit.charts import (
+from ceps.model.number_text import how_many, per_cent
+from ceps.model.patterns import DAY, Patterns, hour_slices
+from ceps.model.risk import WEEKDAYS
+from ceps.plan.plans import Floats, Ints, Plan
+from ceps.reporting.dollars import dollars
+from ceps.reporting.kit.maps import Ground, crowded_view, map_chart, maps, whole_view
+from ceps.reporting.kit.palette import SERIES_LIGHT, series
+from ceps.reporting.kit.svg_charts import (
     Bar,
     Curve,
     Tick,
@@ -21,12 +26,7 @@ from ceps.reporting.kit.charts import (
     shades,
     short,
 )
-from ceps.reporting.kit.maps import Ground, crowded_view, map_chart, maps, whole_view
-from ceps.reporting.kit.palette import SERIES_LIGHT, series
 from ceps.reporting.report import Report
-from ceps.reporting.words import dollars
-from ceps.risk import WEEKDAYS
-from ceps.texts import how_many, per_cent
 
 _MOST_ROWS = 32  # servers in a chart of shades; of more, the fullest
 _MOST_CURVES = len(SERIES_LIGHT)

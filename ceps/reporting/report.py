@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ceps.model.number_text import per_cent
+from ceps.model.patterns import DAY, Patterns
+from ceps.model.problem import InfeasibleError
 from ceps.offers.comparison import (
     LABELS,
     PAPERS,
@@ -23,16 +26,14 @@ from ceps.offers.comparison import (
     what_if,
 )
 from ceps.offers.of_plan import offer_of_plan
-from ceps.offers.offer import Offer, safer_than
 from ceps.offers.payment import LABELS as PAYMENTS
 from ceps.offers.payment import at_base_prices, way_of, ways_of
-from ceps.overload import overload_risk
-from ceps.patterns import DAY, Patterns
-from ceps.planning import plan as make_plan
-from ceps.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
-from ceps.problem import InfeasibleError
-from ceps.realised import Bill
-from ceps.reporting.options import (
+from ceps.plan.offer import Offer, safer_than
+from ceps.plan.overload import overload_risk
+from ceps.plan.planning import plan as make_plan
+from ceps.plan.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
+from ceps.reporting.bill_section import realised_numbers
+from ceps.reporting.offer_rows import (
     action_sentences,
     offers_now,
     offers_of,
@@ -42,8 +43,7 @@ from ceps.reporting.options import (
     pool_rows,
     repriced,
 )
-from ceps.reporting.realised import realised_numbers
-from ceps.texts import per_cent
+from ceps.reporting.realised import Bill
 
 FORMAT = 2
 """Version of report.json."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ceps.plans import Plan
+from ceps.plan.plans import Plan
 from ceps.reporting.report import build_report
 
 
@@ -22,7 +22,7 @@ def write_report(folder: str | Path, plans: Sequence[Plan], **options: Any) -> P
     ValueError
         As `build_report`.
     """
-    from ceps.reporting.page import page
+    from ceps.reporting.report_page import page
 
     report = build_report(plans, **options)
     target = Path(folder)

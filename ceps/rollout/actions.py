@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ceps.arguments import number, whole
-from ceps.plans import Plan, bytes_text, require_same_pivots
-from ceps.problem import TOLERANCE, InfeasibleError
-from ceps.servers import ServerType
-from ceps.texts import how_many
+from ceps.model.argument_checks import number, whole
+from ceps.model.number_text import how_many
+from ceps.model.problem import TOLERANCE, InfeasibleError
+from ceps.model.servers import ServerType
+from ceps.plan.plans import Plan, bytes_text, require_same_pivots
 
 _SHOWN = 12  # partitions that a line names
 

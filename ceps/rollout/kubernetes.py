@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ceps.plans import Plan
-from ceps.texts import how_many
+from ceps.model.number_text import how_many
+from ceps.plan.plans import Plan
 
 FILES = ("config.json", "servers.json", "disruption.json")
 """What is written of a plan: JSON, which is YAML, so that ``kubectl apply -f FOLDER`` reads it."""

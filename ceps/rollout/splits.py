@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ceps.bounds.lower_bounds import fleet_bound, least_servers
-from ceps.patterns import Patterns
-from ceps.planning import plan as make_plan
-from ceps.plans import DAYS_A_MONTH, Plan
-from ceps.problem import TOLERANCE, build_problem
-from ceps.texts import how_many
+from ceps.model.number_text import how_many
+from ceps.model.patterns import Patterns
+from ceps.model.problem import TOLERANCE, build_problem
+from ceps.plan.planning import plan as make_plan
+from ceps.plan.plans import DAYS_A_MONTH, Plan
 
 TRIES = 4
 """Partitions that are split at the most, the hottest first."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, travel
 from datasets.cities.hashing import unit
-from datasets.cities.land import on_land
-from datasets.cities.places import EARTH_RADIUS, cities, find_city, travel
-from datasets.tables.batches import stream
+from datasets.cities.land_mask import on_land
 from datasets.tables.command import BadInput
+from datasets.tables.seeded_batches import stream
 
 __all__ = ["FASTEST", "SLOT", "Fleet", "State", "make_fleet", "where"]
 
@@ -109,7 +109,7 @@ def make_fleet(taxis: int, city: Sequence[str] | int = ("Beijing",), seed: int =
     taxis
         0 or more.
     city
-        Names as `datasets.cities.places.find_city` takes them, or a number n for the n largest cities of the world.
+        Names as `datasets.cities.geonames.find_city` takes them, or a number n for the n largest cities of the world.
     seed
         0 or more.
     spots

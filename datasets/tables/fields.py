@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from datasets.tables.command import BadInput
-from datasets.tables.counts import Counts
-from dtoss.delimited import reading
+from datasets.tables.row_counts import Counts
+from dtoss.delimited import record_batches
 from dtoss.delimited.dialect import Dialect, check_encoding
-from dtoss.delimited.lines import UNENDED
-from dtoss.delimited.reading import CORRUPT, FLAW
+from dtoss.delimited.record_batches import CORRUPT, FLAW
+from dtoss.delimited.records import UNENDED
 from dtoss.errors import InputError
 
 __all__ = ["Layout", "header", "read_fields"]
@@ -94,7 +94,7 @@ def header(path: Path, layout: Layout) -> tuple[str, ...]:
     if layout.names is not None:
         return layout.names
     with _named(path):
-        found = reading.layout_of(_blocks(path), replace(layout, text=None).dialect)
+        found = record_batches.layout_of(_blocks(path), replace(layout, text=None).dialect)
     if found is None:
         raise BadInput(f"{path} is empty; a line of column names was expected")
     return found.heading or ()
@@ -138,7 +138,7 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     kept = swallowed = lost = 0
     inside = False
     with _named(path):
-        for part in reading.read(_blocks(path), reading.Layout(layout.dialect, None, columns), picked):
+        for part in record_batches.read(_blocks(path), record_batches.Layout(layout.dialect, None, columns), picked):
             good = pc.is_null(part.rows.column(CORRUPT))
             bad = part.rows.select([CORRUPT, FLAW]).filter(pc.invert(good))
             read = part.rows.select(picked).filter(good)

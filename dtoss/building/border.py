@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.partition import Ids, Partition, numbers
 
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import shapes
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.place import place_at
+from dtoss.geometry.position import place_at
 from dtoss.geometry.rounding import CERTIFY
-from dtoss.partitioning.fences import fences_of
+from dtoss.partitioning.borders import fences_of
 from dtoss.partitioning.regions import Regions, furthest_past_border
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.building.blocks import make_blocks
 from dtoss.building.border import Border, border_of
 from dtoss.building.certificate import uncertified
+from dtoss.building.site_blocks import make_blocks
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.curve import curve_keys, curve_order
+from dtoss.geometry.hilbert import curve_keys, curve_order
 from dtoss.geometry.space import Space
-from dtoss.id_order import filter_of_ids, order_of_ids
+from dtoss.id_filter import filter_of_ids, order_of_ids
 from dtoss.partition import FAN, Graph, Ids, Partition, numbers
 from dtoss.partitioning.regions import Regions
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.building.border import BorderTable, fix
+from dtoss.building.build_progress import Progress
 from dtoss.building.construct import construct
-from dtoss.building.progress import Progress
 from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import Space
 from dtoss.partition import Ids, Partition, numbers

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.arguments import Earlier, Made, Nodes, Search, Settled, Tree, Workpiece, parts_of
 from dtoss.cells.box_tree import CHILDREN, LEAF
-from dtoss.cells.clipping import chord, frame, furthest, plane_area, sphere_area
+from dtoss.cells.cell_arguments import Earlier, Made, Nodes, Search, Settled, Tree, Workpiece, parts_of
+from dtoss.cells.half_planes import chord, frame, furthest, plane_area, sphere_area
 from dtoss.cells.leaf_cuts import COMPACT, cut_by, cut_by_leaves, limit_of
 from dtoss.cells.near_leaves import list_leaves, list_near
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import equal, least, splat, where
 from dtoss.compiled.pointers import pointer, shifted, trailing_zeros
-from dtoss.geometry.place import SPHERE, place_at
+from dtoss.geometry.position import SPHERE, place_at
 from dtoss.geometry.tangent import seen_from, tangent
 
 EARLIER = 8

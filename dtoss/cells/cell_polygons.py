@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.arguments import outline_in
-from dtoss.cells.clipping import (
+from dtoss.cells.cell_arguments import outline_in
+from dtoss.cells.half_planes import (
     PAD,
     chord,
     cut,
@@ -21,7 +21,7 @@ from dtoss.cells.clipping import (
 from dtoss.cells.rim import drawn_rim_cells
 from dtoss.compiled.kernel import kernel, operand, step
 from dtoss.compiled.pointers import part_of, pointer
-from dtoss.geometry.place import SPHERE, place_at
+from dtoss.geometry.position import SPHERE, place_at
 from dtoss.geometry.rounding import CUT
 from dtoss.geometry.tangent import seen_from, tangent
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.arguments import Corner
 from dtoss.cells.box_tree import CHILDREN, LEAF
-from dtoss.cells.clipping import cut, furthest, is_framed, lanes_in
+from dtoss.cells.cell_arguments import Corner
+from dtoss.cells.half_planes import cut, furthest, is_framed, lanes_in
 from dtoss.cells.near_leaves import ALL_SETTLED, LIST, box_gap, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, nearest_beyond, push_children
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.compiled.pointers import bits_float, shifted, trailing_zeros
-from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.rounding import CUT, DISC_SLACK
 from dtoss.geometry.tangent import in_plane, in_space, seen_from
 

@@ -1,6 +1,6 @@
 """The order of sites in which those of one line follow each other, whatever other lines lie among them.
 
-The curve of ``dtoss/geometry/curve.py`` comes back to a tilted line again and again, and runs to and fro between two
+The curve of ``dtoss/geometry/hilbert.py`` comes back to a tilted line again and again, and runs to and fro between two
 that are close: a node of its tree holds pieces of both. Here the sites of a plane that holds many, on the sphere those
 of a circle, stand apart from all others, and what is left is halved across its length, over and over.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import OFF_PLANE
 
 _PLANES, _SITES_A_PLANE = 12, 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.cells.box_tree import CHILDREN, LEAF
-from dtoss.cells.clipping import lanes_in
+from dtoss.cells.half_planes import lanes_in
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, put_lanes, splat
 from dtoss.compiled.pointers import bits_set, shifted
-from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.position import SPHERE, Place
 
 ALL_SETTLED = 255
 """The byte of a leaf whose sites are all settled."""

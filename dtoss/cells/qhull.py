@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from dtoss.cells.cell_polygons import CellPolygons, shapes
-from dtoss.cells.clipping import FRAME
 from dtoss.cells.diagram import Diagram, symmetric
+from dtoss.cells.half_planes import FRAME
 
 THIN_HULL = 1e-4
 """Thickness of a hull, relative to its length, below which Qhull's edges are not to be trusted."""

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtoss.cells.arguments import Corner
 from dtoss.cells.box_tree import CHILDREN, LEAF
-from dtoss.cells.clipping import lanes_in
+from dtoss.cells.cell_arguments import Corner
+from dtoss.cells.half_planes import lanes_in
 from dtoss.cells.leaf_cuts import GUIDED, PLAIN
 from dtoss.cells.near_leaves import SIDES, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, least_upright, nearest_beyond, push_children
@@ -28,7 +28,7 @@ from dtoss.cells.rim_polygon import (
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shifted, trailing_zeros
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import RIM_CUT
 from dtoss.geometry.tangent import offset_of
 

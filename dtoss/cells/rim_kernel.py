@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.arguments import STACK, RimWorkpiece, Tree, Waiting
+from dtoss.cells.cell_arguments import STACK, RimWorkpiece, Tree, Waiting
 from dtoss.cells.cell_kernel import DONE, MORE_NEIGHBOURS, MORE_VERTICES, THIN
 from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.cells.rim_cuts import SPREAD, TOO_MANY, Chosen, cut_by_chosen, cut_from_rim_tree
 from dtoss.cells.rim_polygon import CORNER, OWNER, X, cut_rim_by, hemisphere, plane_between, solid_angle
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import part_of, pointer, shifted
-from dtoss.geometry.place import SPHERE, place_at
+from dtoss.geometry.position import SPHERE, place_at
 from dtoss.geometry.tangent import offset_of, tangent
 
 _VISITS_A_CELL = 8

@@ -14,7 +14,7 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes
 from dtoss.compiled.pointers import pointer, shifted
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import NO_ARC2, OPPOSITE, RIM_CUT, STEEPEST_TIE, TIE
 from dtoss.geometry.tangent import in_plane, in_space, tangent
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.arguments import workspace
 from dtoss.cells.box_tree import LEAF
+from dtoss.cells.cell_arguments import workspace
 from dtoss.cells.cell_kernel import DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, cut_cells
 from dtoss.cells.diagram import PIECE, Diagram, symmetric
 from dtoss.cells.oriented_boxes import NO_LINES

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dtoss.backoff import backoff
-from dtoss.client.connections import Connections
+from dtoss.client.http_connections import Connections
 from dtoss.errors import DtossError
 
 EVENTS_MEDIA = "text/event-stream"

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.client.address import address_of
-from dtoss.client.bulk import Bulk
-from dtoss.client.connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
+from dtoss.client.batch_queries_out import Bulk
+from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.event_stream import Followed
-from dtoss.client.facts import Facts
-from dtoss.client.pieces import PLACES_AT_A_TIME
-from dtoss.client.server import Server
-from dtoss.client.wire import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
+from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
+from dtoss.client.remote_server import Server
+from dtoss.client.server_facts import Facts
+from dtoss.client.url_and_hits import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
 from dtoss.errors import DtossError
-from dtoss.frames.kinds import Places
+from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.html_table import facts_html
@@ -562,7 +562,7 @@ class RemoteIndex:
 
     def _polygons(self, polygons: Any, edges: str | None, threads: int) -> list[bytes]:
         """Return each polygon as GeoJSON, which a server reads."""
-        from dtoss.frames.zones import shapes_asked
+        from dtoss.frames.polygon_frames import shapes_asked
 
         shapes: list[bytes] = self._server.check(
             lambda facts: [geojson(rings, kind) for rings, kind in shapes_asked(polygons, facts.space, edges)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
-from dtoss.commits.listed import Missing
+from dtoss.commits.file_entry import Missing
 
 
 def commits_from(chain: Chain, first: int, last: int, lines: dict[int, bytes] | None = None) -> Iterator[Commit]:

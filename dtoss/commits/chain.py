@@ -5,7 +5,8 @@
     FOLDER/
       CURRENT                                 the number of a commit: a hint, which may lag
       commits/<20 digits>.json                a document, who committed it and when, the hash of the parent's file
-      commits/log-<20 digits>-<20 digits>.jsonl   a thousand old commits, a line each (:mod:`dtoss.commits.folding`)
+      commits/log-<20 digits>-<20 digits>.jsonl   a thousand old commits, a line each
+      (:mod:`dtoss.commits.log_compaction`)
 
 The commit with the highest number is what counts. It is found from the hint upwards until a number is missing, without
 listing. Of several that commit after the same parent one makes the file, and the others get a :class:`Conflict`. A

@@ -22,7 +22,7 @@ from numba.core.registry import cpu_target
 from numba.extending import _Intrinsic
 
 from dtoss.compiled import stand_ins
-from dtoss.compiled.memory import Array
+from dtoss.compiled.checked_memory import Array
 
 _NAMES: dict[int, tuple[dict[str, Any], dict[str, Any], int]] = {}
 """By the identity of a module's names: these, what its kernels see in their place, and how many there were."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.compiled.memory import Array, Pointer, pointer_at, pointer_to
+from dtoss.compiled.checked_memory import Array, Pointer, pointer_at, pointer_to
 
 _EIGHT, _SIXTEEN = 8, 16
 _ALL_BITS = (1 << 64) - 1

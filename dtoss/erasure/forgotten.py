@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import hashes_of
 from dtoss.commits.chain import Chain, Commit, Conflict
-from dtoss.commits.folding import clear_passing, fold
-from dtoss.commits.listed import Listed, checked_bytes, put
+from dtoss.commits.file_entry import Listed, checked_bytes, put
+from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.named import path_in
-from dtoss.commits.unneeded import clear_unneeded
+from dtoss.commits.orphans import clear_unneeded
 from dtoss.errors import StoreError
-from dtoss.snapshots.place import folder_of
+from dtoss.snapshots.store_location import folder_of
 
 _ROOM, _KEY, _IDS = "forgotten", "KEY", "ids"
 """The folder, the file of the key in it, and the folder of the ids."""

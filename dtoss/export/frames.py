@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.export.cell_rings import cells_at
 from dtoss.export.clip import boundary_of
-from dtoss.export.layers import (
+from dtoss.export.export_layers import (
     REGIONS_SCHEMA,
     Columns,
     Drawing,
@@ -25,7 +25,7 @@ from dtoss.export.layers import (
     planar_regions,
 )
 from dtoss.extras import needed
-from dtoss.frames.geo_frame import geo_frame
+from dtoss.frames.results.geo_frame import geo_frame
 from dtoss.geometry.space import Space
 from dtoss.partition import Partition
 from dtoss.partitioning.regions import Regions

@@ -18,7 +18,7 @@ from pyarrow import fs
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.errors import InputError
 from dtoss.geometry.space import NO_CRS
-from dtoss.snapshots.place import filesystem_of
+from dtoss.snapshots.store_location import filesystem_of
 
 GEOMETRY, BOX_COLUMN = "geometry", "bbox"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")

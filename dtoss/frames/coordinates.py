@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.frames.arrow_tables import Table, read_column
 from dtoss.frames.geo_columns import GeoColumn
-from dtoss.frames.points import points_of
-from dtoss.frames.tables import Table, read_column
+from dtoss.frames.point_coordinates import points_of
 from dtoss.geometry.axes import axes_of
 from dtoss.names import did_you_mean
 
@@ -59,8 +59,8 @@ def located(
     ------
     ValueError
         If a column is not there, a coordinate is missing and may not, or is no number, names are as
-        :func:`dtoss.geometry.axes.axes_of` says, or geometries are as :func:`dtoss.frames.points.points_of` says; if
-        there are several columns of geometries, and none is named.
+        :func:`dtoss.geometry.axes.axes_of` says, or geometries are as :func:`dtoss.frames.point_coordinates.points_of`
+        says; if there are several columns of geometries, and none is named.
     """
     if (x is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'x'}= is missing: both name columns of coordinates, or neither does")

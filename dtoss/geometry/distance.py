@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import roots
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 
 EARTH_RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres (IUGG)."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.axes import by_name
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.plain_numbers import floats
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 
 
 @kernel

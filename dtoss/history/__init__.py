@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Any
 
 _HOMES: dict[str, tuple[str, str]] = {
-    "History": ("dtoss.history.history", "History"),
-    "append": ("dtoss.history.appending", "append"),
-    "open": ("dtoss.history.opening", "open_history"),
+    "History": ("dtoss.history.query.history", "History"),
+    "append": ("dtoss.history.append_frame", "append"),
+    "open": ("dtoss.history.query.open_history", "open_history"),
 }
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.folder import Folder
 from dtoss.geometry.space import LONLAT, NO_CRS
-from dtoss.history.blocks import ORDER_NAMES, Blocks, described, starts_of
+from dtoss.history.row_blocks import ORDER_NAMES, Blocks, described, starts_of
 from dtoss.history.schema import OWN, Schema
 from dtoss.history.segments import put
 
@@ -56,7 +56,7 @@ class NewFile:
     name
         Within the history, such as ``place/0123456789abcdef.parquet``.
     order
-        Its code, of :data:`dtoss.history.blocks.ORDER_NAMES`.
+        Its code, of :data:`dtoss.history.row_blocks.ORDER_NAMES`.
     bytes, rows, sum
         Of all of it.
     sha256

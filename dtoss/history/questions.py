@@ -28,7 +28,7 @@ class Questions:
     number
         int64 (m,), ascending. The first question ever asked is 1.
     kind
-        int8 (m,). Its place in :data:`dtoss.history.asking.explain.QUESTIONS`.
+        int8 (m,). Its place in :data:`dtoss.history.query.explain.QUESTIONS`.
     version
         int64 (m,). Of the history, which it read.
     ids

@@ -32,7 +32,7 @@ class Fresh(NamedTuple):
 
 
 WRITTEN: ContextVar[list[Fresh] | None] = ContextVar("WRITTEN", default=None)
-"""The files that a change has written, where :mod:`dtoss.history.undoing` wants to know."""
+"""The files that a change has written, where :mod:`dtoss.history.rollback` wants to know."""
 
 
 @dataclass(frozen=True, slots=True)

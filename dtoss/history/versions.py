@@ -14,11 +14,11 @@ from dtoss.commits.chain import Chain, Commit, silent
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.errors import StoreError
-from dtoss.history.blocks import BY_TIME, Blocks
-from dtoss.history.leaves import Files, Leaves, Periods
+from dtoss.history.row_blocks import BY_TIME, Blocks
 from dtoss.history.schema import Schema
 from dtoss.history.segments import SEGMENTS, Segment, read_segment
-from dtoss.snapshots.place import folder_of, shown
+from dtoss.history.version_leaves import Files, Leaves, Periods
+from dtoss.snapshots.store_location import folder_of, shown
 
 HISTORY_FORMAT = 1
 """Of the documents, segments and files; a reader knows this one and those before."""

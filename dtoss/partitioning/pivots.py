@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.geometry.curve import curve_order
+from dtoss.geometry.hilbert import curve_order
 from dtoss.partitioning.balance import balancing_weights
 from dtoss.partitioning.regions import Regions
 

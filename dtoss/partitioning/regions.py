@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.place import SPHERE, place_at
+from dtoss.geometry.position import SPHERE, place_at
 from dtoss.geometry.rounding import BORDER
 from dtoss.locks import once
-from dtoss.partitioning.fences import fences_of
+from dtoss.partitioning.borders import fences_of
 
 LISTED = 256
 """Borders listed for one region, the nearest to its pivot first."""

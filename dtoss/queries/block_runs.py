@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.compiled.memory import address
+from dtoss.compiled.checked_memory import address
 from dtoss.partition import BALL, FAN, Blocks
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.grouped_balls import grouped_balls

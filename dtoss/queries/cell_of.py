@@ -22,7 +22,7 @@ from dtoss.geometry.rounding import PRUNE
 from dtoss.geometry.space import Space
 from dtoss.locks import once
 from dtoss.partition import Ids, Partition, numbers
-from dtoss.queries.answer import answer
+from dtoss.queries.batch_answer import answer
 from dtoss.queries.find_by_id import Place
 from dtoss.queries.one_cell import CROWDED, Drawn, drawn_cell
 from dtoss.queries.one_edge import counts as edge_counts

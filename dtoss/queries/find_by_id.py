@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.compiled.memory import address
-from dtoss.id_order import text_buffers
+from dtoss.compiled.checked_memory import address
+from dtoss.id_filter import text_buffers
 from dtoss.ids import LARGEST
 from dtoss.locks import once
 from dtoss.partition import Partition
-from dtoss.queries.kernels.id_order import (
+from dtoss.queries.kernels.id_search import (
     ALL_SITES,
     BY_ID,
     COLUMNS_OF_IDS,
@@ -45,7 +45,7 @@ class IdTable(NamedTuple):
     Parameters
     ----------
     rows
-        int64 (P, COLUMNS_OF_IDS). Addresses and counts: :mod:`dtoss.queries.kernels.id_order`.
+        int64 (P, COLUMNS_OF_IDS). Addresses and counts: :mod:`dtoss.queries.kernels.id_search`.
     partitions
         All of them, open.
     held

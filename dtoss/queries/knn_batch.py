@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.curve import sorted_keys
+from dtoss.geometry.hilbert import sorted_keys
 from dtoss.queries.kernels.knn_kernel import knn_kernel
 from dtoss.queries.open_partitions import needed
 from dtoss.queries.open_snapshot import BATCH, SORTED_FROM, OpenSnapshot, arguments_of, chords_of, keys_of, starts_of
@@ -27,7 +27,7 @@ def knn_batch(
     threads: int,
     places: bool = True,
 ) -> RawHits:
-    """Answer a batch; as :func:`dtoss.queries.answer.answer`."""
+    """Answer a batch; as :func:`dtoss.queries.batch_answer.answer`."""
     m = len(queries)
     k = min(k, max(opened.objects, 1))
     step = max(BATCH // k, 1)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.arguments import outline_in
+from dtoss.cells.cell_arguments import outline_in
 from dtoss.cells.cell_polygons import POLYGON_COLUMNS, cut_all, draw
-from dtoss.cells.clipping import PAD, chord, furthest, is_framed, plane_area, sphere_area
 from dtoss.cells.edge_doubt import NEARLY
+from dtoss.cells.half_planes import PAD, chord, furthest, is_framed, plane_area, sphere_area
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import part_of, pointer
-from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.rounding import EDGE_DOUBT
 
 MOST_LISTED = 64

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.place import SPHERE, XMIN, YMAX, YMIN
+from dtoss.geometry.position import SPHERE, XMIN, YMAX, YMIN
 
 ROUNDED = 1e-14
 """Relative error of what leads from one site to another, and of what is made of it: 90 u, where 10 to 20 are made."""

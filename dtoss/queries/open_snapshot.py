@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.curve import curve_keys
 from dtoss.geometry.distance import EARTH_RADIUS, chord_of
+from dtoss.geometry.hilbert import curve_keys
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.walk import plan_starts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.curve import radix_order
+from dtoss.geometry.hilbert import radix_order
 from dtoss.queries.block_runs import addresses_of_runs
 from dtoss.queries.kernels.range_kernel import range_kernel
 from dtoss.queries.open_partitions import needed
@@ -27,7 +27,7 @@ def range_batch(
     places: bool = True,
     ordered: bool = True,
 ) -> RawHits:
-    """Answer a batch; as :func:`dtoss.queries.answer.answer`."""
+    """Answer a batch; as :func:`dtoss.queries.batch_answer.answer`."""
     m = len(queries)
     order: NDArray[np.int32] | None = None
     keys = np.zeros(0, np.int64)

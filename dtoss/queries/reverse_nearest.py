@@ -13,7 +13,7 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.rounding import NEARLY_AS_NEAR, ROUGH_CHORD2
 from dtoss.hits import Hits
 from dtoss.partition import BLOCK, Partition, numbers
-from dtoss.queries.answer import answer
+from dtoss.queries.batch_answer import answer
 from dtoss.queries.cell_of import CellView
 
 FIRST_CUT, LAST_CUT = 24, 96

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.compiled.checked_memory import address
 from dtoss.compiled.lanes16 import LANES
-from dtoss.compiled.memory import address
 from dtoss.partition import BLOCK
 from dtoss.queries.kernels import one_arguments as one
 from dtoss.queries.kernels.address_table import AddressTable

@@ -18,37 +18,37 @@ from litestar.response.base import ASGIResponse
 
 import dtoss
 from dtoss.names import did_you_mean
-from dtoss.serve.answers import JSON_TYPE
-from dtoss.serve.bulk.bodies import Bodies
+from dtoss.serve.answers.json_out import JSON_TYPE
+from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.bulk.request_bodies import Bodies
+from dtoss.serve.cluster.cluster import SnapshotElsewhere
+from dtoss.serve.core.pool import ClientGone
+from dtoss.serve.core.problems import PROBLEM_TYPE, Problem, shortened
 from dtoss.serve.description import openapi_text
-from dtoss.serve.front import DETAIL, REQUEST_ID, Front, RequestIds
-from dtoss.serve.hot_protocol import Desk
-from dtoss.serve.pool import ClientGone
-from dtoss.serve.problems import PROBLEM_TYPE, Problem, shortened
-from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.requests.cluster_requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
+from dtoss.serve.requests.front import DETAIL, REQUEST_ID, Front, RequestIds
+from dtoss.serve.requests.hot_protocol import Desk
 from dtoss.serve.rights.gate import check_call
-from dtoss.serve.rights.seeing import AS_ASKED
+from dtoss.serve.rights.sight import AS_ASKED
 from dtoss.serve.routes import (
-    bulk,
-    care,
-    drawn,
-    events,
+    area_queries,
+    batch_queries,
     map,
-    objects,
-    page,
+    map_queries,
+    object_by_id,
+    operations,
     partial,
-    places,
-    report,
-    shapes,
+    plan_report,
+    point_queries,
+    static_pages,
     subscriptions,
     tiles,
+    watch_events,
+    window_queries,
     window_regions,
-    windows,
 )
 from dtoss.serve.routes.schemas import ANYTHING, problems
-from dtoss.serve.state import WorkerState
-from dtoss.serve.together.circle import SnapshotElsewhere
-from dtoss.serve.together.requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
+from dtoss.serve.state.worker_state import WorkerState
 
 ABOUT = """Who is near? Exact answers from an index of moving objects that is built anew every cycle.
 
@@ -85,21 +85,21 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
 
     app = Litestar(
         [
-            *places.handlers(state, desk.gathering),
-            *objects.handlers(state),
-            *bulk.handlers(state, held),
-            *shapes.handlers(state, held),
+            *point_queries.handlers(state, desk.gathering),
+            *object_by_id.handlers(state),
+            *batch_queries.handlers(state, held),
+            *area_queries.handlers(state, held),
             *tiles.handlers(state),
-            *drawn.handlers(state, held),
+            *map_queries.handlers(state, held),
             *map.handlers(state),
-            *events.handlers(state),
+            *watch_events.handlers(state),
             *subscriptions.handlers(state, held),
-            *windows.handlers(state),
+            *window_queries.handlers(state),
             *window_regions.handlers(state),
             *partial.handlers(state, held),
-            *care.handlers(state),
-            *page.handlers(),
-            *report.handlers(state),
+            *operations.handlers(state),
+            *static_pages.handlers(),
+            *plan_report.handlers(state),
             openapi,
         ],
         openapi_config=OpenAPIConfig(

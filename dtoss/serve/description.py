@@ -12,9 +12,9 @@ from typing import Any
 
 from litestar import Litestar
 
-from dtoss.serve.entry.calls import CALLS, OPEN
+from dtoss.serve.auth.route_table import CALLS, OPEN
+from dtoss.serve.requests.cluster_requests import PARTIAL
 from dtoss.serve.routes.schemas import LONG, OBJECT_ID, STRING, Schema, choice
-from dtoss.serve.together.requests import PARTIAL
 
 GROUPS = {
     "Questions": "Who is near, who is inside, what a place belongs to.",

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import int32_at
 from dtoss.geometry.space import Space
-from dtoss.id_order import filter_of_ids, order_of_ids
+from dtoss.id_filter import filter_of_ids, order_of_ids
 from dtoss.partition import Graph, Ids, Partition
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions

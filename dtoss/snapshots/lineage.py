@@ -12,7 +12,7 @@ from typing import Any
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError, reading
-from dtoss.snapshots.keeping import snapshot_of
+from dtoss.snapshots.retention import snapshot_of
 
 LOOKED_THROUGH = 1000
 """Of so many of the last commits the hash of a snapshot's manifest is looked for."""

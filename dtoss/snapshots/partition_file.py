@@ -234,7 +234,7 @@ def decode(source: pa.Buffer, name: str) -> Partition:
 def _found_by(arrays: dict[str, pa.Array], owned: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Return the order and the filter of the owned objects' ids; made here for a file of format 2, which has none."""
     if "id_order" not in arrays:
-        from dtoss.id_order import filter_of_ids, order_of_ids
+        from dtoss.id_filter import filter_of_ids, order_of_ids
 
         ids = arrays["ids"][: max(owned, 0)]
         held = ids if pa.types.is_large_string(ids.type) else _numbers(ids)

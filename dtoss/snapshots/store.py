@@ -33,19 +33,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
-from dtoss.commits.folding import fold
 from dtoss.commits.formats import check_format
 from dtoss.commits.lease import Holder, Writer, held_by, take, without_lease
+from dtoss.commits.log_compaction import fold
 from dtoss.errors import StoreError, Unreadable, reading, reason
-from dtoss.snapshots.beginning import make_folder, strip
-from dtoss.snapshots.debris import MARK, clear_debris, remove_snapshot, settle, warning, why_unfinished
+from dtoss.snapshots.deferred_signals import undisturbed
 from dtoss.snapshots.folder_names import later_than, name_in
-from dtoss.snapshots.keeping import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
 from dtoss.snapshots.lineage import check_committed, facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import Manifest, check_manifest
-from dtoss.snapshots.place import folder_of, shown
-from dtoss.snapshots.signals import undisturbed
-from dtoss.snapshots.source import Source, open_source
+from dtoss.snapshots.mapped_file import Source, open_source
+from dtoss.snapshots.retention import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
+from dtoss.snapshots.snapshot_orphans import MARK, clear_debris, remove_snapshot, settle, warning, why_unfinished
+from dtoss.snapshots.store_location import folder_of, shown
+from dtoss.snapshots.unfinished import make_folder, strip
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -533,8 +533,8 @@ class Store:
         """Remove snapshots beyond ``keep``, and what unfinished work has left; return the names of the snapshots.
 
         The current snapshot stays in any case, then those that rolling back leads to, then the latest of the others,
-        ``keep`` in all (:mod:`dtoss.snapshots.keeping`). What cannot be removed is warned of, and stays for the next
-        time; it is no snapshot any more. Old commits are folded (:mod:`dtoss.commits.folding`).
+        ``keep`` in all (:mod:`dtoss.snapshots.retention`). What cannot be removed is warned of, and stays for the next
+        time; it is no snapshot any more. Old commits are folded (:mod:`dtoss.commits.log_compaction`).
 
         Parameters
         ----------

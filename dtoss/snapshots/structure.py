@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, uint8_at
 from dtoss.errors import StoreError
-from dtoss.geometry.place import SPHERE, YMAX
+from dtoss.geometry.position import SPHERE, YMAX
 from dtoss.geometry.rounding import UNIT
 from dtoss.geometry.space import FURTHEST
-from dtoss.id_order import text_buffers, words_of
+from dtoss.id_filter import text_buffers, words_of
 from dtoss.partition import BLOCK, FAN, Graph, Partition
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from dtoss.errors import StoreError
-from dtoss.id_order import order_of_ids
+from dtoss.id_filter import order_of_ids
 from dtoss.partition import Ids
 from dtoss.snapshots.partition_file import UNREADABLE, to_bytes
 

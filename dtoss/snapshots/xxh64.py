@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import uint8_at, uint64_at
 
 _P1 = np.uint64(0x9E3779B185EBCA87)

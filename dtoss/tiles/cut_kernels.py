@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.place import YMAX
+from dtoss.geometry.position import YMAX
 
 POLE_TURNS = 3
 """Turns of a ring round a pole that are drawn."""

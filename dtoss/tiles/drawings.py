@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space
-from dtoss.tiles.clipping import thinned
-from dtoss.tiles.frame import Frame, unmercator
+from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.outlines import OUTLINE_DIGITS, POLE, Ring, Shape, degrees_of, from_edge, shape_of, world_ring
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
+from dtoss.tiles.tile_clipping import thinned
 
 TILE_PIXELS = 512.0
 """Of the whole map at zoom 0."""

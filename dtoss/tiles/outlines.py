@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
-from dtoss.tiles.frame import Frame, unmercator
+from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.rings import MapRings, rings_on_map
 
 Ring: TypeAlias = list[list[float]]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.geometry.space import space_of
-from dtoss.tiles.frame import Frame
+from dtoss.tiles.map_frame import Frame
 
 TOLERANCE = 2.0**-26
 """How far, in sides of the map, a chain of segments may leave the curve that it stands for: 0.6 m at the equator."""
@@ -169,7 +169,7 @@ def _on_sphere(
 
 
 def _mercator(lonlat: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return places on the map as :func:`.frame.mercator` does, but those beyond its rim where they would stand."""
+    """Return places on the map as :func:`.map_frame.mercator` does, but those beyond its rim where they would stand."""
     y = 0.5 - np.arctanh(np.sin(np.radians(lonlat[:, 1]))) / (2.0 * np.pi)
     return np.column_stack([lonlat[:, 0] / 360.0 + 0.5, y])
 

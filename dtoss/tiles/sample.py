@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.index import Index
 from dtoss.partition import Partition
-from dtoss.tiles.frame import Frame
+from dtoss.tiles.map_frame import Frame
 
 if TYPE_CHECKING:
-    from dtoss.conditions.filters import Filter
+    from dtoss.conditions.matching_objects import Filter
 
 SAMPLED = 500_000
 """Objects of a sample, about."""

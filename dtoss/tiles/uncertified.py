@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from dtoss.building.border import BorderTable
 from dtoss.cells.cell_polygons import shapes
-from dtoss.tiles.cells import closed_rings, runs
-from dtoss.tiles.clipping import Clipped, TileBox, clipped_lines, rings_in, tile_box
-from dtoss.tiles.frame import Frame
+from dtoss.tiles.cell_tiles import closed_rings, runs
+from dtoss.tiles.map_frame import Frame
 from dtoss.tiles.mvt import EXTENT, LINES, layer
 from dtoss.tiles.rings import MapRings, rings_on_map
+from dtoss.tiles.tile_clipping import Clipped, TileBox, clipped_lines, rings_in, tile_box
 
 MOST_UNCERTIFIED = 200_000
 """Cells that are kept, the largest ones: 40 MB at the most."""

@@ -13,7 +13,7 @@ from dtoss.errors import InputError
 from dtoss.extras import needed
 from dtoss.geometry.space import Space, space_of
 from dtoss.partitioning.regions import Regions
-from dtoss.windows.tracks.labels import Labels
+from dtoss.windows.labels import Labels
 
 DIGEST_DIGITS = 16
 """Of a digest."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.costs import Curve
+from ceps.model.costs import Curve
 
 KS = (1, 8, 64, 512, 4096)
 """The k of which the cost of a question is measured, as far as there are so many objects."""

@@ -14,15 +14,15 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 import dtoss
-from ceps.costs import RequestCosts
+from ceps.model.costs import RequestCosts
 from dtoss.client.address import Address, address_of
-from dtoss.client.wire import target
+from dtoss.client.url_and_hits import target
 from dtoss.errors import InputError
 from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
 from pipelines.calibration.search import Held, highest
 from pipelines.calibration.sender import Where
 from pipelines.calibration.senders import Senders, Window
-from pipelines.rows.listing import listing
+from pipelines.rows.list_files import listing
 
 PLACES = 16_384
 """Places that requests come from, in turn."""

@@ -11,28 +11,28 @@ import typer
 import dtoss
 from dtoss.names import near_name
 from dtoss.plain_numbers import is_number, is_whole
-from dtoss.watch.home import DEFAULT_NAME
-from pipelines.command import care, cycles, planning, store
-from pipelines.command.asking import near
-from pipelines.command.asking.sql import sql
-from pipelines.command.asking.within import within
-from pipelines.command.export import export
+from dtoss.watch.watch_folder import DEFAULT_NAME
+from pipelines.command import cycles, maintenance, planner, store_commands
+from pipelines.command.export_command import export
+from pipelines.command.fast_commands import QUIETLY, UsageError
 from pipelines.command.forgetting import forget
 from pipelines.command.history.app import history
-from pipelines.command.notes import hush
 from pipelines.command.plans.billing import bill
 from pipelines.command.plans.catalogues import catalogue
 from pipelines.command.plans.replanning import replan
-from pipelines.command.plans.routing import route
-from pipelines.command.quick import QUIETLY, UsageError
+from pipelines.command.plans.route import route
+from pipelines.command.query import knn_and_range
+from pipelines.command.query.sql import sql
+from pipelines.command.query.within import within
 from pipelines.command.serve import serve
-from pipelines.command.verify import verify
-from pipelines.command.warm import warm
-from pipelines.command.watch import watching
-from pipelines.command.watch.events import events
-from pipelines.command.watch.listing import subscriptions
-from pipelines.command.watch.rehearsing import rehearse
-from pipelines.command.watch.subscribing import subscribe, unsubscribe
+from pipelines.command.terminal.notes import hush
+from pipelines.command.verify_command import verify
+from pipelines.command.warm_command import warm
+from pipelines.command.watch import watch_command
+from pipelines.command.watch.events_command import events
+from pipelines.command.watch.list_subscriptions import subscriptions
+from pipelines.command.watch.rehearse_command import rehearse
+from pipelines.command.watch.subscribe import subscribe, unsubscribe
 from pipelines.command.windows.app import windows
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
@@ -74,29 +74,29 @@ def _version(
         raise typer.Exit
 
 
-app.command()(store.rebuild)
+app.command()(store_commands.rebuild)
 app.command()(cycles.run)
-app.command()(near.knn)
-app.command("range")(near.range_)
+app.command()(knn_and_range.knn)
+app.command("range")(knn_and_range.range_)
 app.command()(within)
 app.command()(sql)
 app.command()(serve)
-app.command()(store.info)
-app.command()(store.rollback)
+app.command()(store_commands.info)
+app.command()(store_commands.rollback)
 app.command()(verify)
-app.command()(care.log)
-app.command()(care.gc)
+app.command()(maintenance.log)
+app.command()(maintenance.gc)
 app.command()(forget)
 app.command()(export)
 app.command()(warm)
-app.command()(planning.patterns)
-app.command()(planning.plan)
-app.command()(planning.report)
-app.command()(planning.calibrate)
+app.command()(planner.patterns)
+app.command()(planner.plan)
+app.command()(planner.report)
+app.command()(planner.calibrate)
 app.command()(bill)
 app.command()(replan)
 app.command()(route)
-app.command()(watching.watch)
+app.command()(watch_command.watch)
 app.command()(subscribe)
 app.command()(unsubscribe)
 app.command()(subscriptions)

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from pipelines.command import options, row_options
-from pipelines.command.notes import note
-from pipelines.command.options import seconds_or_none
-from pipelines.command.output import say_compiling, start_spark
-from pipelines.command.windows.saying import say as windows_say
-from pipelines.command.windows.saying import say_json as windows_say_json
+from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.batch_lines import say as windows_say
+from pipelines.command.terminal.batch_lines import say_json as windows_say_json
+from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.options import seconds_or_none
+from pipelines.command.terminal.output import say_compiling, start_spark
 
 END_SECONDS = 1.5
 """That Spark may take to end once a cycle is abandoned: with the cycle's own grace, SIGTERM takes less than 5 s."""
@@ -92,15 +92,15 @@ def run(
     from dtoss.snapshots.store import Store, on_stderr
     from pipelines.cycle import check_cycle
     from pipelines.loop.disposal import disposal_of
-    from pipelines.loop.metrics import Metrics
+    from pipelines.loop.loop_metrics import Metrics
     from pipelines.rebuild import check_arguments
-    from pipelines.rows.amounts import seconds_of, share_of
-    from pipelines.rows.positions import Columns
-    from pipelines.rows.said import check_said
-    from pipelines.run import CyclesFailed
-    from pipelines.run import run as loop
-    from pipelines.windowing.asked import read_asked
-    from pipelines.windowing.feeding import PARTITION, key_kind
+    from pipelines.rows.durations_and_shares import seconds_of, share_of
+    from pipelines.rows.option_checks import check_said
+    from pipelines.rows.position_frame import Columns
+    from pipelines.ticks.run import CyclesFailed
+    from pipelines.ticks.run import run as loop
+    from pipelines.windowing.feed_windows import PARTITION, key_kind
+    from pipelines.windowing.window_options import read_asked
 
     beat = seconds_of(every)
     disposal = None if done is None else disposal_of(done, updates)

@@ -9,8 +9,8 @@ import warnings
 from typing import Any, NoReturn
 
 from dtoss.errors import DtossError, Undelivered, Unreadable
-from pipelines.command.quick import UsageError, answer_quickly
-from pipelines.command.signals import interrupted, interruptible
+from pipelines.command.fast_commands import UsageError, answer_quickly
+from pipelines.command.terminal.signals import interrupted, interruptible
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -70,7 +70,7 @@ def _several_numbers(message: str) -> str:
 
 def _unit_alone(message: str) -> str:
     """Return how to write a length, where a message of the parser's is about a unit that stands by itself."""
-    from pipelines.command.asking.lengths import UNITS
+    from pipelines.command.terminal.lengths import UNITS
 
     words = message.rstrip(")").rpartition("extra argument(s) (")[2].split()
     return f"; write 5{words[0]}, without a blank" if len(words) == 1 and words[0].lower() in UNITS else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.command.options import Json
+from pipelines.command.terminal.options import Json
 
 if TYPE_CHECKING:
     from pipelines.forget import Report
@@ -74,7 +74,7 @@ def _listed(file: str | None) -> list[str]:
 
 
 def _print(report: Report) -> None:
-    from pipelines.command.output import print_columns
+    from pipelines.command.terminal.output import print_columns
 
     ids = "1 id" if report.ids == 1 else f"{report.ids:,} ids"
     if report.dry:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dtoss.plain_numbers import is_whole, number_in
-from dtoss.watch.home import DEFAULT_NAME
-from pipelines.command import options
-from pipelines.command.asking.lengths import Length, length_of
-from pipelines.command.options import seconds_or_none
-from pipelines.command.output import say_compiling
+from dtoss.watch.watch_folder import DEFAULT_NAME
+from pipelines.command.terminal import options
+from pipelines.command.terminal.lengths import Length, length_of
+from pipelines.command.terminal.options import seconds_or_none
+from pipelines.command.terminal.output import say_compiling
 
 if TYPE_CHECKING:
-    from dtoss.serve.serving import Served
+    from dtoss.serve.answers.open_snapshots import Served
 
 LIBRARIES = ("uvicorn", "uvloop", "httptools", "litestar", "orjson", "msgspec", "prometheus_client")
 """What the extra brings."""
@@ -107,13 +107,13 @@ def serve(
 ) -> int:
     """Answer questions over HTTP, from the newest snapshot always."""
     _check_libraries()
-    from dtoss.serve.running.memory import give_back
+    from dtoss.serve.processes.freed_memory import give_back
 
     give_back()
     say_compiling("open")
-    from dtoss.serve.limits import Limits, limits_of
-    from dtoss.serve.running.server import run_server
-    from dtoss.serve.settings import Settings
+    from dtoss.serve.core.limits import Limits, limits_of
+    from dtoss.serve.core.server_settings import Settings
+    from dtoss.serve.processes.parent import run_server
 
     settings = Settings(
         store=store,
@@ -149,7 +149,7 @@ def serve(
     )
 
     def ready(served: Served, url: str) -> None:
-        from ceps.texts import how_many
+        from ceps.model.number_text import how_many
 
         objects = len(served.index)
         facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
@@ -192,10 +192,10 @@ def _grid(length: Length | None, digits: int | None, store: str, snapshot: str |
         return None
     from dataclasses import replace
 
-    from dtoss.serve.telling.rounding import rounding_of
+    from dtoss.serve.observability.rounded_places import rounding_of
     from dtoss.snapshots.manifest import space_of_manifest
     from dtoss.snapshots.store import Store
-    from pipelines.command.asking.lengths import in_space
+    from pipelines.command.terminal.lengths import in_space
 
     space = space_of_manifest(Store(store).manifest(snapshot))
     unit = space if space.geographic else replace(space, metric="plane", to_lonlat=False)
@@ -218,7 +218,7 @@ def rate_of(text: str) -> float:
     ValueError
         If it is none.
     """
-    from pipelines.rows.amounts import seconds_of
+    from pipelines.rows.durations_and_shares import seconds_of
 
     number, _, time = text.partition("/")
     try:
@@ -232,7 +232,7 @@ def rate_of(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    from pipelines.rows.amounts import seconds_of
+    from pipelines.rows.durations_and_shares import seconds_of
 
     return seconds_of(text)
 

@@ -24,7 +24,7 @@ from dtoss.history.latest import latest
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
-from pipelines.rows.positions import DELETED
+from pipelines.rows.position_frame import DELETED
 
 SCRATCH = "cycle"
 """The folder in a snapshot that is being made where a cycle's passing files are."""

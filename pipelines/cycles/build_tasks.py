@@ -22,7 +22,7 @@ from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.manifest import write_borders, write_partition
 from dtoss.snapshots.store import Store
 from pipelines.rows.parcels import BYTES_PACKED, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
-from pipelines.rows.positions import attribute_name
+from pipelines.rows.position_frame import attribute_name
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.geometry.space import Space
 from dtoss.partitioning.regions import Regions
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
-from pipelines.cycles.clock import Clock
-from pipelines.cycles.tally import Tally, profile_of_tallies, tallied
+from pipelines.cycles.store_clock import Clock
+from pipelines.cycles.update_counts import Tally, profile_of_tallies, tallied
 from pipelines.rows.by_id import by_hash
-from pipelines.rows.positions import AHEAD, DELETED, OUTSIDE, REASON, Positions
+from pipelines.rows.position_frame import AHEAD, DELETED, OUTSIDE, REASON, Positions
 from pipelines.rows.survey import Profile
-from pipelines.rows.texts import exactly
-from pipelines.spark.brought import brought
+from pipelines.rows.text_types import exactly
+from pipelines.spark.collect_small import brought
+from pipelines.spark.freeze_imports import settled
 from pipelines.spark.session import cores
-from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

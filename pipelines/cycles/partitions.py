@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from ceps.texts import how_many
+from ceps.model.number_text import how_many
 from dtoss.building.reach import choose_reach
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
@@ -19,12 +19,12 @@ from dtoss.partitioning.regions import Regions
 from pipelines.cycles.build_tasks import BuildPlan, build_one, builder, discard, fixer, sender
 from pipelines.rows import parcels
 from pipelines.rows.by_id import by_hash, repeated, task_count
-from pipelines.rows.positions import RAW, REASON, Positions
+from pipelines.rows.position_frame import RAW, REASON, Positions
 from pipelines.rows.survey import Profile, sampled_vectors
-from pipelines.rows.texts import exactly
-from pipelines.spark.progress import Stages
+from pipelines.rows.text_types import exactly
+from pipelines.spark.freeze_imports import settled
 from pipelines.spark.session import cores
-from pipelines.spark.settled import settled
+from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

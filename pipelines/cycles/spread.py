@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from pipelines.spark.freeze_imports import settled
 from pipelines.spark.session import cores
-from pipelines.spark.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from pyarrow import fs
 
-from dtoss.commits.ledger import Ledger
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
-from pipelines.rows.listing import Listing, escaped, is_as_written, joined, listing
+from pipelines.rows.list_files import Listing, escaped, is_as_written, joined, listing
 
 YOUNG_SECONDS = 2.0
 """A text file that was written to less than this ago waits: nothing in it says where it ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from dtoss.errors import DtossError
-from dtoss.snapshots.place import folder_of
+from dtoss.snapshots.store_location import folder_of
 
 OFFSETS = "offsets"
 """The folder of a checkpoint in which Spark writes what a batch will read, before it reads anything."""

@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.commits.folder import link_if_absent
-from dtoss.commits.ledger import Ledger, in_all
+from dtoss.commits.offsets import Ledger, in_all
 from dtoss.errors import InputError, StoreError
-from dtoss.snapshots.place import filesystem_of
 from dtoss.snapshots.store import Store
-from pipelines.rows.listing import Listing, is_as_written
+from dtoss.snapshots.store_location import filesystem_of
+from pipelines.rows.list_files import Listing, is_as_written
 
 DELETE, MOVE = "delete", "move:"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.store import Store
-from pipelines.cycles.clock import Scale
+from pipelines.cycles.store_clock import Scale
 
 
 def something_expires(home: Store, manifest: dict[str, Any] | None, options: Mapping[str, Any]) -> bool:

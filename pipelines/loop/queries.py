@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dtoss.commits.batch_source import Source
 from dtoss.commits.lease import Writer
 from dtoss.commits.named import path_in
-from dtoss.commits.source import Source
 from dtoss.errors import InputError
 from pipelines.loop.checkpoint import planned
 from pipelines.spark.causes import said

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from dtoss.snapshots.signals import ENDING, set_handlers
+from dtoss.snapshots.deferred_signals import ENDING, set_handlers
 
 GRACE_SECONDS = 2.5
 """That a cycle may go on after SIGTERM; ending Spark takes about a second more."""

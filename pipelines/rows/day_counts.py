@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ceps.variation import Variation, variation_of
-from pipelines.rows.accesses import MILLIONTHS
+from ceps.model.variation import Variation, variation_of
+from pipelines.rows.access_rows import MILLIONTHS
 
 HOURS = 1 << 56
 """The first cell of a day, an hour and a partition."""

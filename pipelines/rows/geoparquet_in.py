@@ -13,8 +13,8 @@ from dtoss.frames.crs_names import NO_CRS_SAID, short
 from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, PREFIX
 from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
 from pipelines.rows.paths import Unfitting, check_found, leaves, type_at
-from pipelines.rows.points import with_points
-from pipelines.rows.positions import Columns
+from pipelines.rows.point_columns import with_points
+from pipelines.rows.position_frame import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,8 +32,8 @@ class Point:
     name
         Of the column.
     crs
-        What the file states: :data:`dtoss.frames.zones.NO_CRS_SAID` where it says that its CRS is not known, None where
-        it says nothing.
+        What the file states: :data:`dtoss.frames.polygon_frames.NO_CRS_SAID` where it says that its CRS is not known,
+        None where it says nothing.
     covering
         Columns that say no more than the points.
     """

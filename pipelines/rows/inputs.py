@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from pipelines.rows.footers import footer, union
-from pipelines.rows.listing import Listing, listing
+from pipelines.rows.list_files import Listing, listing
 from pipelines.rows.table_files import TableFiles
 
 PACKED = (".gz", ".bz2")

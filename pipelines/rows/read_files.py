@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dtoss.delimited.reading import CORRUPT
+from dtoss.delimited.record_batches import CORRUPT
 from dtoss.errors import InputError
 from pipelines.rows import through_arrow
-from pipelines.rows.delimited import read_delimited
+from pipelines.rows.delimited_frame import read_delimited
 from pipelines.rows.geoparquet_in import crs_taken, point_columns, point_of
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.positions import Columns, Positions, from_frame
-from pipelines.rows.said import check_said
-from pipelines.rows.texts import exactly
+from pipelines.rows.option_checks import check_said
+from pipelines.rows.position_frame import Columns, Positions, from_frame
+from pipelines.rows.text_types import exactly
 from pipelines.spark.causes import raised_in_task
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def read_positions(
     schema
         "union" takes the columns of all Parquet files, "strict" wants all of them in each.
     wanted
-        The Spark types that columns of text and JSON lines are to have, :func:`pipelines.rows.described.types_of`; what
-        all values of these files look like when None.
+        The Spark types that columns of text and JSON lines are to have,
+        :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import Space
 from dtoss.history.latest import latest
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
-from pipelines.rows.positions import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE, Positions
+from pipelines.rows.position_frame import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE, Positions
 from pipelines.spark.session import cores
 
 MANY_AT_ZERO = 0.001

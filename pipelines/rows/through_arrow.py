@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.errors import InputError
-from pipelines.rows.inputs import PACKED, Inputs
-from pipelines.rows.pieces import (
+from pipelines.rows.file_splits import (
     LEAST,
     Piece,
     Place,
@@ -24,7 +23,8 @@ from pipelines.rows.pieces import (
     reading,
     size_of,
 )
-from pipelines.rows.texts import exactly
+from pipelines.rows.inputs import PACKED, Inputs
+from pipelines.rows.text_types import exactly
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
-from pipelines.spark.brought import brought
 from pipelines.spark.causes import raised_in_task
-from pipelines.spark.settled import settled
+from pipelines.spark.collect_small import brought
+from pipelines.spark.freeze_imports import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -5,6 +5,6 @@ Spark imports each package called ``pyspark_...`` that it finds and takes its ``
 
 from __future__ import annotations
 
-from pipelines.sql.source import DtossSource as DefaultSource
+from pipelines.sql.data_source import DtossSource as DefaultSource
 
 __all__ = ["DefaultSource"]

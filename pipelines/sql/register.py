@@ -13,9 +13,9 @@ from dtoss.mapped_index import Verify
 from dtoss.names import not_carried
 from dtoss.snapshots.store import Store
 from pipelines.spark.session import BYTES_PER_BATCH, ROWS_PER_BATCH
+from pipelines.sql.data_source import NAME, DtossSource
 from pipelines.sql.functions import ID_TYPES, Told
-from pipelines.sql.scan import absolute, ddl_of, types_of
-from pipelines.sql.source import NAME, DtossSource
+from pipelines.sql.store_scan import absolute, ddl_of, types_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def register(
 ) -> str:
     """Make a snapshot known to the SQL of a session and return its name.
 
-    The format ``dtoss`` (:mod:`pipelines.sql.source`), the temporary view ``name`` of all objects, and three table
+    The format ``dtoss`` (:mod:`pipelines.sql.data_source`), the temporary view ``name`` of all objects, and three table
     functions: ``{name}_knn(TABLE(queries), k => 8)``, ``{name}_range(TABLE(queries), radius => 500.0)`` and
     ``{name}_within(TABLE(zones))``. Their other arguments are ``where``, ``having``, ``how``, and but for zones
     ``exclude_self``; ``max_distance`` of the nearest. They mean the same as in :func:`pipelines.join.knn_join`.

@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ceps.balance.asked import Asked
-from ceps.balance.layout import Layout
-from ceps.balance.loads import Loads, WorkModel, fitted, shares_of_seconds
+from ceps.balance.cell_layout import Layout
+from ceps.balance.round_costs import Loads, WorkModel, fitted, shares_of_seconds
 from ceps.balance.strategy import Strategy
-from dtoss.watch.home import Home
-from dtoss.watch.layout.answering import Worked
-from dtoss.watch.layout.asked_cells import grid_of_standing
-from dtoss.watch.layout.committing import RoundLoad, read_load, write_load
-from dtoss.watch.layout.files import open_arrays, open_routing, open_stored, write_arrays, write_routing
-from dtoss.watch.layout.grid import RoutingGrid
-from dtoss.watch.layout.routing import Routing
-from dtoss.watch.layout.said import open_words, write_words
-from dtoss.watch.stream.plan import Plan
-from dtoss.watch.stream.routed import Routed
-from dtoss.watch.stream.task import Done
+from ceps.balance.subscription_load import Asked
+from dtoss.watch.processing.routing_files import Routed
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_task import Done
+from dtoss.watch.sharding.layout_files import open_arrays, open_routing, open_stored, write_arrays, write_routing
+from dtoss.watch.sharding.routing_grid import RoutingGrid
+from dtoss.watch.sharding.row_routing import Routing
+from dtoss.watch.sharding.sharding_commit import RoundLoad, read_load, write_load
+from dtoss.watch.sharding.subscription_cells import grid_of_standing
+from dtoss.watch.sharding.words_by_cell import open_words, write_words
+from dtoss.watch.sharding.worker_task import Worked
+from dtoss.watch.watch_folder import Home
 from dtoss.watch.words.vocabulary import vocabulary_of
-from pipelines.watching.layouts import (
+from pipelines.watching.strategy_layouts import (
     NO_TEXTS,
     as_asked,
     as_layout,
@@ -37,7 +37,7 @@ from pipelines.watching.layouts import (
     words_asked,
     write_all_stored,
 )
-from pipelines.watching.spoken import SaidInTexts, in_texts, splits_by_words, terms_of
+from pipelines.watching.words_of_round import SaidInTexts, in_texts, splits_by_words, terms_of
 
 ROUND_SECONDS = 15.0
 """Of a round where nothing else is said, as SWARM has it: what workers hold is written anew where it changes."""
@@ -56,7 +56,7 @@ class Spread:
     Parameters
     ----------
     strategy
-        One of :func:`ceps.balance.strategies.names`.
+        One of :func:`ceps.strategies.names`.
     workers
         How many.
     batches
@@ -87,7 +87,7 @@ def check_strategy(spread: Spread) -> None:
 
 def strategy_as_said(spread: Spread) -> Strategy:
     """Return the strategy that decides about layouts."""
-    from ceps.balance.strategies import strategy_of
+    from ceps.strategies import strategy_of
 
     return strategy_of(spread.strategy, spread.workers, spread.memory_bytes)
 

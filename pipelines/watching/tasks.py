@@ -11,14 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.source import Source
-from dtoss.watch.rows import Rows
-from dtoss.watch.settings import Settings
-from dtoss.watch.stream.plan import Plan
-from dtoss.watch.stream.task import REJECTED, Done, run_task
-from pipelines.rows.positions import RAW, REASON, attribute_column
+from dtoss.commits.batch_source import Source
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_task import REJECTED, Done, run_task
+from dtoss.watch.watch_settings import Settings
+from pipelines.rows.position_frame import RAW, REASON, attribute_column
 from pipelines.spark.by_bucket import done_by_bucket
-from pipelines.watching.fitted import MICROS
+from pipelines.watching.typed_rows import MICROS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,7 +30,7 @@ def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
     Parameters
     ----------
     frame
-        Of :func:`pipelines.watching.fitted.fitted`; None where there are no rows, which needs no Spark.
+        Of :func:`pipelines.watching.typed_rows.fitted`; None where there are no rows, which needs no Spark.
     plan
         Of the batch.
     tasks

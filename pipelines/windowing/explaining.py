@@ -1,7 +1,7 @@
 """What a job of windows does, before it runs: its operators, what splits them, which run together, what is shuffled.
 
-Rows that agree on an attribute of an operator may be kept in one task. `ceps.fusion` gives each operator one of its
-attributes as a witness, so that fewest rows go from one component to another; what is left is shuffled.
+Rows that agree on an attribute of an operator may be kept in one task. `ceps.streams.fusion` gives each operator one of
+its attributes as a witness, so that fewest rows go from one component to another; what is left is shuffled.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from dtoss.buckets import BUCKETS
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store
-from dtoss.windows.replacing.telling import under_way
+from dtoss.windows.migration.migration_text import under_way
 from dtoss.windows.spec import Spec
-from dtoss.windows.stored.document import Document, head_of
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.placement import Placement, placement_of
-from dtoss.windows.stored.sets import current_of, sets_of
-from pipelines.windowing.beginning import stands_for
-from pipelines.windowing.moving import Moving
+from dtoss.windows.storage.group_placement import Placement, placement_of
+from dtoss.windows.storage.sets import current_of, sets_of
+from dtoss.windows.storage.window_document import Document, head_of
+from dtoss.windows.storage.window_folder import Home
+from pipelines.windowing.begin_windows import stands_for
+from pipelines.windowing.move_groups import Moving
 
 if TYPE_CHECKING:
-    from ceps.fusion import Fusion
+    from ceps.streams.fusion import Fusion
 
 READ, PANES, WINDOWS, COMMIT = "read", "panes", "windows", "commit"
 FILE, OBJECT, KEY = "file", "object", "key"
@@ -88,7 +88,7 @@ def explain(spec: Spec, cells: float = CELLS) -> Explained:
     -----
     Takes some milliseconds: an integer program of about ten operators.
     """
-    from ceps.fusion import fuse
+    from ceps.streams.fusion import fuse
 
     operators = {
         READ: Operator((FILE,), "rows lie as their files do; each is screened alone"),
@@ -141,7 +141,7 @@ def told_of(
     Raises
     ------
     InputError, StoreError
-        As :func:`pipelines.windowing.beginning.stands_for`.
+        As :func:`pipelines.windowing.begin_windows.stands_for`.
     """
     home = Home(Store(store).absolute.path, name)
     stands = stands_for(home, wanted, space, replacing)

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.export.cell_rings import rings_of
-from dtoss.export.export import format_of
+from dtoss.export.export_layers import drawn_crs, region_geometries, spherical_cells
 from dtoss.export.geoparquet import Geometries, polygons_wkb, rings_wkb, write_geoparquet
 from dtoss.export.h3_cells import h3_cells
-from dtoss.export.layers import drawn_crs, region_geometries, spherical_cells
+from dtoss.export_files import format_of
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import LONLAT, Space
 from dtoss.geometry.straight_edges import PLANAR
 from dtoss.in_process import build
 from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions
-from dtoss.snapshots.place import filesystem_of
-from dtoss.windows.stored.asked import Windows
-from dtoss.windows.stored.keys_file import rings_from
+from dtoss.snapshots.store_location import filesystem_of
+from dtoss.windows.query.window_query import Windows
+from dtoss.windows.storage.keys_file import rings_from
 from pipelines.rows.write_file import written
 
 _MARGIN = 0.25

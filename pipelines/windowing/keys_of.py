@@ -16,9 +16,9 @@ from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.keys import Keys
 from dtoss.windows.spec import FINEST_RES, KEY_KINDS, is_resolution
-from dtoss.windows.stored.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites
-from pipelines.files.places import read_places
-from pipelines.files.zones import check_zones, read_zones
+from dtoss.windows.storage.keys_file import keys_from, of_h3, of_polygons, of_regions, of_sites
+from pipelines.local_joins.place_batches_of_files import read_places
+from pipelines.local_joins.zone_readers import check_zones, read_zones
 
 _CALLED = ("name", "id")
 """Properties of polygons that say what they are called."""
@@ -33,7 +33,7 @@ class Material:
     space
         Of the positions.
     tables
-        As :mod:`dtoss.windows.stored.keys_file` has them.
+        As :mod:`dtoss.windows.storage.keys_file` has them.
     keys
         Those.
     """

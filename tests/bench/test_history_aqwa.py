@@ -8,9 +8,9 @@ from bench.history.aqwa_blocks import Played, by_counters, on_blocks, ours, show
 from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
 from bench.history.worlds import World as Rows
 from bench.history.worlds import phases
-from dtoss.history.aqwa.counts import PointCounts
-from dtoss.history.aqwa.grid import even_grid
-from dtoss.history.aqwa.layout import Answered, first_parts
+from dtoss.history.aqwa.aqwa_grid import even_grid
+from dtoss.history.aqwa.aqwa_partitions import Answered, first_parts
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from ceps.variation import variation_of
+from ceps.model.variation import variation_of
 
 
 def partitions_of(count: int) -> Iterator[list[int]]:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import InfeasibleError, Patterns, Reads, ServerType
-from ceps.calls import calls_a_day, dollars_a_call, item_reads
-from ceps.packing import Effort
+from ceps.model.calls_per_request import calls_a_day, dollars_a_call, item_reads
+from ceps.model.packing import Effort
+from ceps.model.problem import build_problem
+from ceps.model.reads import reads_together
+from ceps.plan.plans import plan_from_dict
 from ceps.planners.fewer_calls import _packed_cells, annealed
-from ceps.plans import plan_from_dict
-from ceps.problem import build_problem
-from ceps.reads import reads_together
 from tests.ceps import oracles
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
 

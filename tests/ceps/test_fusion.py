@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ceps.fusion import components_of, fuse, fusion_of, job_of, merge_by_rates
+from ceps.streams.fusion import components_of, fuse, fusion_of, job_of, merge_by_rates
 
 NAMES = "abcdef"
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import Patterns
-from ceps.incremental import insert
-from ceps.problem import build_problem
+from ceps.model.problem import build_problem
+from ceps.plan.incremental import insert
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, waves
 
 MEDIUM = M3[:1]

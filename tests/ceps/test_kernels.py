@@ -10,9 +10,9 @@ from pathlib import Path
 
 import ceps
 
-HELPER = "from ceps.kernels.compiled import kernel\n\n\n@kernel\ndef inner(x):\n    return x + {}\n"
+HELPER = "from ceps.kernels.jit import kernel\n\n\n@kernel\ndef inner(x):\n    return x + {}\n"
 CALLER = (
-    "from ceps.kernels.compiled import kernel\nfrom ceps.kernels.helper import inner\n\n\n"
+    "from ceps.kernels.jit import kernel\nfrom ceps.kernels.helper import inner\n\n\n"
     "@kernel\ndef outer(x):\n    return 10 * inner(x)\n"
 )
 RUN = "from ceps.kernels.caller import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
@@ -48,7 +48,7 @@ def test_an_index_beyond_an_array_is_an_error_in_checked_mode(tmp_path):
         (empty / "__init__.py").touch()
     shutil.copy(Path(ceps.__file__).parent / "kernels" / "compiled.py", package)
     (package / "caller.py").write_text(
-        "from ceps.kernels.compiled import kernel\n\n\n@kernel\ndef outer(values, i):\n    return values[i]\n"
+        "from ceps.kernels.jit import kernel\n\n\n@kernel\ndef outer(values, i):\n    return values[i]\n"
     )
     run = (
         "import sys, numpy as np\nfrom ceps.kernels.caller import outer\nprint(outer(np.arange(3.0), int(sys.argv[1])))"

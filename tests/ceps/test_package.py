@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ceps
-from ceps.planning import planner
+from ceps.plan.planning import planner
 
 PACKAGE = Path(ceps.__file__).parent
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import Patterns, read_patterns, write_patterns
-from ceps.patterns import content_order, hour_slices, slot_length
-from ceps.variation import Variation
+from ceps.model.patterns import content_order, hour_slices, slot_length
+from ceps.model.variation import Variation
 from tests.ceps import oracles
 from tests.ceps.instances import small_patterns, waves
 

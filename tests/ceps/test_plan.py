@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import InfeasibleError, Patterns, ServerType
-from ceps.plans import plan_from_dict
+from ceps.plan.plans import plan_from_dict
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
 
 OURS = ("fleet", "gain")

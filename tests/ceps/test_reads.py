@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps import Patterns, Reads, read_patterns, write_patterns
-from ceps.reads import bounded, reads_together
+from ceps.model.reads import bounded, reads_together
 from tests.ceps.instances import waves
 
 REQUESTS = st.lists(

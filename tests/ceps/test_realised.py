@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import Patterns, ServerType
-from ceps.patterns import DAY, WEEK
-from ceps.realised import Bill, dollars_by_slot, paid, slot_of, slots_that_divide, to_cents, with_hindsight
+from ceps.model.patterns import DAY, WEEK
+from ceps.reporting.realised import Bill, dollars_by_slot, paid, slot_of, slots_that_divide, to_cents, with_hindsight
 from tests.ceps.instances import waves
 
 TYPES = (

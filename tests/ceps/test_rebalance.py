@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ceps.groups import relief
-from ceps.groups.evenness import fair_shares, least_imbalance
-from ceps.groups.kept import share_cut
-from ceps.rebalance import rebalance
+from ceps.streams import relief
+from ceps.streams.co_location import share_cut
+from ceps.streams.evenness import fair_shares, least_imbalance
+from ceps.streams.rebalance import rebalance
 
 
 def shares_of(loads, workers):
@@ -72,7 +72,7 @@ def test_eight_groups_on_three_workers_equal_brute_force(seed):
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_the_search_is_near_brute_force(seed, few, monkeypatch):
     """Also where not all placements are looked at: within 7 % on eight groups, and mostly the same."""
-    monkeypatch.setattr("ceps.rebalance._FEW", few)
+    monkeypatch.setattr("ceps.streams.rebalance._FEW", few)
     loads, bytes, home, budget = case(seed, workers=2)
     found = rebalance(loads, bytes, home, 2, budget=budget, significance=1.0)
     assert found.after <= best_by_force(loads, bytes, home, 2, budget) * (1.07 if few == 0 else 1 + 1e-9)

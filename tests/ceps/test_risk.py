@@ -9,7 +9,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
-from ceps.variation import Variation, condensed, variation_of
+from ceps.model.variation import Variation, condensed, variation_of
 from tests.ceps.instances import M3, waves
 from tests.ceps.oracles import variation_day_by_day
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import Patterns, ServerType
-from ceps.kernels import overload as over
+from ceps.kernels import overload_search as over
 from ceps.kernels import pack
-from ceps.packing import Effort, Packing
-from ceps.problem import build_problem
+from ceps.model.packing import Effort, Packing
+from ceps.model.problem import build_problem
 from tests.ceps import oracles
 from tests.ceps.instances import M3, servers, small_patterns, waves
 

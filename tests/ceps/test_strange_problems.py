@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ceps
 from ceps import InfeasibleError, Patterns, ServerType
-from ceps.problem import build_problem
+from ceps.model.problem import build_problem
 from tests.ceps.instances import assert_holds
 
 LOADS = np.abs(np.sin(0.3 * np.arange(24)[None] + np.arange(6)[:, None])) * 10

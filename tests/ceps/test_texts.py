@@ -11,7 +11,7 @@ import pytest
 
 import ceps
 from ceps import Patterns, ServerType
-from ceps.texts import how_many
+from ceps.model.number_text import how_many
 from pipelines.plan import diff_rows, server_rows, summary
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ RUN = """
 from dataclasses import replace
 import numpy as np
 import ceps
-from ceps.warm import compiled, warm
+from ceps.warm_planners import compiled, warm
 from tests.ceps.instances import servers, waves
 assert compiled() == {}
 warm()

@@ -3,8 +3,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from datasets.tables.batches import BATCH_ROWS, spans, stream, write_parquet
 from datasets.tables.command import BadInput, expand
+from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

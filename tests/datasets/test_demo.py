@@ -18,9 +18,9 @@ import pytest
 import dtoss
 from datasets.demo import main
 from dtoss.geometry.distance import distance
-from dtoss.watch.home import Home
-from dtoss.watch.told.verify import verify_watch
-from tests.dtoss.serve.running.started import started
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.watch_folder import Home
+from tests.dtoss.serve.processes.started import started
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from datasets.tables.command import BadInput
-from datasets.tables.counts import add_up
 from datasets.tables.fields import BLOCK, Layout, header, read_fields
+from datasets.tables.row_counts import add_up
 
 
 def fields(path, wanted, **layout):

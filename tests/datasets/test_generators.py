@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from datasets.degenerate import PLANE, SPHERE, degenerate
-from datasets.tables.batches import BATCH_ROWS, write_parquet
+from datasets.tables.seeded_batches import BATCH_ROWS, write_parquet
 from tests.datasets.scenes import GENERATORS
 
 

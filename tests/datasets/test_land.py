@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from datasets.cities.land import land, on_land
-from datasets.cities.places import EARTH_RADIUS, cities, find_city, travel
+from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, travel
+from datasets.cities.land_mask import land, on_land
 from datasets.tables.command import BadInput
 from datasets.uniform import uniform_sphere
 from dtoss.export.land import land_outline

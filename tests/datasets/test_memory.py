@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 GENERATE = """
 from tests.datasets.scenes import GENERATORS
-from datasets.tables.batches import write_parquet
+from datasets.tables.seeded_batches import write_parquet
 from itertools import chain
 
 def write(name, rows, out):
@@ -21,7 +21,7 @@ def write(name, rows, out):
 READ = """
 from pathlib import Path
 from datasets.cabspotting import SCHEMA, cabspotting
-from datasets.tables.rows import save
+from datasets.tables.standard_rows import save
 
 def write(folder, rows, out):
     return save(cabspotting([f"{folder}/{rows}.txt"]), SCHEMA, Path(out), "cabspotting").kept

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasets.tables.positions import Numbers, judge, look_swapped, numbers, pair, wkt
+from datasets.tables.legal_positions import Numbers, judge, look_swapped, numbers, pair, wkt
 from datasets.uniform import uniform_sphere
 
 COORDINATE = st.floats(-1_000, 1_000) | st.sampled_from([np.nan, 180.0, -180.0, 90.0, 181.0, 91.0])

@@ -26,8 +26,8 @@ from datasets.geolife import geolife
 from datasets.snap import SCHEMA as SNAP
 from datasets.snap import snap
 from datasets.tables.fields import Layout
-from datasets.tables.rows import collect
-from datasets.tables.source import Column, Notation, Source
+from datasets.tables.format_source import Column, Notation, Source
+from datasets.tables.standard_rows import collect
 from datasets.uber import SCHEMA as UBER
 from datasets.uber import uber
 from tests.data import DATA, RAW

@@ -8,7 +8,7 @@ import pytest
 
 from datasets import aircraft, ais, cabspotting, capri, earthquakes, geolife, snap, tdrive, uber
 from datasets.tables.command import BadInput
-from datasets.tables.rows import collect
+from datasets.tables.standard_rows import collect
 
 
 def at(*moment):

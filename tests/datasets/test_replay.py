@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from datasets.replay import main, pieces
 from datasets.tables.command import BadInput
-from datasets.tables.whole import microseconds, read_tables
+from datasets.tables.whole_files import microseconds, read_tables
 
 ROOT = Path(__file__).parents[2]
 HOUR = 3_600_000_000

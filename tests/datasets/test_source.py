@@ -6,8 +6,8 @@ import pytest
 from datasets.delimited import delimited
 from datasets.tables.command import BadInput
 from datasets.tables.fields import BLOCK, Layout
-from datasets.tables.rows import collect
-from datasets.tables.source import Column, Notation, Source
+from datasets.tables.format_source import Column, Notation, Source
+from datasets.tables.standard_rows import collect
 
 
 @pytest.fixture

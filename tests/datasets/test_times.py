@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasets.tables.command import BadInput
-from datasets.tables.times import parse_times, times_of_parts
+from datasets.tables.time_notations import parse_times, times_of_parts
 
 
 def read(texts, *formats, zone="UTC"):

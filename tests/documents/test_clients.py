@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from tests.dtoss.serve.delivery.listening import Watch
+from tests.dtoss.serve.events.listening import Watch
 from tests.dtoss.serve.served import Asker, running
 
 ROOT = Path(__file__).parents[2]

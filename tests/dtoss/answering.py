@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import dtoss
-from dtoss.serve.serving import Served
+from dtoss.serve.answers.open_snapshots import Served
 from tests.dtoss.serve.served import Doors, running, served_of
 
 

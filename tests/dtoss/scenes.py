@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dtoss.engine import Engine
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from dtoss.queries.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.id_order import order_of_ids
+from dtoss.id_filter import order_of_ids
 from tests.dtoss.scenes import PARTITIONS
 
 EDGE = 2**63

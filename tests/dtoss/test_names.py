@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.export.export import export
+from dtoss.export_files import export
 from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.names import RESERVED, free_names, not_carried, renamed

@@ -20,7 +20,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import LANES
 from dtoss.compiled.pointers import pointer
 from dtoss.compiled.rank_sort import sort_keys
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from dtoss.queries.workspace import workspace
 from dtoss.snapshots.partition_file import decode, encode
 from tests import oracles, worlds

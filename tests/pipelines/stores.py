@@ -29,8 +29,8 @@ from dtoss.snapshots.store import Store
 from pipelines.cycles.partitions import Wishes
 from pipelines.cycles.policy import Shape
 from pipelines.rebuild import rebuild
-from pipelines.rows.described import source_of
-from pipelines.rows.positions import Columns
+from pipelines.rows.manifest_columns import source_of
+from pipelines.rows.position_frame import Columns
 from tests.data import real_set
 
 MADE = {}

@@ -93,10 +93,10 @@ def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
 def heard() -> dict[str, object]:
     """Return messages of one server of a plan to another one, and its answers, in the words of this release."""
     import dtoss
-    from dtoss.serve.together.bundles import packed_bundle, packed_group
-    from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion, packed
-    from dtoss.sharing.asked import Asked
-    from dtoss.sharing.together import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
+    from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, packed
+    from dtoss.serve.requests.bundles import packed_bundle, packed_group
+    from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
+    from dtoss.shards.shard_queries import Asked
 
     ports = [free_port(), free_port()]
     Path("peers.toml").write_text("".join(f'{n} = "http://127.0.0.1:{port}"\n' for n, port in enumerate(ports)))
@@ -152,9 +152,9 @@ def heard() -> dict[str, object]:
 
 def asked_home(url: str, place: np.ndarray) -> bool:
     """Return whether a server holds the home of a place, by what it answers alone."""
-    from dtoss.serve.together.wire import packed
-    from dtoss.sharing.asked import Asked
-    from dtoss.sharing.together import HomeQuestion
+    from dtoss.serve.cluster.wire_messages import packed
+    from dtoss.shards.merge_answers import HomeQuestion
+    from dtoss.shards.shard_queries import Asked
 
     snapshot = json.loads(asked(url + "/readyz")[1])["snapshot"]
     question = HomeQuestion(Asked(place[None], np.array([1.0]), 1), ())

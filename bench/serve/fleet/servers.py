@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 import dtoss
 from dtoss.index import Index
-from dtoss.serve.together.placement import Placement
-from tests.dtoss.serve.together.several import free_ports, write_plan
+from dtoss.serve.cluster.plan_placement import Placement
+from tests.dtoss.serve.cluster.several import free_ports, write_plan
 from tests.dtoss.snapshots.damaged_stores import stored
 
 START = "from pipelines.command.main import main; main()"

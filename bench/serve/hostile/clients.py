@@ -14,7 +14,7 @@ from contextlib import suppress
 import numpy as np
 
 from bench.serve.hostile.looks import PEER, READER, ask
-from dtoss.serve.together.bundles import packed_bundle, packed_group
+from dtoss.serve.requests.bundles import packed_bundle, packed_group
 from tests.dtoss.serve.hostile import fuzz
 
 Client = Callable[["Hostile", int, np.random.Generator], Awaitable[None]]

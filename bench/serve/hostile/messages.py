@@ -12,6 +12,9 @@ import numpy as np
 from bench.measuring.verdicts import Goals
 from bench.serve.fleet.servers import fleet
 from dtoss.index import Index
+from tests.dtoss.serve.cluster.several import dealt
+from tests.dtoss.serve.cluster.test_doors_of_servers import messages as said_by_servers
+from tests.dtoss.serve.cluster.test_doors_of_servers import mutate
 from tests.dtoss.serve.hostile.fuzz import (
     GROWTH,
     SPARE,
@@ -22,9 +25,6 @@ from tests.dtoss.serve.hostile.fuzz import (
     strange_json,
     strange_shape,
 )
-from tests.dtoss.serve.together.several import dealt
-from tests.dtoss.serve.together.test_doors_of_servers import messages as said_by_servers
-from tests.dtoss.serve.together.test_doors_of_servers import mutate
 
 CORNERS = 500
 """Of all polygons of a request: those of long edges take seconds each, and are as many."""

@@ -28,8 +28,8 @@ from bench.serve.hostile.looks import (
     token_file,
 )
 from dtoss.index import Index
-from tests.dtoss.serve.delivery.listening import Watch
-from tests.dtoss.serve.together.several import dealt
+from tests.dtoss.serve.cluster.several import dealt
+from tests.dtoss.serve.events.listening import Watch
 
 QUESTIONS = 300
 """Of which each of the good clients asks one after the other."""

@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from ceps.balance.asked import Asked
-from ceps.balance.layout import Flags, Floats, Ints, Layout, WordParts, of_parts
-from ceps.balance.loads import Loads, Terms, WorkModel, sigma, split_work, work_of_workers
+from ceps.balance.cell_layout import Flags, Floats, Ints, Layout, WordParts, of_parts
 from ceps.balance.ps2stream.migration import Way, chosen
+from ceps.balance.round_costs import Loads, Terms, WorkModel, sigma, split_work, work_of_workers
+from ceps.balance.subscription_load import Asked
 
 Load = Literal["paper", "work"]
 _MOST_MOVES = 64
@@ -187,7 +187,7 @@ def split_and_join(cells: Cells, asked: Asked, high: int, low: int, heaviest: in
     heaviest
         How many cells of the busiest may be split.
     every
-        As :func:`ceps.balance.loads.split_work`.
+        As :func:`ceps.balance.round_costs.split_work`.
     """
     work = work_of_workers(cells.now(), cells.loads, every)
     _split(cells, asked, high, low, float(work[high] - work[low]), heaviest, every)

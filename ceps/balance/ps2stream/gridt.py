@@ -1,7 +1,7 @@
 """PS2Stream's dispatcher and worker (Chen et al., 4.2): a grid with two maps a cell, lists with lazy deletion.
 
-They are what the paper runs. A watch here routes by :class:`ceps.balance.layout.Layout` alone, and holds rows against
-an index that is built anew; both are held to these in tests.
+They are what the paper runs. A watch here routes by :class:`ceps.balance.cell_layout.Layout` alone, and holds rows
+against an index that is built anew; both are held to these in tests.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ceps.balance.layout import Layout
+from ceps.balance.cell_layout import Layout
 
 Words = frozenset[int]
 

@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 
-from ceps.balance.asked import Asked
-from ceps.balance.layout import Floats, Ints, Layout, WordParts, of_parts
-from ceps.balance.loads import Loads
-from ceps.balance.ps2stream.merging import merged
-from ceps.balance.ps2stream.pieces import Ground, Piece, Rect, cost, cut_by_space, cut_by_words, dealt, halves
+from ceps.balance.cell_layout import Floats, Ints, Layout, WordParts, of_parts
+from ceps.balance.ps2stream.kdt_pieces import Ground, Piece, Rect, cost, cut_by_space, cut_by_words, dealt, halves
+from ceps.balance.ps2stream.leaf_assignment import merged
+from ceps.balance.round_costs import Loads
+from ceps.balance.subscription_load import Asked
 
 By = Literal["both", "space", "words"]
 MOST_NAMED = 1 << 21

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from ceps.balance.layout import Flags, Floats, Ints
+from ceps.balance.cell_layout import Flags, Floats, Ints
 
 Way = Literal["GR", "DP", "SI", "RA"]
 UNIT_BYTES = 2_000.0

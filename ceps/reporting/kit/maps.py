@@ -14,8 +14,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.reporting.kit.charts import path
 from ceps.reporting.kit.palette import series
+from ceps.reporting.kit.svg_charts import path
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from dtoss.history.aqwa.cuts import Cut
+from dtoss.history.aqwa.aqwa_cuts import Cut
 
 
 class SplitQueue:

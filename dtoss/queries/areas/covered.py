@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.geometry.areas import areas_of
 from dtoss.geometry.disc_cover import Discs, cover_box, cover_polygon
 from dtoss.geometry.point_in_polygon import inside
+from dtoss.geometry.polygon_tables import areas_of
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import Space, hint_of
 from dtoss.plain_numbers import floats

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.memory import address
 from dtoss.compiled.pointers import part_of
 from dtoss.partition import BALL, MOST_LEVELS, Partition
 from dtoss.queries.kernels.grouped_balls import grouped_balls

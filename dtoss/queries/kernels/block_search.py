@@ -7,7 +7,7 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import ball_meets, gaps_plane, gaps_sphere
 from dtoss.compiled.pointers import float64_at, int32_at, shifted
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.partition import BLOCK, FAN
 from dtoss.queries.kernels.address_table import (
     BALLS,

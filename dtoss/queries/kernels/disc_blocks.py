@@ -16,12 +16,12 @@ from dtoss.compiled.pointers import (
     uint8_at,
 )
 from dtoss.geometry.distance import NEAR_CHORD2
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import SURE, TINY
 from dtoss.partition import BLOCK
 from dtoss.queries.kernels.address_table import BLOCK_FIRST, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT, SITES
-from dtoss.queries.kernels.arguments import NO_ROOM
 from dtoss.queries.kernels.hit_order import reported
+from dtoss.queries.kernels.query_arguments import NO_ROOM
 from dtoss.queries.kernels.walk import CACHE_LINE, fetch_sites
 
 ALL_LANES = (1 << LANES) - 1

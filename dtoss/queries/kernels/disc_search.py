@@ -22,9 +22,9 @@ from dtoss.queries.kernels.address_table import (
     SITE_COUNT,
     row_of,
 )
-from dtoss.queries.kernels.arguments import Disc
 from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of
 from dtoss.queries.kernels.disc_blocks import COUNTS, fetch_ahead, lanes_before, take, within
+from dtoss.queries.kernels.query_arguments import Disc
 from dtoss.queries.kernels.walk import descend, lost, nearest_site, outside, unsure
 
 FAN_BITS = 4

@@ -7,7 +7,7 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import int64_at, shifted
 from dtoss.geometry.distance import near_distance
-from dtoss.geometry.place import SPHERE
+from dtoss.geometry.position import SPHERE
 from dtoss.queries.kernels.address_table import IDS, row_of
 from dtoss.queries.kernels.disc_blocks import ITEMS, PART_SHIFT, from_gaps
 from dtoss.queries.kernels.hit_order import id_before, settle, settle_ids

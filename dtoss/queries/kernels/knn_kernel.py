@@ -16,14 +16,17 @@ from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes, roots
 from dtoss.compiled.pointers import bits_float, float64_at, float_bits, int32_at, int64_at, pointer, prefetch, uint8_at
 from dtoss.compiled.rank_sort import NAMES
 from dtoss.geometry.distance import NEAR_CHORD2, near_distances
-from dtoss.geometry.place import place_at
+from dtoss.geometry.position import place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK
-from dtoss.partitioning.fences import fences_of
+from dtoss.partitioning.borders import fences_of
+from dtoss.partitioning.partition_bounds import depth_at, inside_near, knows, nowhere
 from dtoss.partitioning.regions import nearest_region
-from dtoss.partitioning.routing import depth_at, inside_near, knows, nowhere
 from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, SITES, row_of
-from dtoss.queries.kernels.arguments import (
+from dtoss.queries.kernels.hit_order import far_of, heap_sort, settle
+from dtoss.queries.kernels.nearest_disc import at_least, by_density, expand, site_of
+from dtoss.queries.kernels.next_to_read import next_to_read
+from dtoss.queries.kernels.query_arguments import (
     NO_ROOM,
     Answers,
     FirstDisc,
@@ -34,9 +37,6 @@ from dtoss.queries.kernels.arguments import (
     Trail,
     scratch_of,
 )
-from dtoss.queries.kernels.hit_order import far_of, heap_sort, settle
-from dtoss.queries.kernels.nearest_disc import at_least, by_density, expand, site_of
-from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.walk import descend, fetch, fetch_blocks, fetch_graph, gap2, lost, nearest_site, unsure
 
 WIDER = 1.15

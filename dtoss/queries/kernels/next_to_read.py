@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
+from dtoss.partitioning.partition_bounds import must_read, other_partition
 from dtoss.partitioning.regions import pivot_gap2
-from dtoss.partitioning.routing import must_read, other_partition
 from dtoss.queries.kernels.address_table import OWNED_SITES, row_of
 
 

@@ -12,10 +12,10 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import LANES
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, part_of, uint8_at
 from dtoss.geometry.distance import EARTH_RADIUS
-from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.space import FURTHEST, HALF_TURN, QUARTER_TURN, unit_vector
-from dtoss.partitioning.fences import Fences
-from dtoss.queries.kernels.arguments import Answers, Query, Ranged, Scratch, Snapshot
+from dtoss.partitioning.borders import Fences
+from dtoss.queries.kernels.query_arguments import Answers, Query, Ranged, Scratch, Snapshot
 
 (
     ROWS_AT,

@@ -9,13 +9,12 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, uint8_at
-from dtoss.geometry.curve import coarse_key
+from dtoss.geometry.hilbert import coarse_key
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK, RADIUS
+from dtoss.partitioning.partition_bounds import knows
 from dtoss.partitioning.regions import nearest_region
-from dtoss.partitioning.routing import knows
 from dtoss.queries.kernels.address_table import BALLS, OWNED_SITES, row_of
-from dtoss.queries.kernels.arguments import NO_ROOM, Nearest, Others, Trail
 from dtoss.queries.kernels.disc_blocks import COUNTS, IDS_ONLY, PLACES
 from dtoss.queries.kernels.disc_search import search
 from dtoss.queries.kernels.hit_order import settle
@@ -43,6 +42,7 @@ from dtoss.queries.kernels.one_arguments import (
     scratch_at,
     snapshot_at,
 )
+from dtoss.queries.kernels.query_arguments import NO_ROOM, Nearest, Others, Trail
 from dtoss.queries.kernels.walk import block_on_curve, nearest_site
 
 NO_PLACE = -4

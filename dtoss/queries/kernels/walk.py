@@ -12,12 +12,12 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch, shifted
-from dtoss.geometry.place import SPHERE, XMAX, XMIN, YMAX, YMIN, place_at
+from dtoss.geometry.position import SPHERE, XMAX, XMIN, YMAX, YMIN, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BALL, FAN, RADIUS
-from dtoss.partitioning.fences import fences_of
+from dtoss.partitioning.borders import fences_of
+from dtoss.partitioning.partition_bounds import holds, inside_from, nowhere
 from dtoss.partitioning.regions import nearest_region
-from dtoss.partitioning.routing import holds, inside_from, nowhere
 from dtoss.queries.kernels.address_table import (
     BALLS,
     BLOCK_FIRST,
@@ -36,7 +36,7 @@ from dtoss.queries.kernels.address_table import (
     SITES,
     row_of,
 )
-from dtoss.queries.kernels.arguments import Nearest
+from dtoss.queries.kernels.query_arguments import Nearest
 
 UNEVEN = (16 * 2.0**-53) ** 2
 """With lengths 1 + e and 1 + f, ``|a - b|^2`` has ``(e - f)^2`` that the sphere knows nothing of."""

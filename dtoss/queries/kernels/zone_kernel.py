@@ -8,7 +8,8 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import float64_at, int32_at, pointer, shifted, uint8_at
-from dtoss.geometry.areas import (
+from dtoss.geometry.point_in_polygon import side_beyond
+from dtoss.geometry.polygon_tables import (
     FACT_COLUMNS,
     FLAT_SLACK,
     HALF_SPACES,
@@ -34,8 +35,7 @@ from dtoss.geometry.areas import (
     V_END,
     strip_of,
 )
-from dtoss.geometry.place import SPHERE, Place
-from dtoss.geometry.point_in_polygon import side_beyond
+from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BALL, BLOCK, FAN, RADIUS
 from dtoss.queries.kernels.address_table import BALLS, MASK, OBJECTS, OWNED_SITES, SITES, row_of
@@ -49,7 +49,7 @@ FLAT_COLUMNS, CORNER_COLUMNS = 4, 3
 
 
 class Tables(NamedTuple):
-    """Pointers to the tables of :class:`dtoss.geometry.areas.Areas`."""
+    """Pointers to the tables of :class:`dtoss.geometry.polygon_tables.Areas`."""
 
     facts: Any
     sides: Any

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.serve.bulk.flat_tables import I16, I32, I64, U8, U32, Malformed, Table, read, root_of
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.problems import Problem
 
 Bytes: TypeAlias = bytes | bytearray
 CONTINUED = 0xFFFFFFFF

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.problems import Problem
 
 PIECE_BYTES = 1 << 15
 _SPACE = b" \t\r\n"

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from dtoss.arguments import distances
 from dtoss.geometry.space import Space, as_positions
-from dtoss.serve.answers import ARROW_TYPE
+from dtoss.serve.answers.json_out import ARROW_TYPE
+from dtoss.serve.answers.responses import Asker
 from dtoss.serve.bulk.arrow_in import columns_in
 from dtoss.serve.bulk.json_in import lists_in
-from dtoss.serve.pool import Stop
-from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Asker
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
 
 
 @dataclass(frozen=True, eq=False)

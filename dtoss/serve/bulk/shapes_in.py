@@ -11,9 +11,9 @@ from dtoss.geometry.polygons import arcs_meant
 from dtoss.geometry.space import Space
 from dtoss.queries.areas.covered import Shape, boxes_of, listed, polygons_of
 from dtoss.serve.bulk.json_in import lists_in
-from dtoss.serve.limits import Limits
-from dtoss.serve.pool import Stop
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
 
 ARCS = 100
 """Great-circle arcs for each corner that is allowed: straight edges of thousands of kilometres are thousands each."""

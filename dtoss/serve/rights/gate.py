@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtoss.serve.entry.calls import ADMINS, CALLS, GETS_NOTHING, GETS_SUMS, OPEN, Call
-from dtoss.serve.entry.tokens import ADMIN, ADMITTED, AGGREGATES, EVERYBODY, Token
-from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Asker
-from dtoss.serve.state import WorkerState
+from dtoss.serve.answers.responses import Asker
+from dtoss.serve.auth.route_table import ADMINS, CALLS, GETS_NOTHING, GETS_SUMS, OPEN, Call
+from dtoss.serve.auth.tokens import ADMIN, ADMITTED, AGGREGATES, EVERYBODY, Token
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.state.worker_state import WorkerState
 
 _CALLS: dict[tuple[str, str], Call] = {(call.method, call.path): call for call in CALLS}
 

@@ -14,19 +14,19 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import StoreError
-from dtoss.serve.answers import headers_of
-from dtoss.serve.page.files import PageFiles
-from dtoss.serve.page.layers import LAYERS, OF_OBJECTS
-from dtoss.serve.page.live import TO_ALL, TO_SOME, TO_SUMS
-from dtoss.serve.page.showing import RATE_DIGITS
-from dtoss.serve.page.tiling import DEEPEST_TILE
-from dtoss.serve.pool import Stop
-from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.answers.json_out import headers_of
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.map.live_streams import TO_ALL, TO_SOME, TO_SUMS
+from dtoss.serve.map.map_files import PageFiles
+from dtoss.serve.map.map_state import RATE_DIGITS
+from dtoss.serve.requests import server_sent
 from dtoss.serve.rights.gate import token_of
-from dtoss.serve.rights.seeing import sight_of
-from dtoss.serve.rights.telling import seen_map
-from dtoss.serve.routes import fences
+from dtoss.serve.rights.narrowed_facts import seen_map
+from dtoss.serve.rights.sight import sight_of
+from dtoss.serve.routes import map_subscriptions
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
     FLAG,
@@ -41,9 +41,9 @@ from dtoss.serve.routes.schemas import (
     sent_as,
     told,
 )
-from dtoss.serve.serving import Served
-from dtoss.serve.state import WorkerState
-from dtoss.serve.streaming import server_sent
+from dtoss.serve.routes.tile_layers import LAYERS, OF_OBJECTS
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.serve.tiles.tiling import DEEPEST_TILE
 from dtoss.snapshots.lineage import said_by
 from dtoss.snapshots.store import Store
 
@@ -146,7 +146,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return events as they come: which snapshot is served, the plan, what is asked, what happens in the watch."""
         return _Events(state, request)
 
-    return [facts, load, live, *fences.handlers(state)]
+    return [facts, load, live, *map_subscriptions.handlers(state)]
 
 
 def _layers(served: Served) -> list[dict[str, Any]]:

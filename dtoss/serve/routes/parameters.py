@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.problems import Problem
 
 LARGEST_DISTANCE = 1.7e308
 """The largest distance: what is larger is no number."""

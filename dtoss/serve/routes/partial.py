@@ -13,22 +13,22 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import InputError, StoreError
-from dtoss.serve.answers import JSON_TYPE
-from dtoss.serve.bulk.bodies import Bodies
-from dtoss.serve.entry.tokens import PEER
-from dtoss.serve.pool import Stop
-from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.answers.json_out import JSON_TYPE
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.auth.tokens import PEER
+from dtoss.serve.bulk.request_bodies import Bodies
+from dtoss.serve.cluster.cluster import NOT_HELD, NOT_READ, OTHER_SNAPSHOT
+from dtoss.serve.cluster.wire_messages import packed_answer, read_message
+from dtoss.serve.cluster.wire_versions import WIRE_HEADER, WIRE_SAID, WIRE_SPOKEN, Wire, read_wire, unread
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.reload.named_snapshots import opened
+from dtoss.serve.requests.bundles import answer_bundle, is_quick, read_bundle
+from dtoss.serve.requests.message_bounds import check_question
 from dtoss.serve.routes.schemas import LONG, PROBLEM, STRING, array, fields, sent_as
-from dtoss.serve.serving import Served
-from dtoss.serve.state import WorkerState
-from dtoss.serve.together.bundles import answer_bundle, is_quick, read_bundle
-from dtoss.serve.together.checking import check_question
-from dtoss.serve.together.circle import NOT_HELD, NOT_READ, OTHER_SNAPSHOT
-from dtoss.serve.together.opening import opened
-from dtoss.serve.together.receiving import answered_here
-from dtoss.serve.together.versions import WIRE_HEADER, WIRE_SAID, WIRE_SPOKEN, Wire, read_wire, unread
-from dtoss.serve.together.wire import packed_answer, read_message
+from dtoss.serve.scatter_gather.partial_answers import answered_here
+from dtoss.serve.state.worker_state import WorkerState
 
 PACKED_TYPE = b"application/vnd.dtoss.partial"
 """Content type of what servers say to each other."""

@@ -12,15 +12,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers import headers_of
-from dtoss.serve.bulk.bodies import Bodies, of_bytes
-from dtoss.serve.delivery.subscribing import added, listed, one, removed
-from dtoss.serve.delivery.watched import asked_of, home_of, of_watch
-from dtoss.serve.front import REQUEST_ID
-from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.answers.json_out import headers_of
+from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.bulk.request_bodies import Bodies, of_bytes
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.requests.front import REQUEST_ID
+from dtoss.serve.requests.served_watch import asked_of, home_of, of_watch
+from dtoss.serve.requests.subscription_changes import added, listed, one, removed
 from dtoss.serve.rights.gate import token_of
-from dtoss.serve.rights.subscribing import check_own
+from dtoss.serve.rights.own_subscriptions import check_own
 from dtoss.serve.routes.schemas import (
     ANYTHING,
     MULTI_POLYGON,
@@ -41,8 +41,8 @@ from dtoss.serve.routes.schemas import (
     responses,
     told,
 )
-from dtoss.serve.state import WorkerState
-from dtoss.watch.asked.changing import Changed
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.watch.subscriptions.changes import Changed
 
 MOST_SUBSCRIPTIONS = 10_000
 """Subscriptions of a page."""

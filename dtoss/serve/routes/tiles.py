@@ -12,18 +12,18 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.page.layers import OF_OBJECTS, Wanted, layer_of
-from dtoss.serve.page.packaged import takes_gzip
-from dtoss.serve.page.tiling import DEEPEST_TILE
-from dtoss.serve.pool import Stop
-from dtoss.serve.problems import Problem
-from dtoss.serve.ready import Asker, Ready
+from dtoss.serve.answers.open_snapshots import Served, Serving
+from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.map.static_files import takes_gzip
 from dtoss.serve.rights.gate import check_whole, token_of
-from dtoss.serve.rights.seeing import sight_of
+from dtoss.serve.rights.sight import sight_of
 from dtoss.serve.routes.parameters import Where, check_condition, told
 from dtoss.serve.routes.schemas import sent_as
-from dtoss.serve.serving import Served, Serving
-from dtoss.serve.state import WorkerState
+from dtoss.serve.routes.tile_layers import OF_OBJECTS, Wanted, layer_of
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.serve.tiles.tiling import DEEPEST_TILE
 
 MVT_TYPE = b"application/vnd.mapbox-vector-tile"
 TURN_SECONDS = 0.05

@@ -9,16 +9,16 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers import headers_of
-from dtoss.serve.pool import Stop
-from dtoss.serve.ready import Asker, Ready, is_known, not_modified, target_of
+from dtoss.serve.answers.json_out import headers_of
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.responses import Asker, Ready, is_known, not_modified, target_of
+from dtoss.serve.core.pool import Stop
 from dtoss.serve.routes.schemas import FEATURE, FLAG, STRING, array, responses, told
-from dtoss.serve.routes.windows import End, Name
-from dtoss.serve.serving import Served
-from dtoss.serve.state import WorkerState
-from dtoss.serve.windows.bodies import moment_of
-from dtoss.serve.windows.regions import Ground, features, regions_of
-from dtoss.windows.stored.asked import Windows
+from dtoss.serve.routes.window_queries import End, Name
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.serve.windows.window_regions_geojson import Ground, features, regions_of
+from dtoss.serve.windows.window_responses import moment_of
+from dtoss.windows.query.window_query import Windows
 
 REGIONS = told(
     "WindowRegions", type={"type": "string", "enum": ["FeatureCollection"]}, windows=STRING, by=STRING, digest=STRING,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer, shifted
-from dtoss.watch.built.built import Built
-from dtoss.watch.built.frame import cell_key, column_of, columns_of, grid_positions, row_of
-from dtoss.watch.built.grid_kernel import count_of, entry_of, frame_in
-from dtoss.watch.built.standing import Standing
+from dtoss.watch.index.cell_frame import cell_key, column_of, columns_of, grid_positions, row_of
+from dtoss.watch.index.grid_kernel import count_of, entry_of, frame_in
+from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.index.subscription_index import Built
 
 
 def candidates_of(standing: Standing, positions: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -9,12 +9,12 @@ import numpy as np
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.distance import plane_distance, sphere_distance
-from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.space import QUARTER_TURN
 from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
-from dtoss.watch.built.covers import CIRCULAR, RECTANGULAR
-from dtoss.watch.built.frame import cell_key, column_of, columns_of, row_of
-from dtoss.watch.built.grid_kernel import PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
+from dtoss.watch.index.cell_frame import cell_key, column_of, columns_of, row_of
+from dtoss.watch.index.covers import CIRCULAR, RECTANGULAR
+from dtoss.watch.index.grid_kernel import PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
 
 UNSURE_FROM = -2.0
 """Distances from here down stand for polygons that rational numbers must tell of: -2 for polygon 0."""

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.watch.built.built import NO_TEXT, Built
-from dtoss.watch.built.frame import grid_positions
-from dtoss.watch.matching.asked_where import holding, texts_hold
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.index.cell_frame import grid_positions
+from dtoss.watch.index.subscription_index import NO_TEXT, Built
+from dtoss.watch.matching.condition_match import holding, texts_hold
 from dtoss.watch.matching.grid_search import search_grid
 from dtoss.watch.matching.matches import Matches, joined
 from dtoss.watch.matching.place_tests import areas_in, held_pairs, settled
 from dtoss.watch.matching.row_order import order_by_place, put_back
-from dtoss.watch.rows import Rows
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 
 ANY_EVENT = INSIDE | ENTER | LEAVE
@@ -193,8 +193,8 @@ class Matcher:
         spoken = self.built.arrays.get("spoken")
         if spoken is None or rows.text is None or not (events[spoken] != 0).any():
             return []
-        from dtoss.watch.built.worded import vocabulary_in
-        from dtoss.watch.matching.spoken import as_worded, candidate_pieces
+        from dtoss.watch.index.word_index import vocabulary_in
+        from dtoss.watch.matching.word_match import as_worded, candidate_pieces
         from dtoss.watch.words.messages import messages_of
 
         index = as_worded(self.built.worded)

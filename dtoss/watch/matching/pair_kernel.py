@@ -8,9 +8,9 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, shifted
-from dtoss.geometry.place import SPHERE, Place
+from dtoss.geometry.position import SPHERE, Place
 from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
-from dtoss.watch.built.grid_kernel import PLACE_FACTS
+from dtoss.watch.index.grid_kernel import PLACE_FACTS
 from dtoss.watch.matching.grid_search import UNSURE_FROM, in_rectangle, within_circle
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 

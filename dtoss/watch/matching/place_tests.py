@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.areas import FACT_COLUMNS, Areas
 from dtoss.geometry.point_in_polygon import inside
-from dtoss.watch.built.built import Built
-from dtoss.watch.built.covers import squared_chords
+from dtoss.geometry.polygon_tables import FACT_COLUMNS, Areas
+from dtoss.watch.index.covers import squared_chords
+from dtoss.watch.index.subscription_index import Built
 from dtoss.watch.matching.grid_search import UNSURE_FROM
 from dtoss.watch.matching.pair_kernel import test_pairs
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.curve import radix_order
+from dtoss.geometry.hilbert import radix_order
 
 _BITS = 16
 """Of a coordinate, within the box of all rows."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer, prefetch, shifted
 from dtoss.geometry.space import QUARTER_TURN
-from dtoss.watch.built.frame import Frame
-from dtoss.watch.built.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
-from dtoss.watch.built.word_cells import BITS_OF_SIFT, LAST_BIT, MARKS, bit_of, cell_at
-from dtoss.watch.words.compiled import ACCEPT, TESTS
+from dtoss.watch.index.cell_frame import Frame
+from dtoss.watch.index.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
+from dtoss.watch.index.word_cells import BITS_OF_SIFT, LAST_BIT, MARKS, bit_of, cell_at
+from dtoss.watch.words.formula_programs import ACCEPT, TESTS
 from dtoss.watch.words.messages import put_in_order
 
 _FULL = -1
@@ -55,7 +55,7 @@ class Text(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Pointers to what is asked: see :class:`dtoss.watch.built.worded.Worded`."""
+    """Pointers to what is asked: see :class:`dtoss.watch.index.word_index.Worded`."""
 
     covers: Any
     code: Any

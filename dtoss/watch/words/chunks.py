@@ -1,8 +1,8 @@
 """Texts in UTF-8 cut into chunks of letters and digits, and a table that numbers words.
 
 A chunk is a maximal run of bytes that are letters or digits of ASCII, or of characters beyond ASCII. Where it is ASCII
-it is a word. Where it is not, :func:`dtoss.watch.words.tokens.tokens` says which words it has: no form of Unicode joins
-or parts characters across an ASCII sign, so the words of a text are those of its chunks.
+it is a word. Where it is not, :func:`dtoss.watch.words.tokenizer.tokens` says which words it has: no form of Unicode
+joins or parts characters across an ASCII sign, so the words of a text are those of its chunks.
 """
 
 from __future__ import annotations

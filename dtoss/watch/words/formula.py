@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dtoss.watch.words.tokens import tokens
+from dtoss.watch.words.tokenizer import tokens
 
 MOST_CHARACTERS = 10_000
 """Of the text of a formula."""

@@ -20,7 +20,7 @@ from dtoss.watch.words.chunks import (
     numbered,
     slots_for,
 )
-from dtoss.watch.words.tokens import tokens
+from dtoss.watch.words.tokenizer import tokens
 
 
 class Vocabulary(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.command.history.asking import PastHistory
-from pipelines.command.notes import note
-from pipelines.command.options import Json
+from pipelines.command.history.query_history import PastHistory
+from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.options import Json
 
 
 def adapt(
@@ -22,7 +22,7 @@ def adapt(
     as_json: Json = False,
 ) -> None:
     """Cut leaves where questions go, and merge them where none go, once that has paid for the rewriting."""
-    from dtoss.history.adapting.adapt import adapt as adapt_history
+    from dtoss.history.adaptive.adapt import adapt as adapt_history
     from dtoss.history.versions import Home
 
     done = adapt_history(Home(history), request_bytes=request_bytes, dry_run=dry_run, say=note)
@@ -51,7 +51,7 @@ def calibrate(
     as_json: Json = False,
 ) -> None:
     """Measure what a request costs where the history is, and keep it: plans and cuts go by it."""
-    from dtoss.history.adapting.calibrate import calibrate as measure
+    from dtoss.history.adaptive.request_cost import calibrate as measure
     from dtoss.history.versions import Home
 
     found = measure(Home(history), keep=not dry_run)

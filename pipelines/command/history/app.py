@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.command.history import adapting, appending, asking, care, reporting, settling
+from pipelines.command.history import adapting, append_files, maintain_history, query_history, reporting, settle
 
 history = typer.Typer(
     help="Where was everything? Every row kept, asked by place and time.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-history.command()(appending.append)
-history.command("range")(asking.range_)
-history.command()(asking.within)
-history.command()(asking.knn)
-history.command()(asking.count)
-history.command()(asking.trajectory)
-history.command()(asking.at)
-history.command()(settling.settle)
+history.command()(append_files.append)
+history.command("range")(query_history.range_)
+history.command()(query_history.within)
+history.command()(query_history.knn)
+history.command()(query_history.count)
+history.command()(query_history.trajectory)
+history.command()(query_history.at)
+history.command()(settle.settle)
 history.command()(reporting.report)
-history.command()(care.info)
-history.command()(care.files)
-history.command()(care.log)
-history.command()(care.verify)
-history.command()(care.gc)
-history.command()(care.forget)
-history.command()(care.export)
+history.command()(maintain_history.info)
+history.command()(maintain_history.files)
+history.command()(maintain_history.log)
+history.command()(maintain_history.verify)
+history.command()(maintain_history.gc)
+history.command()(maintain_history.forget)
+history.command()(maintain_history.export)
 history.command()(adapting.adapt)
 history.command()(adapting.calibrate)

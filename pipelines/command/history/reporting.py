@@ -10,7 +10,7 @@ import typer
 
 from dtoss.errors import InputError
 from dtoss.export.targets import check_folder
-from pipelines.command.output import print_table
+from pipelines.command.terminal.output import print_table
 
 
 def report(
@@ -48,7 +48,7 @@ def report(
 
 
 def _rows(numbers: dict[str, Any], page: Path) -> list[tuple[str, str]]:
-    from pipelines.pages.history_page import saving_sentence
+    from pipelines.reports.history_page import saving_sentence
 
     said = saving_sentence(numbers) if numbers["contestants"] else "nothing is remembered of what was asked"
     return [("history", f"{numbers['history']}, version {numbers['version']}"), ("cost", said), ("page", str(page))]

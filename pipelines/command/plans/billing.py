@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.command import options, row_options
-from pipelines.command.output import print_columns, print_table
+from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.output import print_columns, print_table
 
 
 def bill(
@@ -33,7 +33,7 @@ def bill(
     as_json: options.Json = False,
 ) -> None:
     """Say what a time that has passed cost and how busy servers were, beside the plan and what hindsight would cost."""
-    from ceps.reporting.realised import server_rows
+    from ceps.reporting.bill_section import server_rows
     from pipelines.bill import bill as run
     from pipelines.bill import facts, summary
     from pipelines.plan_files import load_costs

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from pipelines.command import options
-from pipelines.command.output import print_table
+from pipelines.command.terminal import options
+from pipelines.command.terminal.output import print_table
 
 catalogue = typer.Typer(
     help="Where figures of server types are from, and which are out of date.",
@@ -34,11 +34,11 @@ def check(
     as_json: options.Json = False,
 ) -> int:
     """Say how each figure is known, and name what is missing or stale; then exit with 1."""
-    from ceps.origins import figures_of, findings_of
-    from ceps.servers import COMMITTED
-    from ceps.texts import how_many
+    from ceps.model.figure_origins import figures_of, findings_of
+    from ceps.model.number_text import how_many
+    from ceps.model.servers import COMMITTED
     from pipelines.plan_files import load_servers
-    from pipelines.rows.amounts import seconds_of
+    from pipelines.rows.durations_and_shares import seconds_of
 
     try:
         days = seconds_of(older_than) / 86_400

@@ -13,15 +13,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.patterns import Patterns
-from ceps.plans import Plan
-from ceps.replanning.decide import Decision, Past, Replanning, decide
+from ceps.model.patterns import Patterns
+from ceps.plan.plans import Plan
 from ceps.replanning.forecast import Forecast, forecast
+from ceps.replanning.replan import Decision, Past, Replanning, decide
 from dtoss.commits.process import passing_name
 from dtoss.errors import InputError
+from pipelines.load_patterns.live_patterns import LivePatterns
 from pipelines.loop.stopping import Stopping
 from pipelines.plan_files import load_plan, with_bytes
-from pipelines.requests.live import LivePatterns
 
 FAILURES_IN_A_ROW = 3
 """Looks that may fail in a row; the last of them ends the command."""

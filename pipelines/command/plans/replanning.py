@@ -9,7 +9,7 @@ import typer
 
 from dtoss.errors import InputError
 from dtoss.plain_numbers import number_in
-from pipelines.command import options
+from pipelines.command.terminal import options
 
 
 def replan(
@@ -33,14 +33,14 @@ def replan(
     as_json: options.Json = False,
 ) -> None:
     """Repair the plan in force when today asks for it: a line for each decision, with why, what moves and the cost."""
-    from ceps.replanning.decide import Decision, Replanning
+    from ceps.replanning.replan import Decision, Replanning
     from dtoss.snapshots.store import Store
     from pipelines.command.plans.replanner import Replanner, line_of
+    from pipelines.load_patterns.live_patterns import DEFAULT_NAME, LivePatterns
+    from pipelines.load_patterns.patterns_folder import Home
     from pipelines.plan_files import load_servers
-    from pipelines.requests.home import Home
-    from pipelines.requests.live import DEFAULT_NAME, LivePatterns
-    from pipelines.rows.accesses import Asks
-    from pipelines.rows.amounts import seconds_of
+    from pipelines.rows.access_rows import Asks
+    from pipelines.rows.durations_and_shares import seconds_of
 
     def say(found: Decision, said: dict[str, Any]) -> None:
         print(json.dumps(said) if as_json else line_of(found, said), flush=True)

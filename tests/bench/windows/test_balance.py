@@ -7,7 +7,7 @@ import pytest
 
 from bench.windows import taxis as real
 from bench.windows.balance import exact_step, flux, largest_first, neighbours, ratios, replay
-from ceps.rebalance import rebalance
+from ceps.streams.rebalance import rebalance
 
 
 def test_ratios_are_of_the_largest_worker_to_the_mean():

@@ -18,8 +18,8 @@ from bench.windows.enorm.rules import Rules
 from bench.windows.enorm.running import Run, Source
 from bench.windows.enorm.spans import FOREVER, Window, every, pane_of
 from bench.windows.fusion import RandomJob, algorithm_1, told
-from ceps.fusion import fuse, fusion_of, job_of, merge_by_rates
-from ceps.rebalance import rebalance
+from ceps.streams.fusion import fuse, fusion_of, job_of, merge_by_rates
+from ceps.streams.rebalance import rebalance
 from tests.bench.windows.enorm_batch import expected
 from tests.bench.windows.enorm_jobs import AREA, BY_AREA, jobs, placed, rows, simple
 

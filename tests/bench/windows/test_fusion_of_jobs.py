@@ -14,7 +14,7 @@ from bench.windows.fusion import (
     random_job,
     told,
 )
-from ceps.fusion import fuse, fusion_of, job_of, merge_by_rates
+from ceps.streams.fusion import fuse, fusion_of, job_of, merge_by_rates
 
 
 def as_sets(job, component):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceps.balance.asked import Asked
-from ceps.balance.layout import WordParts, of_parts
-from ceps.balance.loads import Loads, WorkModel
+from ceps.balance.cell_layout import WordParts, of_parts
+from ceps.balance.round_costs import Loads, WorkModel
+from ceps.balance.subscription_load import Asked
 
 WORDS = 6
 

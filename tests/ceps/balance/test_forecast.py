@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ceps.balance.asked import no_words
-from ceps.balance.forecast import GUESSES, Guess, forecast
-from ceps.balance.layout import of_cells
-from ceps.balance.loads import Loads
+from ceps.balance.cell_layout import of_cells
 from ceps.balance.rehearse import rehearse
 from ceps.balance.repair import Repair
+from ceps.balance.round_costs import Loads
+from ceps.balance.round_forecast import GUESSES, Guess, forecast
+from ceps.balance.subscription_load import no_words
 
 SHAPE = (16, 16)
 FLAT = of_cells(SHAPE, 4, np.arange(256) // 64)

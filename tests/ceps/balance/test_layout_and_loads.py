@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ceps.balance.asked import no_words, stored
-from ceps.balance.layout import WordParts, of_cells, of_parts, replicated
-from ceps.balance.loads import Loads, Terms, WorkModel, fitted, max_over_mean, sigma, work_of_workers
+from ceps.balance.cell_layout import WordParts, of_cells, of_parts, replicated
+from ceps.balance.round_costs import Loads, Terms, WorkModel, fitted, max_over_mean, sigma, work_of_workers
+from ceps.balance.subscription_load import no_words, stored
 from tests.ceps.balance.drawn_cells import cells_of, drawn_asked, drawn_layout, drawn_loads, stores
 
 

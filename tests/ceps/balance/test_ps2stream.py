@@ -7,13 +7,13 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from ceps.balance.asked import Asked, stored
-from ceps.balance.loads import Loads, Terms, WorkModel, max_over_mean, sigma, work_of_workers
 from ceps.balance.ps2stream.gridt import Gi2, Gridt, Query
 from ceps.balance.ps2stream.kdt import kdt_layout, nodes_of, shares_of_nodes
+from ceps.balance.ps2stream.kdt_pieces import Ground
 from ceps.balance.ps2stream.migration import chosen, exact, greedy
-from ceps.balance.ps2stream.pieces import Ground
-from ceps.balance.ps2stream.strategy import PS2Stream
+from ceps.balance.ps2stream.ps2stream import PS2Stream
+from ceps.balance.round_costs import Loads, Terms, WorkModel, max_over_mean, sigma, work_of_workers
+from ceps.balance.subscription_load import Asked, stored
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, drawn_loads
 
 

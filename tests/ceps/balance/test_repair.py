@@ -7,16 +7,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ceps.balance.asked import no_words
 from ceps.balance.auto import Auto
-from ceps.balance.curve import CurveCut, along_curve, cut
-from ceps.balance.forecast import Guess
-from ceps.balance.layout import of_cells
-from ceps.balance.loads import Loads, WorkModel, max_over_mean, work_of_workers
-from ceps.balance.parts import Parts
+from ceps.balance.cell_layout import of_cells
+from ceps.balance.cell_moves import Parts
+from ceps.balance.curve_cuts import CurveCut, along_curve, cut
 from ceps.balance.rehearse import rehearse
 from ceps.balance.repair import Repair
-from ceps.balance.strategies import names, strategy_of
+from ceps.balance.round_costs import Loads, WorkModel, max_over_mean, work_of_workers
+from ceps.balance.round_forecast import Guess
+from ceps.balance.subscription_load import no_words
+from ceps.strategies import names, strategy_of
 from tests.ceps.balance.drawn_cells import drawn_asked, drawn_layout, drawn_loads, stores
 
 PLAIN = WorkModel(1.0, 0.0, 0.0)

@@ -13,8 +13,8 @@ from ceps import InfeasibleError, Patterns, ServerType
 from ceps.bounds.configurations import configuration_bound
 from ceps.bounds.exact import exact_plan
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound, next_fleet_cost
+from ceps.model.problem import build_problem
 from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleets_between
-from ceps.problem import build_problem
 from tests.ceps import oracles
 from tests.ceps.instances import M3, servers, small_patterns, small_servers, waves
 from tests.examples import examples

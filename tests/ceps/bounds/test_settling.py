@@ -13,13 +13,13 @@ import ceps
 from ceps import Patterns, ServerType
 from ceps.bounds import placing
 from ceps.bounds.fluid import Fluid
+from ceps.bounds.improve_or_prove import merges_into, settle
 from ceps.bounds.lower_bounds import fleet_bound
-from ceps.bounds.settling import merges_into, settle
 from ceps.bounds.weights import weightings
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import InfeasibleError, build_problem, price
 from ceps.planners.annealing import anneal
 from ceps.planners.fleet_first import fleet_first
-from ceps.problem import InfeasibleError, build_problem, price
 from tests.ceps import oracles
 from tests.ceps.instances import M3, small_patterns, small_servers, waves
 from tests.examples import examples

@@ -10,8 +10,8 @@ import pytest
 
 import ceps
 from ceps import InfeasibleError, Patterns, ServerType, Terms
-from ceps.offers.offer import Offer, cheapest, safer_than
 from ceps.offers.payment import ways_of
+from ceps.plan.offer import Offer, cheapest, safer_than
 from tests.ceps.instances import M3, servers, waves
 from tests.ceps.offers.made_markets import check_table, checked, market
 from tests.data import real_set

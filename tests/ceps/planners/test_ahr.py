@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps import Patterns
+from ceps.model.problem import build_problem
 from ceps.planners.ahr import agglomerate
-from ceps.problem import build_problem
 from datasets.workloads import make
 from tests.ceps import oracles
 from tests.ceps.instances import M3, servers, small_patterns, waves

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import ceps
 from ceps import Patterns, ServerType
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound, least_servers
-from ceps.packing import Effort
+from ceps.model.packing import Effort
+from ceps.model.problem import build_problem, price
 from ceps.planners.fleet_first import fleet_ladder
 from ceps.planners.fleets import cheapest_fleet, fleets_between
-from ceps.problem import build_problem, price
 from tests.ceps.instances import assert_holds, small_patterns, waves
 from tests.ceps.oracles import optimum
 

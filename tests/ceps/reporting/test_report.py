@@ -14,8 +14,8 @@ import ceps
 from ceps import Patterns
 from ceps.offers.comparison import Comparison, MethodCost
 from ceps.reporting.charts import busy_hours, loads_on
-from ceps.reporting.page import page
 from ceps.reporting.report import over_bound
+from ceps.reporting.report_page import page
 from ceps.rollout.actions import actions
 from tests.ceps.instances import servers, waves
 from tests.ceps.reporting.reading import Reading

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ceps
-from ceps.reporting.page import page
+from ceps.reporting.report_page import page
 from tests.ceps.instances import waves
 from tests.ceps.reporting.reading import Reading
 

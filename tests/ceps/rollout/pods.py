@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.dtoss.serve.running.started import ROOT
-from tests.dtoss.serve.together.several import free_ports
+from tests.dtoss.serve.cluster.several import free_ports
+from tests.dtoss.serve.processes.started import ROOT
 
 IMAGE = {"dtoss": [sys.executable, "-c", "from pipelines.command.main import main; main()"]}
 """What the command of a container is on this machine."""

@@ -19,12 +19,12 @@ import dtoss
 from ceps import Patterns, ServerType
 from ceps.rollout.kubernetes import write_manifests
 from dtoss.client.peers import read_peers
-from dtoss.serve.entry.doors import doors_of
-from dtoss.serve.entry.hosts import Hosts
-from dtoss.serve.settings import Settings
-from dtoss.serve.together.circle import Circle
-from dtoss.serve.together.placement import read_placement
-from dtoss.snapshots.place import filesystem_of
+from dtoss.serve.auth.admission import doors_of
+from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.plan_placement import read_placement
+from dtoss.serve.core.server_settings import Settings
+from dtoss.snapshots.store_location import filesystem_of
 from pipelines.command.app import app
 from tests.ceps.rollout.pods import NAMESPACE, Cluster, kubelet
 from tests.dtoss.serve.served import Asker, looking, running, target
@@ -118,7 +118,7 @@ def test_pods_answer_to_the_names_that_they_have(tmp_path):
 
 
 @pytest.mark.deep("five servers as processes, 10,000 requests, a pod killed; in process above, of two such processes "
-                  "in tests/dtoss/serve/together")  # fmt: skip
+                  "in tests/dtoss/serve/cluster")  # fmt: skip
 def test_five_servers_from_the_manifests_answer_as_one(tmp_path, command):
     """The command writes them; one pod is killed, others stay ready, and it is back in the pool by its probe."""
     index = objects_index()

@@ -17,8 +17,8 @@ from dtoss.cells.cell_polygons import shapes
 from dtoss.cells.voronoi import voronoi
 from dtoss.errors import StoreError
 from dtoss.export.cell_rings import border_edges, cells_of
-from dtoss.geometry.curve import curve_keys, radix_order
 from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.partition import Partition
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.partition_file import decode, encode

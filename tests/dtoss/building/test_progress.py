@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.building import in_memory, progress
+from dtoss.building import build_progress, in_memory
 
 ROOT = Path(__file__).parents[3]
 SLOW = """
 import os, sys, time
 import numpy as np
 import dtoss
-from dtoss.building import in_memory, progress
+from dtoss.building import in_memory; from dtoss.building import build_progress as progress
 construct, positions = in_memory.construct, np.random.default_rng(0).uniform(-5, 5, (400, 2))
 def slowly(*given, **named):
     time.sleep(pause)
@@ -56,11 +56,11 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch):
     """A terminal for stderr, and nothing that forbids to write to it; what takes long does so at once."""
     screen = Terminal()
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
+    monkeypatch.setattr(build_progress, "sys", SimpleNamespace(stderr=screen, modules=sys.modules))
     monkeypatch.setenv("DTOSS_QUIET", "compiling")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "LONG_SECONDS", 0.0)
-    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(build_progress, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(build_progress, "POLL_SECONDS", 0.01)
     return screen
 
 
@@ -84,8 +84,8 @@ def test_steps_and_parts_are_shown(terminal, monkeypatch, notebook):
         shell = SimpleNamespace(config={"IPKernelApp": {}})
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
         terminal.looked_at = False
-    assert progress.in_notebook() == notebook
-    with progress.shown(True) as told:
+    assert build_progress.in_notebook() == notebook
+    with build_progress.shown(True) as told:
         told.begin("sorting objects")
         wait_for(terminal, "sorting objects")
         told.begin("building partitions", 4_000)
@@ -107,9 +107,9 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
     elif reason == "no terminal":
         terminal.looked_at = False
     elif reason == "no stderr":
-        monkeypatch.setattr(progress.sys, "stderr", None)
-    monkeypatch.setattr(progress.threading, "Thread", None)
-    with progress.shown(reason != "not wanted") as told:
+        monkeypatch.setattr(build_progress.sys, "stderr", None)
+    monkeypatch.setattr(build_progress.threading, "Thread", None)
+    with build_progress.shown(reason != "not wanted") as told:
         told.begin("building partitions", 2)
         told.one_more()
     assert terminal.getvalue() == ""
@@ -118,7 +118,7 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
 def test_an_error_ends_the_watcher(terminal):
     """So does an interruption."""
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), progress.shown(True):
+        with pytest.raises(error), build_progress.shown(True):
             raise error
     assert not watchers()
 

@@ -8,7 +8,7 @@ from dtoss.cells import voronoi as module
 from dtoss.cells.line_order import line_order
 from dtoss.cells.oriented_boxes import Oriented
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.scenes import in_partitions

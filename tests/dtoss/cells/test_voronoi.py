@@ -8,7 +8,7 @@ from scipy.spatial import SphericalVoronoi, Voronoi
 
 from dtoss.cells.diagram import PIECE, symmetric
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.curve import curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.scenes import along, box_of, neighbour_sets, random_sphere, taxis

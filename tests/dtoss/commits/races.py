@@ -20,18 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from dtoss.commits.chain import Chain, Conflict
-from dtoss.commits.folding import clear_passing, fold
-from dtoss.commits.verify import verify_chain
+from dtoss.commits.log_compaction import clear_passing, fold
+from dtoss.commits.verify_chain import verify_chain
 from dtoss.errors import StoreError
-from dtoss.history.batches import Key, commit_batch
-from dtoss.history.care.clear import clear, files_of
-from dtoss.history.care.verify import verify
+from dtoss.history.append_batches import Key, commit_batch
 from dtoss.history.data_file import write_file
-from dtoss.history.reading import read_blocks
+from dtoss.history.maintenance.vacuum import clear, files_of
+from dtoss.history.maintenance.verify_history import verify
+from dtoss.history.read_blocks import read_blocks
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
-from dtoss.snapshots.place import folder_of
 from dtoss.snapshots.store import Store
+from dtoss.snapshots.store_location import folder_of
 from tests.dtoss.history.worlds import schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at, manifest_of, silent
 from tests.ends import end_now

@@ -7,7 +7,7 @@ import sys
 
 FORKED = """
 import os, signal, sys
-from dtoss.snapshots.place import folder_of
+from dtoss.snapshots.store_location import folder_of
 
 folder = folder_of(sys.argv[1])
 assert folder.create(b"first", "a")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.commits.ledger import Ledger, in_all
+from dtoss.commits.offsets import Ledger, in_all
 from dtoss.errors import StoreError
 
 FILES = st.dictionaries(st.text("abc", min_size=1, max_size=2), st.integers(0, 3), max_size=6)

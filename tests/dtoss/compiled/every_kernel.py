@@ -22,12 +22,12 @@ import dtoss
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import DECLARED
 from dtoss.compiled.mode import CHECKED
-from dtoss.export.export import export
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.export_files import export
 from dtoss.geometry.distance import distance
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
-from dtoss.partitioning.routing import reads_of, shares_that_suffice
+from dtoss.partitioning.partition_bounds import reads_of, shares_that_suffice
 from dtoss.queries.areas.covered import shape_of
 from dtoss.queries.find_by_id import Lookup
 from dtoss.snapshots.border_file import encode_border

@@ -6,9 +6,9 @@ import inspect
 
 import numpy as np
 
-from dtoss.compiled import memory
+from dtoss.compiled import checked_memory
 from dtoss.compiled.checked import CheckedKernel
-from dtoss.compiled.memory import OutOfBoundsError
+from dtoss.compiled.checked_memory import OutOfBoundsError
 
 
 class Call:
@@ -30,7 +30,7 @@ class Call:
 
 def as_handles(monkeypatch):
     """Let addresses be handles, as in checked mode."""
-    monkeypatch.setattr(memory, "CHECKED", True)
+    monkeypatch.setattr(checked_memory, "CHECKED", True)
 
 
 def recorded(monkeypatch, module, name, ask):

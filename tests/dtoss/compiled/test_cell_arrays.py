@@ -9,8 +9,8 @@ import pytest
 
 from dtoss.cells import rim, voronoi
 from dtoss.compiled import checked
-from dtoss.compiled.memory import OutOfBoundsError, Pointer
-from dtoss.geometry.curve import arranged, curve_keys, radix_order
+from dtoss.compiled.checked_memory import OutOfBoundsError, Pointer
+from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
 from tests.dtoss.compiled.recorded_calls import least_size, recorded, shortened
 
 

@@ -19,8 +19,8 @@ from numba.extending import _Intrinsic
 
 from dtoss.compiled import stand_ins
 from dtoss.compiled.checked import CheckedKernel
+from dtoss.compiled.checked_memory import Array, OutOfBoundsError, address, pointer_at, pointer_to
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.memory import Array, OutOfBoundsError, address, pointer_at, pointer_to
 from dtoss.compiled.pointers import float64_at, int64_at, part_of, pointer, shifted, trailing_zeros
 from tests.dtoss.compiled import every_kernel
 from tests.dtoss.compiled.kernel_lines import files_with_kernels, lines_of

@@ -9,10 +9,10 @@ import pytest
 
 import dtoss
 from dtoss.compiled import checked
-from dtoss.compiled.memory import OutOfBoundsError
+from dtoss.compiled.checked_memory import OutOfBoundsError
 from dtoss.queries import knn_batch, range_batch
 from dtoss.queries.kernels.address_table import make_table
-from dtoss.queries.kernels.arguments import Scratch
+from dtoss.queries.kernels.query_arguments import Scratch
 from tests.dtoss.compiled.recorded_calls import as_handles, least_size, recorded, shortened
 
 ASKED = np.array([[0.0, 0.0], [50.0, 20.0], [-60.0, -60.0]])

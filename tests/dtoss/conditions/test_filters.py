@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.conditions.filters import KEPT_CONDITIONS, Filter, Shares
+from dtoss.conditions.matching_objects import KEPT_CONDITIONS, Filter, Shares
 from tests import oracles
 from tests.dtoss.scenes import PARTITIONS, engine_of, rows
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries

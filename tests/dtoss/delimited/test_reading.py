@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.delimited.arrow_blocks import is_plain, read_quickly
 from dtoss.delimited.dialect import Dialect, dialect_of
-from dtoss.delimited.lines import BEHIND_QUOTE, RECORD_CHARACTERS, UNDECODED, UNENDED
-from dtoss.delimited.quick import is_plain, read_quickly
-from dtoss.delimited.reading import CORRUPT, FLAW, Layout, ends_inside, layout_of, names_of, read
+from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, ends_inside, layout_of, names_of, read
+from dtoss.delimited.records import BEHIND_QUOTE, RECORD_CHARACTERS, UNDECODED, UNENDED
 from dtoss.errors import InputError
 from tests.dtoss.delimited.oracle import read_by_character
 from tests.examples import examples

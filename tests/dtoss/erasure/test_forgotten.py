@@ -11,11 +11,11 @@ import pytest
 
 import dtoss
 from dtoss.commits.chain import Chain
-from dtoss.commits.verify import verify_chain
+from dtoss.commits.verify_chain import verify_chain
 from dtoss.erasure.forgotten import allow_ids, forget_ids, forgotten_in
 from dtoss.errors import StoreError
-from dtoss.snapshots.place import folder_of
-from tests.decoding import found_in
+from dtoss.snapshots.store_location import folder_of
+from tests.dtoss.erasure.decoding import found_in
 from tests.object_store import object_store
 
 IDS = ["anna-luise", "7", "zoë", "-12"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.export.export import export
+from dtoss.export_files import export
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partitioning.region_polygons import left_of, region_shapes
 from dtoss.partitioning.regions import Regions

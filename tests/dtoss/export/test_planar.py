@@ -15,9 +15,9 @@ from scipy.spatial import cKDTree
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.export.export import export, write
 from dtoss.export.planar import left_of_ring, on_grid, polygons_of
 from dtoss.export.projected import polygons_in_degrees
+from dtoss.export_files import export, write
 from dtoss.geometry.distance import EARTH_RADIUS
 from tests.dtoss.export.half_way import ends_half_way
 from tests.dtoss.export.test_export import globe

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
+from dtoss.frames.arrow_tables import arrow_of, table_of
 from dtoss.frames.coordinates import located
-from dtoss.frames.points import points_of
-from dtoss.frames.tables import arrow_of, table_of
+from dtoss.frames.point_coordinates import points_of
 from tests.dtoss.answering import answering
 from tests.dtoss.frames import ways_in
 from tests.dtoss.strategies import lonlat, planar

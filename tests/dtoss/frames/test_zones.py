@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.geometry.areas import areas_of
+from dtoss.geometry.polygon_tables import areas_of
 from dtoss.geometry.polygons import as_polygons, polygons_in, rings_together
 from dtoss.geometry.space import space_of
 from dtoss.geometry.wkb import polygons_of_wkb
@@ -209,7 +209,7 @@ def test_a_place_an_ulp_beside_an_edge_of_a_zone():
 
 def test_one_of_a_frame_and_all_of_it_at_once_are_the_same(globe):
     """Tables of many polygons are cut where they grow large; rows keep their numbers."""
-    from dtoss.queries.areas import zones as module
+    from dtoss.queries.areas import polygon_queries as module
 
     index, _ = globe
     rng = np.random.default_rng(1)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.geometry.curve import curve_keys, curve_order, radix_order
+from dtoss.geometry.hilbert import curve_keys, curve_order, radix_order
 from dtoss.geometry.space import space_of
 
 

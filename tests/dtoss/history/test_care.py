@@ -13,12 +13,12 @@ import pytest
 
 import dtoss
 from dtoss.errors import StoreError, Unreadable
-from dtoss.history.care.clear import clear, files_of
-from dtoss.history.care.dropping import forget, retain
-from dtoss.history.care.facts import counting_files, facts_of, log_of
-from dtoss.history.care.restore import restore
-from dtoss.history.care.verify import verify
-from dtoss.history.orders.settle import make_order, settle
+from dtoss.history.layouts.compaction import make_order, settle
+from dtoss.history.maintenance.erase_rows import forget, retain
+from dtoss.history.maintenance.history_facts_of import counting_files, facts_of, log_of
+from dtoss.history.maintenance.restore import restore
+from dtoss.history.maintenance.vacuum import clear, files_of
+from dtoss.history.maintenance.verify_history import verify
 from dtoss.history.sums import sum_of
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable

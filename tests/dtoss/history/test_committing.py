@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import StoreError
-from dtoss.history.blocks import BLOCK_ROWS, BY_PLACE, described, joined, starts_of
 from dtoss.history.change import Change, Entry, NewPeriod
-from dtoss.history.committing import Repeated, Stale, commit, keys_known
 from dtoss.history.data_file import write_file
-from dtoss.history.reading import Reads, ranges_of, read_blocks
-from dtoss.history.rows import sorted_rows
+from dtoss.history.history_commit import Repeated, Stale, commit, keys_known
+from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
+from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, joined, starts_of
+from dtoss.history.row_tables import sorted_rows
 from dtoss.history.segments import read_segment
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home

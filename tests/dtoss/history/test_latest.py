@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dtoss.errors import InputError
 from dtoss.history.latest import latest
-from pipelines.rows.positions import Columns, from_frame
+from pipelines.rows.position_frame import Columns, from_frame
 from tests.examples import examples
 from tests.pipelines.stores import listing, rebuilt
 

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from dtoss.history.blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
 from dtoss.history.change import Change
-from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
-from dtoss.history.orders import making, shape
-from dtoss.history.orders.making import MAKERS, Sizes
-from dtoss.history.orders.rows_in_parts import by_time, in_buckets, rows_at_a_time, source_of
-from dtoss.history.orders.settle import drop_orders, make_order, settle
-from dtoss.history.orders.tree import even_tree, tree_of_cells
-from dtoss.history.reading import read_blocks
-from dtoss.history.rows import sorted_rows
+from dtoss.history.history_commit import commit
+from dtoss.history.layouts import leaf_weights, write_layout
+from dtoss.history.layouts.compaction import drop_orders, make_order, settle
+from dtoss.history.layouts.kd_tree import even_tree, tree_of_cells
+from dtoss.history.layouts.rows_in_parts import by_time, in_buckets, rows_at_a_time, source_of
+from dtoss.history.layouts.write_layout import MAKERS, Sizes
+from dtoss.history.read_blocks import read_blocks
+from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
+from dtoss.history.row_tables import sorted_rows
 from dtoss.history.sums import sum_of
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
 
@@ -171,7 +171,7 @@ def test_full_periods_get_their_orders_and_lose_them(tmp_path):
 
 def test_what_was_cut_finer_stays_so_when_periods_merge(tmp_path, monkeypatch):
     """A corner with small leaves has as small ones afterwards; elsewhere leaves are even."""
-    monkeypatch.setattr(shape, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(leaf_weights, "BLOCK_ROWS", 4)
     places = np.stack(np.meshgrid(np.arange(40.0), np.arange(40.0)), axis=-1).reshape(-1, 2)
     corner = (places < 10).all(axis=1)
     counts = {}
@@ -219,7 +219,7 @@ def test_parts_are_smaller_where_rows_are_wide(tmp_path):
 
         return write_file(folder, order, counted(), schema, of)
 
-    with mock.patch.object(making, "write_file", watched):
+    with mock.patch.object(write_layout, "write_file", watched):
         sizes = Sizes(leaf_bytes=1e9, file_bytes=version.files.bytes[0] // 3, part_rows=1000)
         files = MAKERS[BY_TIME](source, sizes)
     assert held == [file.rows for file in files]

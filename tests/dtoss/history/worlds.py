@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dtoss.geometry.space import space_of
 from dtoss.history.change import Change, Entry, NewPeriod
-from dtoss.history.committing import commit
 from dtoss.history.data_file import write_file
-from dtoss.history.rows import rows_of, sorted_rows
+from dtoss.history.history_commit import commit
+from dtoss.history.row_tables import rows_of, sorted_rows
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.id_order import filter_of_ids
+from dtoss.id_filter import filter_of_ids
 from tests.dtoss.scenes import PARTITIONS
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.format_checks import word_and_bits

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.geometry.curve import curve_keys
+from dtoss.geometry.hilbert import curve_keys
 from dtoss.queries.threads import LEAST, PIECES, WHOLE_PIECE, in_pieces
 from dtoss.queries.workspace import workspace
 from tests.dtoss.scenes import room_for

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dtoss.serve.entry.calls import ADMINS, CALLS, OPEN, READER, SERVER, WRITER
-from dtoss.serve.limits import Limits
-from dtoss.serve.together.bundles import packed_bundle, packed_group
-from dtoss.serve.together.wire import ObjectQuestion, ShapesQuestion, packed
-from dtoss.sharing.asked import Asked
-from dtoss.sharing.together import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
+from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, WRITER
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, packed
+from dtoss.serve.core.limits import Limits
+from dtoss.serve.requests.bundles import packed_bundle, packed_group
+from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
+from dtoss.shards.shard_queries import Asked
+from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.served import WAIT, running, until
-from tests.dtoss.serve.together.several import dealt, several
 
 ARROW = "application/vnd.apache.arrow.stream"
 LIMITS = Limits(

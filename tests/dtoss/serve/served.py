@@ -21,24 +21,24 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 
 import dtoss
-from dtoss.conditions import filters
+from dtoss.conditions import matching_objects
+from dtoss.serve.answers.open_snapshots import Served, Serving
 from dtoss.serve.app import application
-from dtoss.serve.conditions import Conditions
-from dtoss.serve.entry.hosts import Hosts
-from dtoss.serve.entry.tokens import EVERYBODY, Token
-from dtoss.serve.hot_protocol import HotProtocol
-from dtoss.serve.paces import PACES, USUAL_SIZES
-from dtoss.serve.page.files import files_of
-from dtoss.serve.page.showing import Showing
-from dtoss.serve.pool import Pool, Unread
-from dtoss.serve.problems import Problem
-from dtoss.serve.running.connections import Guard, GuardedProtocol
-from dtoss.serve.serving import Served, Serving
-from dtoss.serve.settings import Settings
-from dtoss.serve.state import WorkerState
-from dtoss.serve.telling.audit import Audit
-from dtoss.serve.telling.home_counts import HomeCounts
-from dtoss.sharing.share import Share
+from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.tokens import EVERYBODY, Token
+from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
+from dtoss.serve.core.paces import PACES, USUAL_SIZES
+from dtoss.serve.core.pool import Pool, Unread
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.served_conditions import Conditions
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.map.map_files import files_of
+from dtoss.serve.map.map_state import Showing
+from dtoss.serve.observability.audit import Audit
+from dtoss.serve.observability.partition_counts import HomeCounts
+from dtoss.serve.requests.hot_protocol import HotProtocol
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.shards.share import Share
 
 OBJECTS = 3_000
 WAIT = 60
@@ -47,13 +47,13 @@ NAME = "20260101T000000.000000Z"
 
 def before_each_evaluation(monkeypatch, step):
     """Call a function of the condition before any is evaluated."""
-    evaluate = filters._matches
-    monkeypatch.setattr(filters, "_matches", lambda *given: (step(given[0]), evaluate(*given))[1])
+    evaluate = matching_objects._matches
+    monkeypatch.setattr(matching_objects, "_matches", lambda *given: (step(given[0]), evaluate(*given))[1])
 
 
 def nothing_is_evaluated(monkeypatch):
     """Let whoever evaluates a condition fail."""
-    monkeypatch.setattr(filters, "Filter", lambda *_: 1 // 0)
+    monkeypatch.setattr(matching_objects, "Filter", lambda *_: 1 // 0)
 
 
 def town(kind="sphere", *, strings=False, objects=OBJECTS, seed=0, partitions=3):

@@ -20,10 +20,10 @@ from scipy.stats import chi2
 
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
-from dtoss.serve.telling import access_files
-from dtoss.serve.telling.accesses import Accesses, Amounts
-from dtoss.serve.telling.rounding import A_DEGREE, rounding_of
-from dtoss.serve.telling.sampling import Sample
+from dtoss.serve.observability import access_files
+from dtoss.serve.observability.access_log import Accesses, Amounts
+from dtoss.serve.observability.request_sample import Sample
+from dtoss.serve.observability.rounded_places import A_DEGREE, rounding_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.watched import commit
 from tests.object_store import object_store
@@ -345,7 +345,7 @@ import sys, time
 from pathlib import Path
 import numpy as np
 from dtoss.geometry.space import space_of
-from dtoss.serve.telling import access_files, accesses
+from dtoss.serve.observability import access_files; from dtoss.serve.observability import access_log as accesses
 short = accesses.Amounts(minute=0.05)
 log = accesses.Accesses(sys.argv[1], space_of(), server="s", worker=1, amounts=short)
 log.many(np.zeros(40), np.zeros(40), 8, None)

@@ -16,7 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtoss.serve.entry.calls import (
+from dtoss.serve.auth.admission import Doors
+from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.route_table import (
     ADMINS,
     BESIDE,
     CALLS,
@@ -35,12 +37,10 @@ from dtoss.serve.entry.calls import (
     rows,
     way_rows,
 )
-from dtoss.serve.entry.doors import Doors
-from dtoss.serve.entry.hosts import Hosts
-from dtoss.serve.limits import Limits
-from dtoss.serve.paces import Paces
-from dtoss.serve.together import wire
-from dtoss.serve.together.bundles import QUICK_GROUPS, packed_bundle
+from dtoss.serve.cluster import wire_messages
+from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.paces import Paces
+from dtoss.serve.requests.bundles import QUICK_GROUPS, packed_bundle
 from tests.dtoss.serve.calling import (
     LIMITS,
     ROUTES,
@@ -55,9 +55,9 @@ from tests.dtoss.serve.calling import (
     request_of,
     token_for,
 )
-from tests.dtoss.serve.delivery.listening import Watch
+from tests.dtoss.serve.events.listening import Watch
 from tests.dtoss.serve.served import WAIT, running, town, until
-from tests.dtoss.windows.stored.kept import SECOND, begin, commit
+from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 
 NAMES = [f"{call.method} {call.path}{' ' + call.message if call.message else ''}" for call in CALLS]
 EACH_CALL = pytest.mark.parametrize("call", CALLS, ids=NAMES)
@@ -110,7 +110,7 @@ def test_each_route_and_message_has_a_row(index, folder, asked):
         found |= {(method.upper(), path) for path, of in json.loads(text)["paths"].items() for method in of}
     assert found == set(ROUTES)
     messages = [call.message for call in CALLS if call.message is not None]
-    kinds = [name for name in vars(wire) if re.fullmatch(r"OF_[A-Z]+", name)]
+    kinds = [name for name in vars(wire_messages) if re.fullmatch(r"OF_[A-Z]+", name)]
     assert (len(messages), len(set(messages))) == (len(kinds), len(kinds))
     assert {call.way for call in CALLS} == set(WAYS)
 

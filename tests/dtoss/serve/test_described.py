@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from openapi_schema_validator import OAS31Validator
 
+from dtoss.serve.answers.responses import wants_arrow
+from dtoss.serve.auth.route_table import CALLS, OPEN, READER
 from dtoss.serve.description import GROUPS, OPERATIONS, listed, parameter_of
-from dtoss.serve.entry.calls import CALLS, OPEN, READER
-from dtoss.serve.ready import wants_arrow
 from tests.dtoss.serve.calling import BODIES, SMALL
-from tests.dtoss.serve.delivery.listening import FENCES, Watch
+from tests.dtoss.serve.cluster.several import dealt, several
+from tests.dtoss.serve.events.listening import FENCES, Watch
 from tests.dtoss.serve.served import Asker, running, town
-from tests.dtoss.serve.together.several import dealt, several
 from tests.dtoss.watch.streams import POLYGON
 from tests.dtoss.watch.streams import asked as fence
-from tests.dtoss.windows.stored.kept import SECOND, begin, commit
+from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 FREE = {"Problem", "Hit", "Event", "WindowRow", "FlowRow", "Description"}

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.serve.limits import Limits
+from dtoss.serve.core.limits import Limits
 from tests.dtoss.snapshots.damaged_stores import stored
 
 ROOT = Path(__file__).parents[3]
@@ -149,7 +149,7 @@ def test_each_metric_is_explained_and_each_that_is_explained_is_there(place, url
 
 def test_events_and_subscriptions_by_requests(place):
     """As the document says: a token that may write subscribes, the watch uses it, its events are told."""
-    from tests.dtoss.serve.delivery.listening import Watch
+    from tests.dtoss.serve.events.listening import Watch
 
     reading, (make, write, start, *asking) = curls("Events of a watch")[:3], commands("Events of a watch")[3:]
     (token,) = ran(f"{make}; echo $TOKEN", place, "").split()

@@ -9,11 +9,11 @@ from hashlib import sha256
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.entry.buckets import Buckets
-from dtoss.serve.entry.doors import Doors
-from dtoss.serve.entry.origins import Origins
-from dtoss.serve.entry.tokens import read_tokens
-from dtoss.serve.problems import Problem
+from dtoss.serve.auth.admission import Doors
+from dtoss.serve.auth.cors import Origins
+from dtoss.serve.auth.rate_limit import Buckets
+from dtoss.serve.auth.tokens import read_tokens
+from dtoss.serve.core.problems import Problem
 
 SECRET = "s3cret-Of_the.map"
 

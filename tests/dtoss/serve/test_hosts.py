@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.entry.hosts import Hosts
-from dtoss.serve.problems import LONGEST_DETAIL, Problem
+from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.core.problems import LONGEST_DETAIL, Problem
 from tests.dtoss.serve.served import WAIT, Asker, running, talk, town, until
 
 GOOD = ["localhost", "LOCALHOST:8080", "a.localhost", "127.0.0.1:80", "10.1.2.3", "[::1]:9", "[::1]", "localhost."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.serve.hot_requests import read_target, reading_of
+from dtoss.serve.requests.hot_requests import read_target, reading_of
 
 READING = reading_of(space_of(), 1_000, 1_000, 8_192)
 

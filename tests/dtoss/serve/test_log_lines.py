@@ -14,8 +14,8 @@ from collections import Counter
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.telling import log_lines
-from dtoss.serve.telling.log_lines import LONGEST_LINE, WAITING, Log
+from dtoss.serve.observability import log_lines
+from dtoss.serve.observability.log_lines import LONGEST_LINE, WAITING, Log
 from tests.clocks import clocked
 from tests.ends import end_now
 
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 
 FULL_PIPE = f"""
 import time
-from dtoss.serve.telling.log_lines import Log
+from dtoss.serve.observability.log_lines import Log
 dropped = []
 log = Log(dropped=dropped.append)
 began = time.monotonic()

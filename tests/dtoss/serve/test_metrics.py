@@ -11,8 +11,8 @@ from bisect import bisect_left
 import numpy as np
 import pytest
 
-from dtoss.serve.telling.metrics import Metrics
-from dtoss.serve.telling.shared_counts import HOT_ROUTES, SECONDS, SIZES, SharedCounts
+from dtoss.serve.observability.metrics import Metrics
+from dtoss.serve.observability.shared_counts import HOT_ROUTES, SECONDS, SIZES, SharedCounts
 
 parser = pytest.importorskip("prometheus_client.parser")
 
@@ -186,9 +186,9 @@ def test_what_is_served_is_told_whole_or_not_at_all():
 
 SERVER = """
 import os, signal, sys, time
-from dtoss.serve.telling.metrics import Metrics, forget, prepare
+from dtoss.serve.observability.metrics import Metrics, forget, prepare
 folder = prepare(sys.argv[1])
-from dtoss.serve.telling.shared_counts import SharedCounts
+from dtoss.serve.observability.shared_counts import SharedCounts
 counts = SharedCounts(2)
 
 def worker(number, times, snapshot):

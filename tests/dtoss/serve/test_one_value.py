@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtoss.serve.answers import json_value, json_values
+from dtoss.serve.answers.json_out import json_value, json_values
 
 SOME = {
     "int8": [1, None, -128],

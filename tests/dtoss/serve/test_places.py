@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.plain_numbers import is_number
-from dtoss.serve.limits import Limits
+from dtoss.serve.core.limits import Limits
 from tests.dtoss.serve.served import (
     NAME,
     OBJECTS,
@@ -516,14 +516,14 @@ def test_one_who_reads_nothing_holds_up_nobody(sphere):
 
 def test_a_question_on_the_short_way_that_fails_is_asked_on_the_long_one(sphere, monkeypatch):
     """Where a kernel's call breaks for a group, each is answered by itself."""
-    from dtoss.serve import gathering
+    from dtoss.serve.requests import request_batches
 
     def broken(*_):
         raise RuntimeError("no")
 
     with Asker(sphere) as asker:
         usual = asker.raw("/knn?lon=10&lat=50", X_Request_Id="a")
-        monkeypatch.setattr(gathering, "hot_bodies", broken)
+        monkeypatch.setattr(request_batches, "hot_bodies", broken)
         assert asker.raw("/knn?lon=10&lat=50", X_Request_Id="a")[2] == usual[2]
         assert sphere.heard.events[-1][0] == "gathering failed"
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from dtoss.serve import pool as pool_module
-from dtoss.serve.pool import ClientGone, Pool, Stopped, Until
-from dtoss.serve.problems import Problem
+from dtoss.serve.core import pool as pool_module
+from dtoss.serve.core.pool import ClientGone, Pool, Stopped, Until
+from dtoss.serve.core.problems import Problem
 
 LONG = 10.0
 

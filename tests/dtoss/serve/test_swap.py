@@ -16,18 +16,18 @@ from dtoss.building.border import BorderTable
 from dtoss.client.peers import read_peers
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError
-from dtoss.serve.paces import Paces
-from dtoss.serve.page import facts
-from dtoss.serve.settings import Settings
-from dtoss.serve.swapping import preparing, watching
-from dtoss.serve.swapping.preparing import first, head_of
-from dtoss.serve.swapping.warming import load_kernels, warm
-from dtoss.serve.together.circle import Circle
-from dtoss.serve.together.placement import Placement
+from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.plan_placement import Placement
+from dtoss.serve.core.paces import Paces
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload import prepare, snapshot_watcher
+from dtoss.serve.reload.prepare import first, head_of
+from dtoss.serve.reload.warm_kernels import load_kernels, warm
+from dtoss.serve.tiles import snapshot_facts
 from dtoss.snapshots.store import Store
 from tests.dtoss.scenes import rows
+from tests.dtoss.serve.cluster.several import write_peers, write_plan
 from tests.dtoss.serve.served import nothing_is_evaluated
-from tests.dtoss.serve.together.several import write_peers, write_plan
 from tests.dtoss.serve.watched import OBJECTS, WAIT, Told, commit, commit_all_kinds, town, watched
 
 KINDS = {
@@ -160,7 +160,7 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
 def test_warming_lets_others_have_their_turn(store):
     """After each file, and after each question."""
     breaths = []
-    warm(preparing.index_of_files(Store(store), Store(store).manifest(), None), lambda: breaths.append(1))
+    warm(prepare.index_of_files(Store(store), Store(store).manifest(), None), lambda: breaths.append(1))
     assert len(breaths) > 3 + 20
 
 
@@ -223,7 +223,7 @@ def test_what_open_pages_ask_for_is_made_before_they_do(store, monkeypatch, page
         def made(*_, **__):
             raise AssertionError("it is made when it is asked for")
 
-        monkeypatch.setattr(facts, "view_of", made)
+        monkeypatch.setattr(snapshot_facts, "view_of", made)
         if pages:
             assert worker.serving.now.map_facts.told()["partitions"] == 3
         else:
@@ -235,7 +235,7 @@ def test_an_end_while_a_page_is_served_is_no_failure(store, monkeypatch):
     with watched(store, pages=lambda: 1) as worker:
         commit(store, 1)
         stop = worker.watcher.stop
-        monkeypatch.setattr(facts.MapFacts, "_column", lambda *_: stop() or {"name": "speed"}, raising=True)
+        monkeypatch.setattr(snapshot_facts.MapFacts, "_column", lambda *_: stop() or {"name": "speed"}, raising=True)
         assert worker.watcher.look()
 
 
@@ -345,7 +345,7 @@ def test_why_a_commit_is_refused_outlives_a_disk_that_was_away(store):
 def test_what_is_no_store_error_is_refused_too(store, monkeypatch):
     with watched(store) as worker:
         commit(store, 1)
-        before(monkeypatch, watching, "prepare", lambda: 1 // 0)
+        before(monkeypatch, snapshot_watcher, "prepare", lambda: 1 // 0)
         assert not worker.watcher.look()
         assert "ZeroDivisionError" in worker.serving.refused
         assert worker.serving.now.commit == 1
@@ -380,7 +380,7 @@ def test_a_snapshot_that_goes_while_it_is_opened_is_not_refused(store, monkeypat
 
     with watched(store) as worker:
         commit(store, 1)
-        before(monkeypatch, watching, "prepare", overtaken)
+        before(monkeypatch, snapshot_watcher, "prepare", overtaken)
         assert not worker.watcher.look()
         assert (worker.serving.refused, worker.told.refusals) == (None, 0)
         assert worker.watcher.look()
@@ -425,7 +425,7 @@ def test_a_worker_that_stands_in_for_another_looks_before_its_loop_runs(store):
 def test_an_end_amid_a_look_is_no_refusal(store, monkeypatch):
     with watched(store) as worker:
         commit(store, 1)
-        before(monkeypatch, preparing, "verify_files", worker.watcher.stop)
+        before(monkeypatch, prepare, "verify_files", worker.watcher.stop)
         assert not worker.watcher.look()
         assert (worker.serving.now.commit, worker.told.refusals) == (1, 0)
 
@@ -436,7 +436,7 @@ def test_an_end_amid_a_look_is_no_refusal(store, monkeypatch):
 def test_what_one_process_has_verified_the_others_do_not(store, monkeypatch):
     """Of this commit, and no other; the structure is looked at by each."""
     seen = []
-    before(monkeypatch, preparing, "verify_files", lambda: seen.append(1))
+    before(monkeypatch, prepare, "verify_files", lambda: seen.append(1))
     shared = np.zeros(1, np.int64)
     first(Settings(store), shared)
     assert shared[0] == head_of(Store(store)).mark != 0
@@ -459,7 +459,7 @@ def test_what_one_process_has_verified_the_others_do_not(store, monkeypatch):
 
 
 def test_nothing_is_verified_where_nobody_wants_it(store, monkeypatch):
-    before(monkeypatch, preparing, "verify_files", lambda: 1 // 0)
+    before(monkeypatch, prepare, "verify_files", lambda: 1 // 0)
     with watched(store, verify=False) as worker:
         commit(store, 1)
         assert worker.watcher.look()

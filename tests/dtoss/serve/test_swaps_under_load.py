@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 import pytest
 
-from dtoss.serve.settings import Settings
-from dtoss.serve.swapping.preparing import adopted, first
-from dtoss.serve.swapping.watching import Watcher
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.snapshot_watcher import Watcher
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.served import running, target
 from tests.dtoss.serve.watched import Told, commit, town

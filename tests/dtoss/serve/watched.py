@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
-from dtoss.serve.paces import PACES
-from dtoss.serve.serving import Serving
-from dtoss.serve.settings import Settings
-from dtoss.serve.swapping.preparing import adopted, first
-from dtoss.serve.swapping.watching import Watcher
+from dtoss.serve.answers.open_snapshots import Serving
+from dtoss.serve.core.paces import PACES
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.snapshot_watcher import Watcher
 from tests.dtoss.snapshots.damaged_stores import stored
 
 OBJECTS = 400

@@ -13,11 +13,11 @@ import pytest
 import dtoss
 from dtoss.commits.mapped import map_file
 from dtoss.errors import StoreError, Unreadable, of_system
-from dtoss.serve.settings import Settings
-from dtoss.serve.swapping.preparing import first, head_of
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload.prepare import first, head_of
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify import verify_store
-from pipelines.rows.enough import objects_now
+from dtoss.snapshots.verify_store import verify_store
+from pipelines.rows.minimum_rows import objects_now
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 

@@ -16,7 +16,7 @@ from matplotlib import pyplot
 
 import dtoss
 from dtoss.errors import StoreError
-from dtoss.export.export import export
+from dtoss.export_files import export
 from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.snapshots.store import Store

@@ -11,8 +11,8 @@ import pytest
 from dtoss.commits.folder import LocalFolder, RemoteFolder
 from dtoss.commits.lease import LEASE, Holder
 from dtoss.errors import StoreError
-from dtoss.snapshots.place import S3Place, filesystem_of, folder_of
 from dtoss.snapshots.store import Store
+from dtoss.snapshots.store_location import S3Place, filesystem_of, folder_of
 from tests.disks import elsewhere
 from tests.dtoss.snapshots.small_stores import commit
 from tests.object_store import object_store
@@ -99,7 +99,7 @@ def test_no_message_of_a_store_holds_its_keys(bucket):
 def test_local_paths_need_no_library(tmp_path):
     """Neither as a path nor as a URI of files."""
     assert folder_of(str(tmp_path)) == LocalFolder(str(tmp_path)) == folder_of(f"file://{tmp_path}")
-    code = f"import sys, dtoss.snapshots.place as p; p.folder_of({str(tmp_path)!r})"
+    code = f"import sys, dtoss.snapshots.store_location as p; p.folder_of({str(tmp_path)!r})"
     code += "; print({'pyarrow', 'obstore'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"

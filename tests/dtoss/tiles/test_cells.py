@@ -11,10 +11,10 @@ from shapely.geometry import Point
 
 import dtoss
 from dtoss.geometry.space import space_of
-from dtoss.serve.page.tiling import Tiles
-from dtoss.tiles.cells import CELL_LIMITS, CellLimits, CellSource
-from dtoss.tiles.clipping import tile_box
-from dtoss.tiles.frame import MERCATOR_RIM, frame_of
+from dtoss.serve.tiles.tiling import Tiles
+from dtoss.tiles.cell_tiles import CELL_LIMITS, CellLimits, CellSource
+from dtoss.tiles.map_frame import MERCATOR_RIM, frame_of
+from dtoss.tiles.tile_clipping import tile_box
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
 from tests.dtoss.tiles.decoded import cut_to_tile, every_tile, layers, tile_of, unit_places
 from tests.examples import examples

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from shapely.geometry import LineString, Point, Polygon, box
 
 from dtoss.geometry.space import space_of
-from dtoss.tiles.clipping import BUFFER, clipped_lines, clipped_polygons, thinned, tile_box
-from dtoss.tiles.frame import Frame, frame_of
+from dtoss.tiles.map_frame import Frame, frame_of
 from dtoss.tiles.rings import rings_on_map
+from dtoss.tiles.tile_clipping import BUFFER, clipped_lines, clipped_polygons, thinned, tile_box
 
 pytestmark = pytest.mark.checked
 UNIT_SQUARE = Frame(space_of("none"), (0.0, 1.0, 1.0))

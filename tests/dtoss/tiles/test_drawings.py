@@ -14,7 +14,7 @@ from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
 from dtoss.queries.areas.covered import boxes_of
 from dtoss.tiles.drawings import TILE_PIXELS, drawn_boxes, drawn_circles, drawn_polygons
-from dtoss.tiles.frame import frame_of, mercator
+from dtoss.tiles.map_frame import frame_of, mercator
 
 SPHERE, UTM, PLANE = space_of(), space_of("EPSG:32633"), space_of("none")
 FRAME = frame_of(SPHERE, None)

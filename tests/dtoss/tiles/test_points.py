@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.serve.page.tiling import DEEPEST_TILE, Tiles, Whole
+from dtoss.serve.tiles.tiling import DEEPEST_TILE, Tiles, Whole
 from dtoss.tiles import mvt
 from dtoss.tiles.classes import MOST_CLASSES, classes_of
-from dtoss.tiles.frame import MERCATOR_RIM, box_of, frame_of, mercator, unmercator
-from dtoss.tiles.held import box_in_store
-from dtoss.tiles.points import Shown, rows_of, sampled_tile
+from dtoss.tiles.map_frame import MERCATOR_RIM, box_of, frame_of, mercator, unmercator
+from dtoss.tiles.objects_by_row import box_in_store
+from dtoss.tiles.point_tiles import Shown, rows_of, sampled_tile
 from dtoss.tiles.sample import picked, sample_of
 
 UTM = "EPSG:32633"

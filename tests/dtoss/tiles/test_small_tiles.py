@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.serve.page.tiling import Tiles, Whole
+from dtoss.serve.tiles.tiling import Tiles, Whole
 from dtoss.tiles import mvt
 from dtoss.tiles.sample import hashes_of, picked
 

@@ -12,21 +12,21 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked.changing import subscribe, unsubscribe
-from dtoss.watch.asked.checking import checked
-from dtoss.watch.asked.live import change_number
-from dtoss.watch.home import Home
-from dtoss.watch.rows import Rows
-from dtoss.watch.settings import Settings
-from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, plan_batch
-from dtoss.watch.told.counts import event_counts
-from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.events import events
-from dtoss.watch.told.folding import HOUR_US, fold_watch
-from dtoss.watch.told.verify import verify_watch
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.event_compaction import HOUR_US, fold_watch
+from dtoss.watch.events.event_counts import event_counts
+from dtoss.watch.events.event_log import events
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.processing.watch_batch import run_batch
+from dtoss.watch.processing.watch_plan import Options, plan_batch
+from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
+from dtoss.watch.subscriptions.current import change_number
+from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.judged_sphere import SPOTS, Everywhere, random_place
 from tests.oracles import Witnessed
 

@@ -12,10 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked.changing import subscribe
-from dtoss.watch.home import (
+from dtoss.watch.events.event_compaction import fold_events
+from dtoss.watch.events.readers import keep_cursor
+from dtoss.watch.processing.last_rows import RUN_OFFSETS
+from dtoss.watch.processing.watch_plan import Options, plan_batch
+from dtoss.watch.sharding.sharded_batch import run_on_workers
+from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.subscription import AROUND, BOX
+from dtoss.watch.subscriptions.changes import subscribe
+from dtoss.watch.watch_folder import (
     BUILT,
     CHANGES,
     DEFAULT_NAME,
@@ -28,13 +35,6 @@ from dtoss.watch.home import (
     Home,
     Limits,
 )
-from dtoss.watch.layout.batch import run_on_workers
-from dtoss.watch.layout.committing import commit_on_workers
-from dtoss.watch.stream.plan import Options, plan_batch
-from dtoss.watch.stream.state import RUN_OFFSETS
-from dtoss.watch.subscription import AROUND, BOX
-from dtoss.watch.told.folding import fold_events
-from dtoss.watch.told.readers import keep_cursor
 from pipelines.watching.spreading import Spread, Spreading
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, asked, circle, rows_of, run, settings_of, table_of
 from tests.test_format import TEXT, table
@@ -80,7 +80,7 @@ def home(request, tmp_path_factory):
 
 
 def fold_cursor(home):
-    from dtoss.watch.told.cursor import Cursor
+    from dtoss.watch.events.cursor import Cursor
 
     return Cursor(home.batches.head().number, 0)
 

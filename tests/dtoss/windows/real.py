@@ -22,25 +22,25 @@ from numpy.typing import NDArray
 import ceps
 import dtoss
 from dtoss.buckets import bucket_of
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
+from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.window_batch import run_batch
+from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import MEASURES, spec_of
-from dtoss.windows.stored.asked import Windows, open_windows
-from dtoss.windows.stored.batch import run_batch
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, of_regions, of_sites, write_keys
-from dtoss.windows.stored.plan import Options, plan_batch
-from dtoss.windows.stored.spec_file import Fixed, fix
-from dtoss.windows.stored.verify import verify_windows
-from dtoss.windows.tracks.rows_in import WindowRows
+from dtoss.windows.storage.keys_file import keys_from, of_regions, of_sites, write_keys
+from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, plan_batch
+from dtoss.windows.trajectories.sorted_rows import WindowRows
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.windows.plain import Plain, accepted
 from tests.dtoss.windows.real_cases import CASES, Case, real_rows
-from tests.pipelines.requests.logs import World, flushes, patterns_bytes, write
+from tests.pipelines.load_patterns.logs import World, flushes, patterns_bytes, write
 
 SECOND = 1_000_000
 ENDS = 40

@@ -22,7 +22,7 @@ from datasets.aircraft import SCHEMA as AIRCRAFT
 from datasets.aircraft import aircraft
 from datasets.geolife import SCHEMA as GEOLIFE
 from datasets.geolife import geolife
-from datasets.tables.rows import collect
+from datasets.tables.standard_rows import collect
 from datasets.tdrive import SCHEMA as TDRIVE
 from datasets.tdrive import tdrive
 from tests.data import DATA, RAW

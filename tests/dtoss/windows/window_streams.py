@@ -11,8 +11,8 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import Keys, region_keys, site_keys
+from dtoss.windows.labels import Labels, offsets
 from dtoss.windows.spec import MEASURES, spec_of
-from dtoss.windows.tracks.labels import Labels, offsets
 from tests.dtoss.strategies import lonlat, planar
 
 SECOND = 1_000_000

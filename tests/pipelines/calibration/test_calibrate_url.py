@@ -14,9 +14,9 @@ import pytest
 
 import ceps
 import dtoss
-from ceps.costs import load_costs
+from ceps.model.costs import load_costs
 from dtoss.errors import InputError
-from dtoss.serve.limits import Limits
+from dtoss.serve.core.limits import Limits
 from pipelines.calibration import over_http, search
 from pipelines.calibration.over_http import places_of_log
 from pipelines.calibration.senders import Senders, Window

@@ -22,10 +22,10 @@ from tests.pipelines.stores import objects_of
 ROOT = Path(__file__).parents[3]
 LOOP = """
 import os, sys, time
-import pipelines.beats.committing
+import pipelines.ticks.three_commits
 from pipelines.command.main import main
 
-real, long, begun = pipelines.beats.committing.cycle, sys.argv.pop(1), sys.argv.pop(1)
+real, long, begun = pipelines.ticks.three_commits.cycle, sys.argv.pop(1), sys.argv.pop(1)
 
 def slow(batches):
     open(begun, "w").close()
@@ -38,14 +38,14 @@ def cycle(positions, store, **options):
         positions.frame.sparkSession.range(1).mapInArrow(slow, "id bigint").count()
     return made
 
-pipelines.beats.committing.cycle = cycle
+pipelines.ticks.three_commits.cycle = cycle
 main(sys.argv[1:])
 """
 """The command; while there is a file ``long``, tasks of Spark's take ten minutes before a cycle has ended."""
 WITHOUT_JAVA = """
 import sys, time
 from pathlib import Path
-import pipelines.beats.committing, pipelines.spark.session
+import pipelines.ticks.three_commits, pipelines.spark.session
 from pipelines.command.main import main
 from tests.pipelines.jobs.test_run import Scene, fails
 
@@ -56,8 +56,8 @@ def long():
 begun, scene = Path(sys.argv.pop(1)), Scene(None, None)
 scene.before = [None, fails(OSError("Java has gone")), fails(OSError("Java has gone")), None, long]
 pipelines.spark.session.spark_session = lambda *where, **options: None
-pipelines.beats.committing.cycle = scene.cycle
-pipelines.beats.committing.read_positions = scene.read_positions
+pipelines.ticks.three_commits.cycle = scene.cycle
+pipelines.ticks.three_commits.read_positions = scene.read_positions
 main(sys.argv[1:])
 """
 """The command, whose cycles keep lines of files and need no Spark: the second fails twice, the third does not end."""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from pipelines.command.quick import answer_quickly
+from pipelines.command.fast_commands import answer_quickly
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
 

@@ -12,9 +12,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from pipelines.files.first_look import check_columns, first_of, look_at, said_of_ids
+from pipelines.local_joins.first_look import check_columns, first_of, look_at, said_of_ids
 from pipelines.rows.inputs import look
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.pipelines.rows.reading import with_points
 

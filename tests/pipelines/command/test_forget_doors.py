@@ -7,9 +7,9 @@ import os
 
 import dtoss
 from dtoss.snapshots.store import Store
-from pipelines.rows.forgotten import without_forgotten
-from pipelines.rows.positions import Columns, from_frame
-from tests.decoding import found_in
+from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.position_frame import Columns, from_frame
+from tests.dtoss.erasure.decoding import found_in
 from tests.pipelines.stores import objects_of
 
 WHO = "anna-luise"

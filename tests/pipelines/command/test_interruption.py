@@ -160,14 +160,14 @@ def test_an_interrupted_rebuild_leaves_nothing(tmp_path, positions, kind, whole_
     [
         ("pipelines.command.ends", ["info", "--store", "x"]),
         ("dtoss", ["info", "--store", "x"]),
-        ("dtoss.snapshots.signals", ["info", "--store", "x"]),
+        ("dtoss.snapshots.deferred_signals", ["info", "--store", "x"]),
         ("dtoss.snapshots.store", ["info", "--store", "x"]),
         ("numpy", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("numpy.random", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("numba", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("pyarrow", ["knn", "--store", STORE, "--at", "1", "2"]),
         ("typer", ["export", "--store", "x"]),
-        ("pipelines.command.planning", ["export", "--store", "x"]),
+        ("pipelines.command.planner", ["export", "--store", "x"]),
     ],
 )
 def test_a_command_interrupted_while_it_loads_ends_with_one_line(module, command, tmp_path):

@@ -11,8 +11,8 @@ import pytest
 
 from dtoss.compiled.notice import quiet
 from pipelines.command.app import command_line
-from pipelines.command.notes import hush, note
-from tests.pipelines.command.asking.without_spark import stored
+from pipelines.command.terminal.notes import hush, note
+from tests.pipelines.command.query.without_spark import stored
 
 COMMANDS = sorted(command_line().commands)
 

@@ -17,8 +17,8 @@ import ceps
 import dtoss
 import pipelines.calibrate as calibrate_job
 from ceps import Patterns
-from ceps.costs import load_costs
-from ceps.origins import figures_of, findings_of
+from ceps.model.costs import load_costs
+from ceps.model.figure_origins import figures_of, findings_of
 from ceps.rollout.actions import actions
 from dtoss.export.map_rings import densified, region_rings, unrolled
 from pipelines.plan import plan as run_plan

@@ -14,7 +14,7 @@ import pytest
 
 import dtoss
 from dtoss.snapshots.store import Store
-from pipelines.command.quick import answer_quickly
+from pipelines.command.fast_commands import answer_quickly
 from tests.dtoss.snapshots.damaged_stores import stored
 
 HEAVY = {"numpy", "pandas", "pyarrow", "numba", "llvmlite", "scipy", "pyproj", "sqlglot", "pyspark", "matplotlib"}

@@ -20,9 +20,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.serve.limits import Limits, limits_of
+from dtoss.serve.core.limits import Limits, limits_of
 from pipelines.command.serve import accesses_of, rate_of
-from tests.dtoss.serve.running.started import answer, asked, dialled, get, started
+from tests.dtoss.serve.processes.started import answer, asked, dialled, get, started
 from tests.dtoss.serve.watched import commit
 from tests.pipelines.command.processes import commands_without
 
@@ -169,7 +169,7 @@ def test_both_ways_give_the_same_bytes_and_json_tells_programs_where(store):
 
 def test_who_may_ask_and_how_much(store, tmp_path):
     """Tokens are read anew at SIGHUP; limits come from their file; all over TLS."""
-    from tests.dtoss.serve.running.test_connections import certificate
+    from tests.dtoss.serve.processes.test_connections import certificate
 
     tokens, limits, log = tmp_path / "tokens", tmp_path / "limits.toml", tmp_path / "log"
     tokens.write_text("one secret-of-one-1234567890\n")

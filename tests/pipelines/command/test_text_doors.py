@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from datasets.tables.counts import add_up
 from datasets.tables.fields import Layout, read_fields
-from pipelines.files.places import read_places
+from datasets.tables.row_counts import add_up
+from pipelines.local_joins.place_batches_of_files import read_places
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made
 

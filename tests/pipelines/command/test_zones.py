@@ -14,9 +14,9 @@ import pytest
 import shapely
 
 import dtoss
-from pipelines.command.asking.printed import Form
-from pipelines.command.asking.zones import print_zones
-from pipelines.files.zones import read_zones
+from pipelines.command.query.print_answers import Form
+from pipelines.command.query.zone_files import print_zones
+from pipelines.local_joins.zone_readers import read_zones
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -353,7 +353,7 @@ def test_files_are_read_without_libraries_of_geometries(files):
     import sys
 
     code = (
-        "import sys\nfrom pipelines.files.zones import read_zones\n"
+        "import sys\nfrom pipelines.local_joins.zone_readers import read_zones\n"
         "found = [read_zones(sys.argv[1] + name, 'name') for name in ('/zones.geojson', '/zones.parquet')]\n"
         "assert found[0].names == found[1].names and len(found[0].zones) == 5\n"
         "print({'geopandas', 'shapely', 'pyogrio'} & set(sys.modules))"

@@ -16,12 +16,12 @@ from dtoss.snapshots.partition_file import decode, encode
 from dtoss.snapshots.store import Store
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
-from pipelines.cycles.clock import Clock
-from pipelines.cycles.making import plan_of, renewed
-from pipelines.cycles.renewing import compare
-from pipelines.cycles.ruling import rule
-from pipelines.cycles.stands import stands_of
-from pipelines.spark.progress import Stages
+from pipelines.cycles.current_state import stands_of
+from pipelines.cycles.merge_tasks import compare
+from pipelines.cycles.store_clock import Clock
+from pipelines.cycles.upsert_rules import rule
+from pipelines.cycles.write_snapshot import plan_of, renewed
+from pipelines.spark.stage_progress import Stages
 from tests.update_worlds import LONLAT, PLANE, table
 
 CARRIED = (("a:name", "name"), ("a:size", "size"))

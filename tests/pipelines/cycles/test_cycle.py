@@ -13,8 +13,8 @@ import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
-from pipelines.cycles import making
-from pipelines.cycles.here import NOTHING, USUAL
+from pipelines.cycles import write_snapshot
+from pipelines.cycles.in_process_share import NOTHING, USUAL
 from pipelines.rebuild import rebuild
 from tests.oracles import apply, standing
 from tests.pipelines.cycles.in_place import full_bytes, objects, stored_bytes
@@ -86,7 +86,7 @@ def test_cycles_say_what_the_dictionary_says(spark, tmp_path, string_ids, plane,
 
 def test_tasks_that_fail_are_tried_again_or_leave_what_stood(spark, tmp_path, monkeypatch):
     """Each task that builds fails once when its files are there: no harm. Where it always does, nothing has changed."""
-    store, marks, real = tmp_path / "s", tmp_path / "marks", making.renew
+    store, marks, real = tmp_path / "s", tmp_path / "marks", write_snapshot.renew
     marks.mkdir()
 
     def fails(often):
@@ -103,13 +103,13 @@ def test_tasks_that_fail_are_tried_again_or_leave_what_stood(spark, tmp_path, mo
     one, other = worlds(False, False, count=2, rows=60)
     cycle(frame(spark, one), store, pivots="keep", first={"partitions": 3, "columns": "name,size"}, **RULES)
     before = listing(store)
-    monkeypatch.setattr(making, "renew", fails(often=True))
+    monkeypatch.setattr(write_snapshot, "renew", fails(often=True))
     with pytest.raises(Exception, match="this executor is lost"):
         cycle(frame(spark, other), store, pivots="keep", in_place_until=1e9, here=NOTHING, **RULES)
     assert listing(store) == before
     for mark in marks.iterdir():
         mark.unlink()
-    monkeypatch.setattr(making, "renew", fails(often=False))
+    monkeypatch.setattr(write_snapshot, "renew", fails(often=False))
     cycle(frame(spark, other), store, pivots="keep", in_place_until=1e9, here=NOTHING, **RULES)
     assert len(list(marks.iterdir())) >= 2
     state, _ = apply(None, one)

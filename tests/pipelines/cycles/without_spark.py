@@ -28,15 +28,15 @@ import numpy as np
 import pyarrow as pa
 
 import pipelines.cycle
-from dtoss.commits.verify import verify_chain
+from dtoss.commits.verify_chain import verify_chain
 from dtoss.errors import StoreError
 from dtoss.names import columns_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.cycles import making
+from pipelines.cycles import write_snapshot
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.collect import judge_and_send
-from pipelines.cycles.tally import profile_of_tallies
-from pipelines.rows.positions import REASON
+from pipelines.cycles.update_counts import profile_of_tallies
+from pipelines.rows.position_frame import REASON
 from tests.dtoss.snapshots.small_stores import faults_at, silent
 from tests.ends import end_now
 from tests.oracles import Update, apply, standing
@@ -91,7 +91,7 @@ def no_spark():
         return work(list(items)) if items else []
 
     with (
-        mock.patch.object(making, "spread", at_once),
+        mock.patch.object(write_snapshot, "spread", at_once),
         mock.patch.multiple(
             pipelines.cycle,
             _positions=lambda updates, last, rules: updates,

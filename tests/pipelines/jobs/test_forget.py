@@ -11,13 +11,13 @@ from pyarrow import fs
 from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError, StoreError
 from dtoss.history.versions import Home as PastHome
-from dtoss.snapshots.place import filesystem_of
 from dtoss.snapshots.store import Store
-from dtoss.watch.home import Home as WatchHome
-from dtoss.windows.stored.home import Home as WindowsHome
+from dtoss.snapshots.store_location import filesystem_of
+from dtoss.watch.watch_folder import Home as WatchHome
+from dtoss.windows.storage.window_folder import Home as WindowsHome
 from pipelines.forget import allow_again, forget, typed_ids
-from pipelines.loop.ran import leased
-from tests.decoding import found_in
+from pipelines.loop.batch_report import leased
+from tests.dtoss.erasure.decoding import found_in
 from tests.dtoss.snapshots.small_stores import killed_at, silent
 from tests.erasure_worlds import WHO, answers, bytes_without, damages, later, make, stored_bytes
 from tests.object_store import object_store

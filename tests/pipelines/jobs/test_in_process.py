@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.snapshots.store import Store
-from pipelines.files.join import join_file
 from pipelines.join import knn_join, range_join
+from pipelines.local_joins.file_join import join_file
 from pipelines.rebuild import rebuild
 from tests.join_worlds import Question, objects_as_queries, queries_of
 from tests.pipelines.cycles.in_place import full_bytes, state_of, stored_bytes

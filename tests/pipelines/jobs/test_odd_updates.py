@@ -10,16 +10,16 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store
-from dtoss.windows.stored.document import head_of
-from dtoss.windows.stored.home import Home
+from dtoss.windows.storage.window_document import head_of
+from dtoss.windows.storage.window_folder import Home
 from pipelines.loop.disposal import Disposal
-from pipelines.loop.metrics import Metrics
-from pipelines.rows.positions import Columns
-from pipelines.run import Ran, run
-from pipelines.windowing.asked import read_asked
-from pipelines.windowing.rebuilding import rebuild_windows
+from pipelines.loop.loop_metrics import Metrics
+from pipelines.rows.position_frame import Columns
+from pipelines.ticks.run import Ran, run
+from pipelines.windowing.backfill_run import rebuild_windows
+from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
-from tests.pipelines.past.test_appending import rows_in
+from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.pipelines.stores import objects_of
 
 BEGIN = 1_700_000_000

@@ -11,14 +11,14 @@ import pytest
 import ceps
 import dtoss
 from dtoss.errors import InputError
-from dtoss.serve.together.placement import read_placement
+from dtoss.serve.cluster.plan_placement import read_placement
 from dtoss.snapshots.store import Store
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.spec_file import fixed_of
-from pipelines.windowing.asked import read_asked
-from pipelines.windowing.beginning import stands_for
+from dtoss.windows.storage.spec_file import fixed_of
+from dtoss.windows.storage.window_folder import Home
+from pipelines.windowing.begin_windows import stands_for
+from pipelines.windowing.window_options import read_asked
 from tests.left_behind import unpack
-from tests.pipelines.past.test_appending import rows_in
+from tests.pipelines.history_tasks.test_appending import rows_in
 from tests.samples.older_release import BEGIN, FENCES, LOOP, WATCH, rows_of
 
 

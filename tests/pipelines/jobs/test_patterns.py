@@ -14,23 +14,23 @@ import pytest
 
 import ceps
 import dtoss
-from ceps.costs import RequestCosts
-from ceps.reads import bounded, reads_together
+from ceps.model.costs import RequestCosts
+from ceps.model.reads import bounded, reads_together
 from datasets.hotspots import hotspots
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
-from dtoss.partitioning.routing import reads_of
+from dtoss.partitioning.partition_bounds import reads_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
+from pipelines.load_patterns.patterns_of_sums import reads_of_sets, summary
+from pipelines.load_patterns.reads_by_request import furthest_hits, packed
 from pipelines.patterns import patterns, summed_rows, urgent_sets
-from pipelines.requests.made import reads_of_sets, summary
-from pipelines.requests.tally import furthest_hits, packed
 from pipelines.rows import day_counts
-from pipelines.rows.accesses import Asks, access_columns
+from pipelines.rows.access_rows import Asks, access_columns
 from pipelines.rows.read_files import read_positions
 from tests.ceps.oracles import variation_day_by_day
 from tests.dtoss.strategies import lonlat_queries, planar_queries
-from tests.pipelines.requests.slow_patterns import by_set, home_of, slow_patterns, slow_reads
+from tests.pipelines.load_patterns.slow_patterns import by_set, home_of, slow_patterns, slow_reads
 from tests.pipelines.stores import made
 
 OBJECTS = 1500

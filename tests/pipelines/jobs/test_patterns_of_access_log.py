@@ -12,9 +12,9 @@ from scipy.stats import chi2
 
 import dtoss
 from datasets.hotspots import hotspots
-from dtoss.serve.telling import accesses, sampling
+from dtoss.serve.observability import access_log, request_sample
 from pipelines.patterns import patterns
-from pipelines.rows.accesses import Asks, access_columns
+from pipelines.rows.access_rows import Asks, access_columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
 from tests.clocks import clocked
@@ -43,9 +43,9 @@ def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(spar
     store, folder = str(tmp_path / "store"), tmp_path / "store" / "accesses"
     index = dtoss.open(made(table, store, partitions=9))
     clock = SimpleNamespace(now=float(MORNING))
-    clocked(monkeypatch, sampling, lambda: clock.now)
-    all_day = accesses.Amounts(minute=1e6)
-    log = accesses.Accesses(str(folder), index.space, sample=KEPT, server="s", seed=7, amounts=all_day)
+    clocked(monkeypatch, request_sample, lambda: clock.now)
+    all_day = access_log.Amounts(minute=1e6)
+    log = access_log.Accesses(str(folder), index.space, sample=KEPT, server="s", seed=7, amounts=all_day)
     whole = {name: [] for name in KEYS}
     for minute, lon, lat, k, radius in made_requests(table, np.random.default_rng(5)):
         clock.now = MORNING + 60.0 * minute + 1.0

@@ -15,7 +15,7 @@ from pipelines.patterns import patterns
 from pipelines.plan import plan
 from pipelines.rebuild import rebuild
 from pipelines.report import report
-from pipelines.rows.accesses import Asks
+from pipelines.rows.access_rows import Asks
 from tests.data import real_set
 
 PEAK = 12_400.0

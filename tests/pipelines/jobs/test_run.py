@@ -12,15 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-import pipelines.run
-from dtoss.commits.ledger import Ledger
+import pipelines.ticks.run
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
-from pipelines.beats import committing
 from pipelines.loop.disposal import Disposal
-from pipelines.loop.metrics import Metrics
+from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.stopping import Stopping
-from pipelines.run import CyclesFailed, Ran, run
+from pipelines.ticks import three_commits
+from pipelines.ticks.run import CyclesFailed, Ran, run
 from tests.clocks import clocked
 from tests.dtoss.snapshots.small_stores import manifest_of, silent
 
@@ -107,8 +107,8 @@ class Scene:
 def scene(tmp_path, monkeypatch):
     made = Scene(tmp_path / "updates", tmp_path / "store")
     made.updates.mkdir()
-    monkeypatch.setattr(committing, "cycle", made.cycle)
-    monkeypatch.setattr(committing, "read_positions", made.read_positions)
+    monkeypatch.setattr(three_commits, "cycle", made.cycle)
+    monkeypatch.setattr(three_commits, "read_positions", made.read_positions)
     return made
 
 
@@ -330,7 +330,7 @@ def test_a_file_of_metrics_that_cannot_be_written_stops_nothing(scene, tmp_path)
 def test_beats_that_were_missed_are_left_out(scene, monkeypatch):
     """A cycle of two and a half beats: the next one is at the third, not three at once."""
     clock, began = SimpleNamespace(now=70.0), []
-    clocked(monkeypatch, pipelines.run, lambda: clock.now)
+    clocked(monkeypatch, pipelines.ticks.run, lambda: clock.now)
 
     class Told(Stopping):
         def wait(self, seconds):

@@ -9,7 +9,7 @@ import pytest
 
 from dtoss.snapshots.store import Store
 from pipelines.loop.disposal import Disposal
-from pipelines.run import Ran, run
+from pipelines.ticks.run import Ran, run
 from tests.pipelines.stores import objects_of
 
 

@@ -14,16 +14,16 @@ import dtoss
 from dtoss.commits.lease import held_by, take
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
-from dtoss.windows.stored.document import documents
-from dtoss.windows.stored.home import Home
-from pipelines.beats import committing
+from dtoss.windows.storage.window_document import documents
+from dtoss.windows.storage.window_folder import Home
 from pipelines.loop.disposal import Disposal
-from pipelines.rows.positions import REASON, UNMARKED, Columns, from_frame
-from pipelines.run import Ran, run
-from pipelines.windowing.asked import read_asked
-from pipelines.windowing.feeding import Feed, feed
+from pipelines.rows.position_frame import REASON, UNMARKED, Columns, from_frame
+from pipelines.ticks import three_commits
+from pipelines.ticks.run import Ran, run
+from pipelines.windowing.feed_windows import Feed, feed
+from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
-from tests.pipelines.past.test_appending import rows_in
+from tests.pipelines.history_tasks.test_appending import rows_in
 
 BEGIN = 1_700_000_000
 SITES = [[8.1, 50.1], [8.3, 50.1], [8.2, 50.0]]
@@ -79,8 +79,10 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     """History, windows of sites, windows of partitions, snapshot; one read for all; no kill changes a byte."""
     put, beat = place
     reads = []
-    plain = committing.read_positions
-    monkeypatch.setattr(committing, "read_positions", lambda *a, **more: reads.append(a[1].files) or plain(*a, **more))
+    plain = three_commits.read_positions
+    monkeypatch.setattr(
+        three_commits, "read_positions", lambda *a, **more: reads.append(a[1].files) or plain(*a, **more)
+    )
     put("a", 0)
     # partitions of the first snapshot are keys as soon as it is there
     assert beat("one", "h1") == (Ran(cycles=1), [("shops", 40), ("fleet", 40)])
@@ -88,14 +90,14 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     put("b", 1)
     assert beat("one", "h1") == (Ran(cycles=1), [("shops", 40), ("fleet", 40)])
     assert len(reads) == 3
-    feed = committing.feed
+    feed = three_commits.feed
     for function, fault, versions in (
         ("feed", killed, [2, 1, 1]),  # after the history
         ("feed", lambda one, *more: feed(one, *more) if one.asked.name == "shops" else killed(), [2, 2, 1]),
         ("cycle", killed, [2, 2, 2]),  # after both windows
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(committing, function, fault)
+            patch.setattr(three_commits, function, fault)
             with pytest.raises(KeyboardInterrupt):
                 beat("two", "h2")
         heads = [Home("two", name).batches.head().number for name in ("shops", "fleet")]

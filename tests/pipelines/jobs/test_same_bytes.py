@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify import verify_store
+from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.jobs.cases import CASES, N, plain
 from tests.pipelines.stores import made, snapshot_bytes

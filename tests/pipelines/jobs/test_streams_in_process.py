@@ -11,12 +11,12 @@ import os
 import numpy as np
 import pytest
 
-from dtoss.watch.home import Home
-from dtoss.watch.stream.plan import Options
+from dtoss.watch.processing.watch_plan import Options
+from dtoss.watch.watch_folder import Home
 from dtoss.windows.keys import site_keys
-from dtoss.windows.live import Live
-from dtoss.windows.stored.asked import open_windows
-from pipelines.watching.batches import Watching
+from dtoss.windows.processing.in_memory_windows import Live
+from dtoss.windows.query.window_query import open_windows
+from pipelines.watching.watch_batches import Watching
 from pipelines.windows import run_windows
 from tests.dtoss.watch.streams import BEGIN, SECOND, SPHERE, change, random_asked, random_rows, run, settings_of
 from tests.pipelines.watching.arrivals import OLD, all_told, once, plain

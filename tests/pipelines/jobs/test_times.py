@@ -13,10 +13,10 @@ import pytest
 import dtoss
 from dtoss.opening import open_index
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify import verify_store
+from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
-from pipelines.rows.described import source_of, time_of
-from pipelines.rows.positions import Columns, from_frame
+from pipelines.rows.manifest_columns import source_of, time_of
+from pipelines.rows.position_frame import Columns, from_frame
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import table
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from pipelines.loop.arriving import LONG_SECONDS, YOUNG_SECONDS, Patience, arrived, has_footer
-from pipelines.rows.listing import joined, listing
+from pipelines.rows.list_files import joined, listing
 
 NOW = 1_800_000_000.0
 
@@ -206,7 +206,7 @@ def test_files_that_vanish_or_grow_are_known(watched):
 
 
 def test_what_is_read_is_what_is_fresh(spark, watched):
-    from pipelines.rows.positions import Columns
+    from pipelines.rows.position_frame import Columns
     from pipelines.rows.read_files import read_positions
 
     odd = "day=1/a b[1]{2}*.csv"

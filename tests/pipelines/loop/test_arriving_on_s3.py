@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dtoss.commits.ledger import Ledger
-from dtoss.snapshots.place import filesystem_of
+from dtoss.commits.offsets import Ledger
+from dtoss.snapshots.store_location import filesystem_of
 from pipelines.loop.arriving import Patience, arrived
 from pipelines.loop.disposal import Disposal, dispose
-from pipelines.rows.listing import listing
+from pipelines.rows.list_files import listing
 from tests.object_store import object_store
 from tests.pipelines.loop.test_disposal import Kept
 

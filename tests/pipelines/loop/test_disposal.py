@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import StoreError
 from pipelines.loop import disposal
 from pipelines.loop.disposal import Disposal, disposal_of, dispose, read_by_all
-from pipelines.rows.listing import listing
+from pipelines.rows.list_files import listing
 from tests.disks import without_links
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.snapshots.store import Store
-from pipelines.loop.known import columns_of, current_manifest, ledger_of
-from pipelines.rows.positions import Columns
+from pipelines.loop.known_sources import columns_of, current_manifest, ledger_of
+from pipelines.rows.position_frame import Columns
 from tests.dtoss.snapshots.small_stores import commit
 
 

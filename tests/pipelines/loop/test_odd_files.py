@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.loop.odd import may_refuse, take_apart
+from pipelines.loop.odd_columns import may_refuse, take_apart
 from pipelines.rows.paths import Unfitting
 
 

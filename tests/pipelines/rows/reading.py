@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.geometry.space import space_of
-from pipelines.rows.positions import RAW, REASON, Columns, attribute_name, screened
+from pipelines.rows.position_frame import RAW, REASON, Columns, attribute_name, screened
 from pipelines.rows.read_files import read_positions
 
 

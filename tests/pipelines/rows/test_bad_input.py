@@ -12,7 +12,7 @@ import pytest
 import dtoss
 from dtoss.errors import InputError
 from pipelines.rebuild import rebuild
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import listing, made, rebuilt, rejected

@@ -14,7 +14,7 @@ import dtoss
 from dtoss.errors import InputError
 from pipelines.join import knn_join
 from pipelines.rebuild import rebuild
-from pipelines.rows.positions import Columns, from_frame
+from pipelines.rows.position_frame import Columns, from_frame
 from tests.pipelines.stores import rebuilt
 
 N = 90

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dtoss.delimited.lines import UNDECODED, UNENDED
+from dtoss.delimited.records import UNDECODED, UNENDED
 from dtoss.errors import InputError
 from pipelines.rebuild import rebuild
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 

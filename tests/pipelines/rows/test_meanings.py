@@ -15,11 +15,11 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from pipelines.files.places import read_places
-from pipelines.loop.known import columns_of
-from pipelines.rows.described import source_of
-from pipelines.rows.points import points
-from pipelines.rows.positions import REASONS, Columns, screened
+from pipelines.local_joins.place_batches_of_files import read_places
+from pipelines.loop.known_sources import columns_of
+from pipelines.rows.manifest_columns import source_of
+from pipelines.rows.point_columns import points
+from pipelines.rows.position_frame import REASONS, Columns, screened
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.survey import Profile, judge
 from tests.pipelines.rows.reading import read_rows, with_points

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from dtoss.delimited.dialect import Dialect
-from dtoss.delimited.reading import Layout, ends_inside, read
+from dtoss.delimited.record_batches import Layout, ends_inside, read
 from dtoss.errors import InputError
-from pipelines.rows.delimited import bytes_at_hand, outside_quotes, read_delimited
+from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, read_delimited
+from pipelines.rows.file_splits import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.pieces import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from tests.examples import examples
 
 HERE = fs.LocalFileSystem()

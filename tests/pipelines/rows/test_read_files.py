@@ -15,8 +15,8 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.history.latest import latest
 from pipelines.rebuild import rebuild
-from pipelines.rows.points import wkb_points
-from pipelines.rows.positions import REASON, Columns, from_frame
+from pipelines.rows.point_columns import wkb_points
+from pipelines.rows.position_frame import REASON, Columns, from_frame
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made, snapshot_bytes

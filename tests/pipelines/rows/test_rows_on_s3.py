@@ -12,10 +12,10 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.snapshots.place import filesystem_of
+from dtoss.snapshots.store_location import filesystem_of
 from pipelines.rows import through_arrow
 from pipelines.rows.inputs import look
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 from tests.object_store import object_store
 from tests.pipelines.rows.reading import read_rows

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from dtoss.snapshots.place import filesystem_of
+from dtoss.snapshots.store_location import filesystem_of
 from pipelines.loop.arriving import Patience, arrived
 from pipelines.rows.inputs import look
-from pipelines.rows.positions import Columns
+from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 from tests.object_store import object_store
 

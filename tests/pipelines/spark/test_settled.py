@@ -6,7 +6,7 @@ import gc
 
 import pyarrow as pa
 
-from pipelines.spark.settled import settled
+from pipelines.spark.freeze_imports import settled
 
 
 def frozen(batches):

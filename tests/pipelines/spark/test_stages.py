@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.spark.progress import Stages
+from pipelines.spark.stage_progress import Stages
 
 
 class Terminal(io.StringIO):

@@ -28,10 +28,10 @@ from pyspark.sql.datasource import (
 
 import dtoss
 from dtoss.snapshots.store import Store
-from pipelines.sql.filters import taken
+from pipelines.sql.data_source import DtossSource, FilteringReader
 from pipelines.sql.pruning import concerned
-from pipelines.sql.scan import Scan, types_of
-from pipelines.sql.source import DtossSource, FilteringReader
+from pipelines.sql.pushed_filters import taken
+from pipelines.sql.store_scan import Scan, types_of
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.pipelines.sql.stores import DAY, KINDS, SECOND, TEXTS, store_of
 

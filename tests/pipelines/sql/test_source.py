@@ -12,9 +12,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 import dtoss
 from dtoss.snapshots.store import Store
 from pipelines.spark.causes import cause_of
-from pipelines.sql.batches import batches_of
-from pipelines.sql.scan import Scan, groups_of, scan_of
-from pipelines.sql.source import DtossSource, Reader
+from pipelines.sql.data_source import DtossSource, Reader
+from pipelines.sql.object_batches import batches_of
+from pipelines.sql.store_scan import Scan, groups_of, scan_of
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.pipelines.sql.stores import KINDS, by_id, objects, rows_of, store_of
 

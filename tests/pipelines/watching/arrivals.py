@@ -10,7 +10,7 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dtoss.watch.home import Home
+from dtoss.watch.watch_folder import Home
 from pipelines.watch import watch_files
 from tests.dtoss.watch.streams import ATTRIBUTES, SECOND, told
 

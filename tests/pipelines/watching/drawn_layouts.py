@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from ceps.balance.strategy import Decided
-from dtoss.commits.source import Source
-from dtoss.watch.layout.asked_cells import grid_of_standing
-from dtoss.watch.layout.batch import run_on_workers
-from dtoss.watch.layout.committing import commit_on_workers
-from dtoss.watch.layout.files import write_routing
-from dtoss.watch.layout.grid import RoutingGrid
-from dtoss.watch.layout.routing import Routing
-from dtoss.watch.stream.ending import worth_a_commit
-from dtoss.watch.stream.plan import Options, plan_batch, set_back
-from dtoss.watch.stream.routed import Routed
-from pipelines.watching.layouts import columns_sent, write_all_stored
+from dtoss.commits.batch_source import Source
+from dtoss.watch.processing.expiry_events import worth_a_commit
+from dtoss.watch.processing.routing_files import Routed
+from dtoss.watch.processing.watch_plan import Options, plan_batch, set_back
+from dtoss.watch.sharding.layout_files import write_routing
+from dtoss.watch.sharding.routing_grid import RoutingGrid
+from dtoss.watch.sharding.row_routing import Routing
+from dtoss.watch.sharding.sharded_batch import run_on_workers
+from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.sharding.subscription_cells import grid_of_standing
+from pipelines.watching.strategy_layouts import columns_sent, write_all_stored
 from tests.ceps.balance.drawn_cells import drawn_layout
 from tests.dtoss.watch.streams import NOW, rows_of
 

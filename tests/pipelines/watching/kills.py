@@ -24,9 +24,9 @@ import pytest
 import typer
 
 from datasets.tables.command import run, say
-from dtoss.watch.home import Home
-from dtoss.watch.told.verify import verify_watch
-from tests.dtoss.watch.stream.scripted import small
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.watch_folder import Home
+from tests.dtoss.watch.processing.scripted import small
 from tests.dtoss.watch.streams import change, random_asked
 from tests.pipelines.watching.with_spark import SPREAD, assert_told_once, faults, made, watched
 

@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 import typer
 
 from datasets.tables.command import run, say
-from dtoss.watch.home import Home
-from dtoss.watch.told.events import events
-from dtoss.watch.told.verify import verify_watch
+from dtoss.watch.events.event_log import events
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.watch_folder import Home
 from tests.data import real_set
 from tests.dtoss.watch.real.held_real import World, compared
 from tests.dtoss.watch.real.plain import Fence, told, track_of

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dtoss.watch.home import EVENTS, Home, Limits
-from tests.dtoss.watch.stream.held import by_object, rows_before
+from dtoss.watch.watch_folder import EVENTS, Home, Limits
+from tests.dtoss.watch.processing.held import by_object, rows_before
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
 from tests.oracles import Watched
 from tests.pipelines.watching.drawn_layouts import WORDS, run_drawn

@@ -11,11 +11,11 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.watch.home import Home
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
-from pipelines.rows.positions import Columns
+from dtoss.watch.watch_folder import Home
+from pipelines.rows.position_frame import Columns
 from pipelines.watch import watch_files
-from pipelines.watching.batches import Rowwise
+from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, SECOND, change, circle
 from tests.pipelines.watching.arrivals import OLD, all_told, arrive, once
 

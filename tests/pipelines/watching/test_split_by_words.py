@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.errors import StoreError
-from dtoss.watch.home import LAYOUTS, Home, Limits
-from dtoss.watch.layout.batch import run_on_workers
-from dtoss.watch.layout.committing import commit_on_workers
-from dtoss.watch.layout.files import open_routing
-from dtoss.watch.layout.grid import cells_of
-from dtoss.watch.layout.said import open_words
-from dtoss.watch.stream.plan import Options, plan_batch
-from dtoss.watch.told.verify import verify_watch
-from pipelines.rows.positions import Columns
-from pipelines.watching.batches import Rowwise
-from pipelines.watching.layouts import cells_asked, words_of
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.processing.watch_plan import Options, plan_batch
+from dtoss.watch.sharding.layout_files import open_routing
+from dtoss.watch.sharding.routing_grid import cells_of
+from dtoss.watch.sharding.sharded_batch import run_on_workers
+from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.sharding.words_by_cell import open_words
+from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
+from pipelines.rows.position_frame import Columns
 from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.strategy_layouts import cells_asked, words_of
+from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, SPHERE, change, circle, rows_of, run, settings_of
 from tests.pipelines.watching.arrivals import once
 from tests.pipelines.watching.test_drawn_layouts import all_columns

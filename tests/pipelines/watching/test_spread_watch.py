@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import pipelines.watching.batches
 import pipelines.watching.spreading
-from dtoss.watch.home import LOAD, Home
-from dtoss.watch.layout.committing import read_load
-from dtoss.watch.stream.plan import Options
-from dtoss.watch.told.verify import verify_watch
-from pipelines.watching.batches import Watching
+import pipelines.watching.watch_batches
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.processing.watch_plan import Options
+from dtoss.watch.sharding.sharding_commit import read_load
+from dtoss.watch.watch_folder import LOAD, Home
 from pipelines.watching.spreading import Spread
+from pipelines.watching.watch_batches import Watching
 from tests.dtoss.watch.streams import SECOND, change, random_asked, random_rows, run, settings_of
 from tests.pipelines.watching.arrivals import all_told, arrive, once
 from tests.pipelines.watching.drawn_layouts import Drawn

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.commits.source import Source
-from dtoss.watch.home import LAYOUTS, Home, Limits
-from dtoss.watch.layout.batch import run_on_workers
-from dtoss.watch.layout.committing import commit_on_workers
-from dtoss.watch.layout.files import open_routing
-from dtoss.watch.stream.plan import Options, plan_batch
-from pipelines.command.watch.options import spread_said
-from pipelines.watching.layouts import as_layout
+from dtoss.commits.batch_source import Source
+from dtoss.watch.processing.watch_plan import Options, plan_batch
+from dtoss.watch.sharding.layout_files import open_routing
+from dtoss.watch.sharding.sharded_batch import run_on_workers
+from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
+from pipelines.command.watch.watch_options import spread_said
 from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.strategy_layouts import as_layout
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, settings_of
 
 MADE = settings_of()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import pipelines.loop.batches
+import pipelines.loop.arriving_batches
 from dtoss.commits.lease import held_by
-from dtoss.watch.home import Home
-from pipelines.loop.batches import BatchesFailed
+from dtoss.watch.watch_folder import Home
+from pipelines.loop.arriving_batches import BatchesFailed
 from pipelines.watch import watch_files
 from tests.dtoss.watch.streams import BEGIN, change, circle
 from tests.pipelines.watching.arrivals import arrive
@@ -29,7 +29,7 @@ def failing(monkeypatch, tmp_path, fails, patient=True):
         arrive(tmp_path / "in", f"part{number}", [ROW])
     told, waits = [], iter(fails)
     read: set[str] = set()
-    real = pipelines.loop.batches.taken_files
+    real = pipelines.loop.arriving_batches.taken_files
 
     def batch(loop, found, files):
         error = next(waits, None)
@@ -39,11 +39,13 @@ def failing(monkeypatch, tmp_path, fails, patient=True):
         told.append("batch")
         return True
 
-    monkeypatch.setattr(pipelines.loop.batches, "_batch", batch)
+    monkeypatch.setattr(pipelines.loop.arriving_batches, "_batch", batch)
     monkeypatch.setattr(
-        pipelines.loop.batches, "taken_files", lambda *rest: [one for one in real(*rest) if not read >= set(one)]
+        pipelines.loop.arriving_batches,
+        "taken_files",
+        lambda *rest: [one for one in real(*rest) if not read >= set(one)],
     )
-    monkeypatch.setattr(pipelines.loop.batches, "RETRIED_AFTER", (0.0, 0.0))
+    monkeypatch.setattr(pipelines.loop.arriving_batches, "RETRIED_AFTER", (0.0, 0.0))
     watch_files(
         str(tmp_path / "in"), str(tmp_path / "store"), lambda: None, once=True, patient=patient, most_rows=1,
         warn=told.append, renew=lambda: told.append("renewed"),

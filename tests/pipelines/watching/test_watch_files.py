@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-import pipelines.watching.batches
 import pipelines.watching.tasks
+import pipelines.watching.watch_batches
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.home import EVENTS, STATE, Home
-from dtoss.watch.told.verify import verify_watch
-from pipelines.rows.positions import Columns
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.watch_folder import EVENTS, STATE, Home
+from pipelines.rows.position_frame import Columns
 from pipelines.watch import watch_files
-from pipelines.watching.batches import Rowwise
+from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import (
     BEGIN,
     SECOND,
@@ -224,7 +224,7 @@ def test_a_file_that_changes_while_it_is_read_counts_as_it_is_then(spark, tmp_pa
     change(Home(str(store)), [circle("a", 0.0, 0.0, 1000.0, events=1)])
     path, other = incoming / "a.csv", incoming / "b.csv"
     path.write_text("lon,lat,n\n0,0,1\n")
-    real, warned = pipelines.watching.batches.run_tasks, []
+    real, warned = pipelines.watching.watch_batches.run_tasks, []
 
     def run_tasks(*arguments):
         done = real(*arguments)
@@ -235,7 +235,7 @@ def test_a_file_that_changes_while_it_is_read_counts_as_it_is_then(spark, tmp_pa
             other.unlink()
         return done
 
-    monkeypatch.setattr(pipelines.watching.batches, "run_tasks", run_tasks)
+    monkeypatch.setattr(pipelines.watching.watch_batches, "run_tasks", run_tasks)
     rows = Rowwise(messages=True, has_ids=False)
     options = {"columns": Columns(id=None), "rows": rows, "carry": ("n",), "warn": warned.append}
     os.utime(path, (1, 1))

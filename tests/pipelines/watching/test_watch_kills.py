@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.dtoss.watch.stream.scripted import small
+from tests.dtoss.watch.processing.scripted import small
 from tests.pipelines.watching.arrivals import once
 from tests.pipelines.watching.with_spark import EXPIRE, MOST_ROWS, assert_told_once, faults, made, watched
 

@@ -12,9 +12,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.home import Home
+from dtoss.watch.watch_folder import Home
 from pipelines.watch import watch
-from pipelines.watching.batches import Watching
+from pipelines.watching.watch_batches import Watching
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.watch.streams import SPHERE, asked, change, circle, random_asked, random_rows, settings_of, stands
 from tests.oracles import Watched

@@ -23,18 +23,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pipelines.loop.batches
+import pipelines.loop.arriving_batches
 import pipelines.watch
-import pipelines.watching.batches
 import pipelines.watching.spreading
-from dtoss.watch.asked.live import table_at
-from dtoss.watch.home import Home
-from dtoss.watch.told.events import events
-from dtoss.watch.told.verify import verify_watch
+import pipelines.watching.watch_batches
+from dtoss.watch.events.event_log import events
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.subscriptions.current import table_at
+from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import forget_spark, spark_session
-from pipelines.watching.batches import Watching
 from pipelines.watching.spreading import Spread
-from tests.dtoss.watch.stream.scripted import small
+from pipelines.watching.watch_batches import Watching
+from tests.dtoss.watch.processing.scripted import small
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, settings_of
 from tests.oracles import Watched
 from tests.pipelines.cycles.with_spark import victims
@@ -208,9 +208,9 @@ class Faults:
 def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     """Watch, and be killed."""
     small(pytest.MonkeyPatch())
-    batches = pipelines.watching.batches
+    batches = pipelines.watching.watch_batches
     # faults may follow one another in the same batch
-    pipelines.loop.batches.RETRIED_AFTER, pipelines.loop.batches.FAILURES_IN_A_ROW = (0.1,) * 20, 20
+    pipelines.loop.arriving_batches.RETRIED_AFTER, pipelines.loop.arriving_batches.FAILURES_IN_A_ROW = (0.1,) * 20, 20
     batches.TENDED_EVERY_US = 0
     real_tasks, real_commit, real_fold, real_batch = (
         batches.run_tasks, batches.commit_batch, batches.fold_watch, Watching.batch,

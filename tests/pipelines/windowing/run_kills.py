@@ -26,12 +26,12 @@ import typer
 
 import dtoss
 from datasets.tables.command import run, say
-from dtoss.commits.ledger import Ledger
+from dtoss.commits.offsets import Ledger
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.verify import verify_store
-from dtoss.windows.stored.document import head_of
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.verify import verify_windows
+from dtoss.snapshots.verify_store import verify_store
+from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.storage.window_document import head_of
+from dtoss.windows.storage.window_folder import Home
 
 FILES, ROWS, BEGIN = 200, 500, 1_700_000_000
 NAMES = ("shops", "fleet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pipelines.windowing import batches
+from pipelines.windowing import window_batches
 
 NOW = 1_700_000_000
 
@@ -12,7 +12,7 @@ NOW = 1_700_000_000
 def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(spark, command, monkeypatch, tmp_path):
     """It names both times, the bound and the way out, and says nothing of Spark; nothing is committed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(batches, "MOST_PATCHES", -1)  # results of any patches are made by tasks
+    monkeypatch.setattr(window_batches, "MOST_PATCHES", -1)  # results of any patches are made by tasks
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text(f"id,t,lon,lat\n1,0,8,50\n2,{NOW},8,50\n2,{NOW + 60},8,50\n3,{NOW},8,50\n")
     os.utime(tmp_path / "in" / "a.csv", (1, 1))

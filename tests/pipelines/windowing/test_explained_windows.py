@@ -9,7 +9,7 @@ import pytest
 from dtoss.geometry.space import space_of
 from dtoss.windows.spec import MEASURES, spec_of
 from pipelines.windowing.explaining import explain
-from tests.dtoss.windows.stored.kept import SITES
+from tests.dtoss.windows.storage.kept import SITES
 
 PLANE = space_of(None, "plane")
 

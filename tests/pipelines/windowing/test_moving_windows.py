@@ -12,13 +12,13 @@ import pytest
 
 from dtoss.buckets import BUCKETS
 from dtoss.errors import InputError
-from dtoss.windows.stored.document import DOCUMENT_FORMAT, FILE_KINDS, head_of
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.placement import Load, as_json, even, placement_of
-from pipelines.windowing import batches
-from pipelines.windowing.moving import day_pattern, moving_of, placed
+from dtoss.windows.storage.group_placement import Load, as_json, even, placement_of
+from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, FILE_KINDS, head_of
+from dtoss.windows.storage.window_folder import Home
+from pipelines.windowing import window_batches
+from pipelines.windowing.move_groups import day_pattern, moving_of, placed
 from pipelines.windows import run_windows
-from tests.dtoss.windows.stored.kept import ALL, PLANE, SECOND, SITES, begin, commit, made, spec
+from tests.dtoss.windows.storage.kept import ALL, PLANE, SECOND, SITES, begin, commit, made, spec
 
 MINUTE = 60_000_000
 
@@ -153,7 +153,7 @@ def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, monkey
         who, t, x, y = (list(column) for column in zip(*rows, strict=True))
         pq.write_table(pa.table({"id": who, "t": np.array(t) / SECOND, "x": x, "y": y}), folder / f"{number}.parquet")
         os.utime(folder / f"{number}.parquet", (1, 1))
-        monkeypatch.setattr(batches, "FEW_ROWS_BYTES", 1 << 30 if workers == 5 else -1)
+        monkeypatch.setattr(window_batches, "FEW_ROWS_BYTES", 1 << 30 if workers == 5 else -1)
         moving = moving_of(workers, "1s", "100%")
         told = run_windows(
             str(folder), home.store, "w", lambda: spark, asked, space=PLANE, once=True, max_bad=1.0, moving=moving

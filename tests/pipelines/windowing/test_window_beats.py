@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dtoss.geometry.space import space_of
+from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.spec import spec_of
-from dtoss.windows.stored.asked import open_windows
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.stored.plan import Options
-from dtoss.windows.stored.spec_file import Fixed, fix
-from pipelines.windowing.batches import Windowing
-from tests.dtoss.windows.stored.kept import SECOND, SITES, check, commit
+from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
+from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options
+from pipelines.windowing.window_batches import Windowing
+from tests.dtoss.windows.storage.kept import SECOND, SITES, check, commit
 
 PLANE = space_of(None, "plane")
 ROWS = [(1, 1 * SECOND, 0.0, 0.0), (2, 3 * SECOND, 0.0, 1.0), (2, 5 * SECOND, 10.0, 0.0), (1, 7 * SECOND, 1.0, 0.0)]

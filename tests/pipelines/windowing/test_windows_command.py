@@ -14,10 +14,10 @@ from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
-from dtoss.windows.stored.asked import open_windows
+from dtoss.windows.query.window_query import open_windows
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.windows.brute import World
-from tests.dtoss.windows.stored.kept import SECOND, check_answer, counts_add_up
+from tests.dtoss.windows.storage.kept import SECOND, check_answer, counts_add_up
 from tests.pipelines.stores import made as made_store
 
 BEGIN = 1_700_000_000

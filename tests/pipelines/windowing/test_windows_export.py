@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 from shapely.geometry import Point
 
-from dtoss.frames.zones import rings_of_values
+from dtoss.frames.polygon_frames import rings_of_values
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
-from dtoss.windows.stored.asked import open_windows
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, of_polygons, of_regions, of_sites, write_keys
-from dtoss.windows.stored.spec_file import Fixed, fix
+from dtoss.windows.query.window_query import open_windows
+from dtoss.windows.storage.keys_file import keys_from, of_polygons, of_regions, of_sites, write_keys
+from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.window_folder import Home
 from pipelines.command.main import main
-from tests.dtoss.windows.stored.kept import PLANE, SECOND, commit, spec
+from tests.dtoss.windows.storage.kept import PLANE, SECOND, commit, spec
 
 SPHERE = space_of()
 

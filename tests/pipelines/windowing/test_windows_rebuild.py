@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from dtoss.windows.stored.asked import open_windows
-from dtoss.windows.stored.document import head_of
-from tests.dtoss.windows.stored.kept import SECOND, counts_add_up
+from dtoss.windows.query.window_query import open_windows
+from dtoss.windows.storage.window_document import head_of
+from tests.dtoss.windows.storage.kept import SECOND, counts_add_up
 from tests.pipelines.windowing.test_windows_command import ARGUMENTS, BEGIN, held_to_the_oracle, made, put
 
 SITES = np.array([[8.1, 50.1], [8.3, 50.1], [8.2, 50.0]])

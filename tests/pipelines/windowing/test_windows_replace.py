@@ -11,7 +11,7 @@ import dtoss
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
 from tests.dtoss.windows.brute import World
-from tests.dtoss.windows.stored.kept import SECOND, check_answer
+from tests.dtoss.windows.storage.kept import SECOND, check_answer
 from tests.pipelines.stores import made as made_store
 from tests.pipelines.windowing.test_windows_command import (
     ARGUMENTS,

@@ -11,9 +11,9 @@ import pytest
 import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from dtoss.windows.stored.asked import open_windows
+from dtoss.windows.query.window_query import open_windows
 from pipelines.windows import run_windows, windows
-from tests.dtoss.windows.stored.kept import SITES
+from tests.dtoss.windows.storage.kept import SITES
 
 SCHEMA = "id bigint, x double, y double, t double"
 

@@ -3,7 +3,7 @@
 ``python -m tests.pipelines.windowing.window_kills --count 6 --workers 20`` (a part of make check-data). The command
 runs in a process of its own. It is killed with all that it has started, at a time that a seed chooses, and begun again;
 then Python workers of Spark's are killed one after another while it runs, and Spark does their tasks once more.
-Processes that are killed between any two changes of files are in tests/dtoss/windows/stored/test_window_kills.py.
+Processes that are killed between any two changes of files are in tests/dtoss/windows/storage/test_window_kills.py.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import typer
 
 from bench.measuring.machine import family
 from datasets.tables.command import run, say
-from dtoss.windows.stored.document import documents, head_of
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.verify import verify_windows
+from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.storage.window_document import documents, head_of
+from dtoss.windows.storage.window_folder import Home
 
 FILES, ROWS = 8, 10_000
 LONGEST_SECONDS = 40.0
@@ -36,7 +36,7 @@ LONGEST_SECONDS = 40.0
 MASTER = "local[2,8]"
 """A task is tried so often."""
 IN_TASKS = (
-    "import sys; import pipelines.windowing.batches as batches; from pipelines.command.main import main; "
+    "import sys; import pipelines.windowing.window_batches as batches; from pipelines.command.main import main; "
     "batches.FEW_ROWS_BYTES = -1; main(sys.argv[1:])"
 )
 """The command, of which rows as few as these go to tasks of Spark's all the same: those are to be killed."""

@@ -9,7 +9,7 @@ import numpy as np
 from bench.windows.enorm.operators import Row
 from dtoss.geometry.space import space_of
 from dtoss.windows.keys import site_keys
-from dtoss.windows.live import Live
+from dtoss.windows.processing.in_memory_windows import Live
 from dtoss.windows.spec import spec_of
 
 OBJECTS = 2_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.windows.enorm.figures.drawing import Figure
 from bench.windows.fusion import RandomJob, algorithm_1, by_attributes, greedy_baseline, of_fusion, random_job, told
-from ceps.fusion import fusion_of, job_of, merge_by_rates
+from ceps.streams.fusion import fusion_of, job_of, merge_by_rates
 
 SIZES = (50, 100, 150)
 WAYS: dict[str, Callable[[RandomJob, int], list[int]]] = {

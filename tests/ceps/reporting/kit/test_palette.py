@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ceps.reporting.kit import palette
-from ceps.reporting.kit.page import document
+from ceps.reporting.kit.html_page import document
 
 PAGES = [
     (palette.LIGHT, palette.SERIES_LIGHT, palette.HEAT_LIGHT),

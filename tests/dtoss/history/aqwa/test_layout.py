@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.aqwa.counts import PointCounts, QueryCounters
-from dtoss.history.aqwa.cuts import best_cut, halves, halving_cut
-from dtoss.history.aqwa.grid import Rectangle, even_grid
-from dtoss.history.aqwa.layout import Aqwa, Rule, first_parts
+from dtoss.history.aqwa.aqwa_cuts import best_cut, halves, halving_cut
+from dtoss.history.aqwa.aqwa_grid import Rectangle, even_grid
+from dtoss.history.aqwa.aqwa_partitions import Aqwa, Rule, first_parts
+from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 from tests.dtoss.history.aqwa.paper import cost, looked_at, overlap, points_in, value_of
 from tests.dtoss.history.aqwa.test_counts import a_rectangle
 

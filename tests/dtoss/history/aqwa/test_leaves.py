@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.aqwa.counts import PointCounts
-from dtoss.history.aqwa.layout import Rule
-from dtoss.history.aqwa.leaves import grid_of_leaves, paper_cuts
+from dtoss.history.aqwa.aqwa_leaves import grid_of_leaves, paper_cuts
+from dtoss.history.aqwa.aqwa_partitions import Rule
+from dtoss.history.aqwa.grid_counts import PointCounts
 
 WORLD = [-np.inf, -np.inf, np.inf, np.inf]
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.aqwa.counts import PointCounts
-from dtoss.history.aqwa.grid import Grid, even_grid
-from dtoss.history.aqwa.nearest import nearest_rectangle
+from dtoss.history.aqwa.aqwa_grid import Grid, even_grid
+from dtoss.history.aqwa.aqwa_knn import nearest_rectangle
+from dtoss.history.aqwa.grid_counts import PointCounts
 from tests.dtoss.history.aqwa.paper import nearest_cells
 
 

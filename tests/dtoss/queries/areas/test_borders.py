@@ -12,10 +12,10 @@ import shapely
 import dtoss
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked.checking import checked
-from dtoss.watch.built.build import build
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.index.build_index import build
 from dtoss.watch.matching.matcher import Matcher
-from dtoss.watch.rows import Rows
+from dtoss.watch.subscriptions.validation import checked
 from tests import oracles
 from tests.examples import examples
 

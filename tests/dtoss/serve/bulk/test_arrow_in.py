@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dtoss.serve.bulk.arrow_in import columns_in
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.problems import Problem
 from tests.dtoss.serve.bulk.streams import places_of, stream_of
 
 MOST = 1_000

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.serve.bulk.json_in import lists_in
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.problems import Problem
 
 SPACES = st.text(" \t\r\n", max_size=3)
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70))

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.dtoss.serve.bulk.streams import ARROW, broken, seeds
-from tests.dtoss.serve.delivery.listening import Watch
+from tests.dtoss.serve.events.listening import Watch
 from tests.dtoss.serve.served import NAME, WAIT, Asker, running, town
 
 MADE = 0.3

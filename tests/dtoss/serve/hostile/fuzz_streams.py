@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.serve.bulk.arrow_in import columns_in
-from dtoss.serve.problems import Problem
+from dtoss.serve.core.problems import Problem
 from tests.dtoss.serve.bulk.streams import broken, seeds, table_in
 
 MOST = 1_000

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 
-from dtoss.serve.entry.doors import Doors
-from tests.dtoss.serve.together.several import EARTH, box_of, place_of
+from dtoss.serve.auth.admission import Doors
+from tests.dtoss.serve.cluster.several import EARTH, box_of, place_of
 
 OWN = "speed < 20 and name is not null"
 """What the token ``some`` sees."""

@@ -13,11 +13,11 @@ import pytest
 
 import dtoss
 from dtoss.errors import DtossError, InputError
-from dtoss.serve.entry.doors import Doors
-from dtoss.serve.entry.tokens import Token, read_tokens
-from dtoss.serve.rights.seeing import check_tokens
+from dtoss.serve.auth.admission import Doors
+from dtoss.serve.auth.tokens import Token, read_tokens
+from dtoss.serve.rights.sight import check_tokens
 from tests.dtoss.certificates import certificate
-from tests.dtoss.serve.delivery.listening import Watch
+from tests.dtoss.serve.events.listening import Watch
 from tests.dtoss.serve.rights.seen import OWN, bearer, doors_of
 from tests.dtoss.serve.served import WAIT, Asker, running, town
 

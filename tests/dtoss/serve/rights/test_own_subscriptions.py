@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from dtoss.serve.rights.seeing import both
-from dtoss.watch.told.events import events
-from tests.dtoss.serve.delivery.listening import Watch, order, stream
+from dtoss.serve.rights.sight import both
+from dtoss.watch.events.event_log import events
+from tests.dtoss.serve.events.listening import Watch, order, stream
 from tests.dtoss.serve.rights.seen import bearer, doors_of
 from tests.dtoss.serve.served import Asker, running, town, until
 from tests.dtoss.watch.streams import BEGIN, SECOND, circle, run

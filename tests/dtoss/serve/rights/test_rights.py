@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dtoss
+from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.rights.seen import COLUMNS, OWN, asked, bearer, both_said, doors_of, told
 from tests.dtoss.serve.served import Asker, object_path, running, target, town, until
-from tests.dtoss.serve.together.several import dealt, several
 from tests.examples import examples
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -270,7 +270,7 @@ def test_pages_of_a_range_are_those_of_the_condition(ask):
 
 
 def test_too_many_hits_are_counted_of_what_is_seen(tmp_path):
-    from dtoss.serve.limits import Limits
+    from dtoss.serve.core.limits import Limits
 
     index = town(objects=700)
     seen, _ = seen_of(index)
@@ -340,7 +340,7 @@ def test_the_map_and_the_snapshot_tell_of_what_is_seen(index, ask):
 
 def test_a_map_of_some_is_that_of_an_index_of_them(index):
     """Samples, classes and which tiles show all of theirs are by the objects that are seen, not by all."""
-    from dtoss.serve.page.tiling import Tiles, Whole
+    from dtoss.serve.tiles.tiling import Tiles, Whole
 
     own = index.filters.get(OWN)
     rows = [own.rows(part) for part in index.parts.all()]
@@ -379,8 +379,8 @@ def test_a_condition_that_does_not_fit_lets_nobody_see(index, tmp_path):
 def test_a_route_without_a_row_is_for_nobody_who_sees_some():
     from types import SimpleNamespace
 
-    from dtoss.serve.entry.tokens import ADMITTED, EVERYBODY, Token
-    from dtoss.serve.problems import Problem
+    from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, Token
+    from dtoss.serve.core.problems import Problem
     from dtoss.serve.rights.gate import check_call
 
     request = SimpleNamespace(method="GET", scope={"path_template": "/new", ADMITTED: Token("a", b"", where="x = 1")})
@@ -409,7 +409,7 @@ def seen_of_texts(index):
 
 def test_an_object_under_a_condition_is_asked_for_so_that_an_older_server_refuses():
     """It knows five flags of such a question, and would look at no condition; the others are as they were."""
-    from dtoss.serve.together.wire import ObjectQuestion, packed, read_message
+    from dtoss.serve.cluster.wire_messages import ObjectQuestion, packed, read_message
 
     plain = ObjectQuestion("7", False, True, False, False)
     for where, columns in ((None, None), ("a = 1", None), (None, ()), ("a = 1", ("b", "c"))):

@@ -7,15 +7,15 @@ from threading import Event, Thread
 
 import pytest
 
-from dtoss.serve.paces import PACES, Paces
-from dtoss.serve.problems import Problem
-from dtoss.serve.windows.news import WindowNews
-from dtoss.serve.windows.opened import Opened
-from dtoss.windows.asking import reader
-from dtoss.windows.asking.reader import Reader
-from dtoss.windows.stored.asked import open_windows
-from dtoss.windows.stored.undeclared import StateAsked
-from tests.dtoss.windows.stored.kept import SECOND, begin, commit
+from dtoss.serve.core.paces import PACES, Paces
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.window_status import WindowNews
+from dtoss.windows.query import open_files
+from dtoss.windows.query.open_files import Reader
+from dtoss.windows.query.undeclared import StateAsked
+from dtoss.windows.query.window_query import open_windows
+from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 
 WAIT = 60
 
@@ -95,7 +95,7 @@ def test_nobody_waits_for_what_nobody_asks(fleet, monkeypatch):
 
     later.take = full
     assert (number(opened), opened._preparing) == (5, {})
-    passed[0] += reader.LATELY
+    passed[0] += open_files.LATELY
     commit(*windows, [(1, 25 * SECOND, 1.0, 1.0), (2, 25 * SECOND, 9.0, 1.0)])
     later.take = pytest.fail
     assert number(opened) == 6

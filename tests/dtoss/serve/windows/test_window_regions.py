@@ -16,19 +16,19 @@ import dtoss
 from dtoss.export.h3_cells import h3_cells
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import space_of
-from dtoss.serve.telling.metrics import Metrics
-from dtoss.serve.telling.shared_counts import SharedCounts
-from dtoss.serve.windows.news import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
-from dtoss.serve.windows.opened import Opened
-from dtoss.serve.windows.regions import Ground, of_h3, of_partitions, of_polygons, of_sites
-from dtoss.tiles.frame import frame_of
-from dtoss.windows.stored.home import Home
-from dtoss.windows.stored.keys_file import keys_from, write_keys
-from dtoss.windows.stored.keys_file import of_h3 as made_of_h3
-from dtoss.windows.stored.keys_file import of_sites as made_of_sites
-from dtoss.windows.stored.spec_file import Fixed, fix
+from dtoss.serve.observability.metrics import Metrics
+from dtoss.serve.observability.shared_counts import SharedCounts
+from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.window_regions_geojson import Ground, of_h3, of_partitions, of_polygons, of_sites
+from dtoss.serve.windows.window_status import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
+from dtoss.tiles.map_frame import frame_of
+from dtoss.windows.storage.keys_file import keys_from, write_keys
+from dtoss.windows.storage.keys_file import of_h3 as made_of_h3
+from dtoss.windows.storage.keys_file import of_sites as made_of_sites
+from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.window_folder import Home
 from tests.dtoss.serve.served import Asker, running
-from tests.dtoss.windows.stored.kept import SITES, begin, commit, spec
+from tests.dtoss.windows.storage.kept import SITES, begin, commit, spec
 
 SPHERE, PLANE = space_of(None, "sphere"), space_of("none", "plane")
 WORLD = Ground(frame_of(SPHERE, None), None)

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.serve.limits import Limits
-from dtoss.serve.paces import Paces
-from dtoss.windows.moments import time_text
-from dtoss.windows.stored.asked import open_windows
+from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.paces import Paces
+from dtoss.windows.query.window_query import open_windows
+from dtoss.windows.time_text import time_text
 from tests.dtoss.serve.served import Asker, running, target, town
-from tests.dtoss.windows.stored.kept import SECOND, begin, commit
+from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.watch.built.build import build
-from dtoss.watch.built.standing import Standing
-from dtoss.watch.matching.several import StandingMatcher
-from dtoss.watch.rows import Rows
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.index.build_index import build
+from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.matching.match_all import StandingMatcher
 from dtoss.watch.subscription import EVERYWHERE
 from tests.dtoss.watch.streams import SPHERE, asked, circle, table_of
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.watch.built.worded import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded
-from dtoss.watch.matching.spoken import as_worded, candidate_pieces, candidates
+from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded
+from dtoss.watch.matching.word_match import as_worded, candidate_pieces, candidates
 from dtoss.watch.words.formula import parse_words
 from dtoss.watch.words.messages import messages_of
-from dtoss.watch.words.tokens import tokens
+from dtoss.watch.words.tokenizer import tokens
 from dtoss.watch.words.vocabulary import Vocabulary
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)

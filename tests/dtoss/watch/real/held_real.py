@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dtoss.commits.source import Source
+from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch import rows as product
-from dtoss.watch.asked.changing import subscribe, unsubscribe
-from dtoss.watch.asked.checking import Against, checked
-from dtoss.watch.home import EVENTS, Home
-from dtoss.watch.settings import Settings
-from dtoss.watch.stream.batch import run_batch
-from dtoss.watch.stream.plan import Options, plan_batch
-from dtoss.watch.told.verify import verify_watch
+from dtoss.watch import arriving_rows as product
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.processing.watch_batch import run_batch
+from dtoss.watch.processing.watch_plan import Options, plan_batch
+from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
+from dtoss.watch.subscriptions.validation import Against, checked
+from dtoss.watch.watch_folder import EVENTS, Home
+from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.real.plain import KINDS, Fence, Rows, Told, life, told, track_of
 
 NOW = 2_000_000_000_000_000

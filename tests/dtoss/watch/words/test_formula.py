@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dtoss.watch.words.compiled import ACCEPT, compile_words
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Any, Said, parse_words
-from dtoss.watch.words.tokens import tokens
+from dtoss.watch.words.formula_programs import ACCEPT, compile_words
+from dtoss.watch.words.tokenizer import tokens
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e"])
 

@@ -22,13 +22,13 @@ from pathlib import Path
 import dtoss
 from dtoss.commits.process import runs, start_of
 from dtoss.errors import DtossError
-from dtoss.watch.home import Home
-from dtoss.watch.told.cursor import Cursor
-from dtoss.watch.told.readers import Filter, cursor_of_reader
-from dtoss.watch.told.reading import Share
-from dtoss.watch.told.verify import verify_watch
-from pipelines.command.watch.handing import How, hand_on
-from tests.dtoss.watch.told.made import batch_of, event
+from dtoss.watch.events.consumer import Share
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Filter, cursor_of_reader
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.watch_folder import Home
+from pipelines.command.watch.deliver_events import How, hand_on
+from tests.dtoss.watch.events.made import batch_of, event
 from tests.ends import end_now
 
 WAYS = ("exec", "ack", "two")

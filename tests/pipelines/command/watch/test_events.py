@@ -19,10 +19,10 @@ import pytest
 
 import dtoss
 from dtoss.commits.lease import take
-from dtoss.watch.home import Home
-from dtoss.watch.told.folding import fold_watch
-from dtoss.watch.told.readers import cursor_of_reader
-from tests.dtoss.watch.told.made import HOUR, START, batch_of, event, some_events
+from dtoss.watch.events.event_compaction import fold_watch
+from dtoss.watch.events.readers import cursor_of_reader
+from dtoss.watch.watch_folder import Home
+from tests.dtoss.watch.events.made import HOUR, START, batch_of, event, some_events
 
 ROOT = Path(__file__).parents[4]
 
@@ -105,8 +105,8 @@ def test_a_named_reader_goes_on_where_it_has_ended(said, home):
 def test_retention_keeps_what_a_reader_needs(said, home):
     every = [row["id"] for row in dtoss.events(home.store)]
     said("--as", "slow", "--after", every[7])
-    from dtoss.watch.told.cursor import Cursor
-    from dtoss.watch.told.readers import keep_cursor
+    from dtoss.watch.events.cursor import Cursor
+    from dtoss.watch.events.readers import keep_cursor
 
     keep_cursor(home, "slow", Cursor.of(every[7]))
     code, out, _ = said("--retain", "1h")

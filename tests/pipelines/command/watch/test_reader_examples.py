@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import dtoss
-from dtoss.watch.home import Home
-from dtoss.watch.told.cursor import END_OF_BATCH
-from dtoss.watch.told.readers import cursor_of_reader
-from tests.dtoss.watch.told.made import batch_of, event
+from dtoss.watch.events.cursor import END_OF_BATCH
+from dtoss.watch.events.readers import cursor_of_reader
+from dtoss.watch.watch_folder import Home
+from tests.dtoss.watch.events.made import batch_of, event
 
 ROOT = Path(__file__).parents[4]
 

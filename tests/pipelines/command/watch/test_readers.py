@@ -19,19 +19,19 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError, StoreError, Undelivered
-from dtoss.watch.home import READERS, Home
-from dtoss.watch.told.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.told.debris import clear_debris
-from dtoss.watch.told.folding import fold_watch
-from dtoss.watch.told.readers import Filter, Reader, cursor_of_reader, keep_cursor, keep_reader, readers
-from dtoss.watch.told.reading import Share, begin
-from dtoss.watch.told.retain import retain
-from dtoss.watch.told.verify import verify_watch
-from pipelines.command.watch.acknowledging import Window
+from dtoss.watch.events.consumer import Share, begin
+from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
+from dtoss.watch.events.event_compaction import fold_watch
+from dtoss.watch.events.event_retention import retain
+from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_cursor, keep_reader, readers
+from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_orphans import clear_debris
+from dtoss.watch.watch_folder import READERS, Home
+from pipelines.command.watch.acknowledgements import Window
 from pipelines.command.watch.dead_letters import DeadLetters
-from pipelines.command.watch.handing import How, hand_on
+from pipelines.command.watch.deliver_events import How, hand_on
 from pipelines.loop.stopping import Stopping
-from tests.dtoss.watch.told.made import HOUR, START, batch_of, event
+from tests.dtoss.watch.events.made import HOUR, START, batch_of, event
 
 ROOT = Path(__file__).parents[4]
 TEN = 10
@@ -221,9 +221,9 @@ class Acknowledging:
 
 
 def lines_of(home):
-    from dtoss.watch.told.document import begun
-    from dtoss.watch.told.events import told_events
-    from dtoss.watch.told.line_parts import line_parts
+    from dtoss.watch.events.event_log import told_events
+    from dtoss.watch.events.line_parts import line_parts
+    from dtoss.watch.events.watch_document import begun
 
     (lines,) = line_parts(told_events(home, cursor_of_reader(home, "me")), lambda: begun(home).settings, 100)
     return lines

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked.live import change_number, table_at
-from dtoss.watch.home import Home
-from dtoss.watch.settings import Settings
+from dtoss.watch.subscriptions.current import change_number, table_at
+from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_settings import Settings
 
 ROOT = Path(__file__).parents[4]
 RING = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]

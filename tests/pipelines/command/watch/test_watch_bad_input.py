@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.watch.asked.live import change_number
-from dtoss.watch.home import Home
-from dtoss.watch.settings import Settings
+from dtoss.watch.subscriptions.current import change_number
+from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_settings import Settings
 
 WIDE = {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0], [0, 0]]]}
 LONG = 1_000_000

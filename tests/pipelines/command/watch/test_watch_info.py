@@ -10,10 +10,10 @@ import pytest
 
 import dtoss
 from dtoss.commits.lease import take
-from dtoss.watch.home import Home
+from dtoss.watch.watch_folder import Home
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.dtoss.watch.events.made import batch_of, event
 from tests.dtoss.watch.streams import change, circle
-from tests.dtoss.watch.told.made import batch_of, event
 
 
 @pytest.fixture

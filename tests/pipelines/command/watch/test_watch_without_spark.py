@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dtoss.watch.home import Home
-from tests.dtoss.watch.told.made import batch_of, event
+from dtoss.watch.watch_folder import Home
+from tests.dtoss.watch.events.made import batch_of, event
 
 ROOT = Path(__file__).parents[4]
 BLOCKED = """

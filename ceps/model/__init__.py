@@ -1,0 +1,1 @@
+"""What planning is about: requests by partition and time, servers and their prices, the problem as arrays."""

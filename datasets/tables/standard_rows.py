@@ -1,0 +1,156 @@
+"""From parsed fields to rows in the standard columns, kept or dropped for a reason, and on to Parquet."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from datasets.tables.command import BadInput, say
+from datasets.tables.legal_positions import Bools, Numbers, judge
+from datasets.tables.row_counts import Counts, add_up
+from datasets.tables.seeded_batches import write_parquet
+from datasets.tables.time_notations import TIMESTAMP, Times
+
+__all__ = ["Part", "assemble", "collect", "numbered", "save", "standard_schema"]
+
+Part = tuple[pa.RecordBatch, Counts]
+"""Kept rows, and the counts of those and of the rows that were left out with them."""
+
+ZERO = "position (0, 0): legal, often a default"
+
+
+def standard_schema(
+    id_type: pa.DataType | None = None,
+    uid_type: pa.DataType | None = None,
+    timed: bool = True,
+    columns: Mapping[str, pa.DataType] | None = None,
+) -> pa.Schema:
+    """Return the standard columns: id, uid where there is one, t where there is one, lon, lat, then others.
+
+    Parameters
+    ----------
+    id_type
+        None: int64, the number of the kept row.
+    uid_type
+        None: no uid.
+    timed
+        Whether there is a ``t``, timestamp[us, UTC].
+    columns
+        Names and types of the others.
+    """
+    fields = [("id", id_type or pa.int64())]
+    fields += [("uid", uid_type)] if uid_type is not None else []
+    fields += [("t", TIMESTAMP)] if timed else []
+    fields += [("lon", pa.float64()), ("lat", pa.float64())]
+    return pa.schema(fields + list((columns or {}).items()))
+
+
+def assemble(
+    schema: pa.Schema,
+    path: Path,
+    raw: pa.RecordBatch,
+    lon: Numbers,
+    lat: Numbers,
+    times: Times | None,
+    columns: Mapping[str, pa.Array],
+    rejected: Mapping[str, Bools],
+    flawed: Mapping[str, Bools],
+) -> Part:
+    """Return the legal rows of a batch, and what became of all of them.
+
+    Parameters
+    ----------
+    schema
+        The columns to return, ``id`` only if ``columns`` has it.
+    path
+        Where the rows come from, for the examples.
+    raw
+        The fields as read, for the examples, n rows.
+    lon, lat
+        Degrees.
+    times
+        None when the source has none.
+    columns
+        The other columns, n rows each, in the types of the schema.
+    rejected, flawed
+        Rows to drop, and rows to keep with a flaw, by reason.
+    """
+    n = len(lon.value)
+    dropped: dict[str, Bools] = {}
+    keep = np.ones(n, dtype=np.bool_)
+    for reason, bad in {**judge(lon, lat), **rejected}.items():
+        dropped[reason] = bad & keep
+        keep = keep & ~bad
+    flaws = {**flawed, **(times.flaws if times else {}), ZERO: (lon.value == 0) & (lat.value == 0)}
+    flaws = {reason: rows & keep for reason, rows in flaws.items()}
+    everything = {"lon": pa.array(lon.value), "lat": pa.array(lat.value), **columns}
+    if times:
+        everything["t"] = times.t
+    names = [name for name in schema.names if name != "id" or name in columns]
+    table = pa.record_batch([everything[name] for name in names], names=names)
+    counts = Counts(
+        read=n,
+        kept=int(keep.sum()),
+        dropped={reason: int(rows.sum()) for reason, rows in dropped.items() if rows.any()},
+        flawed={reason: int(rows.sum()) for reason, rows in flaws.items() if rows.any()},
+        examples={
+            reason: _example(raw, int(rows.argmax()), path)
+            for reason, rows in {**dropped, **flaws}.items()
+            if rows.any()
+        },
+    )
+    return table if keep.all() else table.filter(pa.array(keep)), counts
+
+
+def _example(raw: pa.RecordBatch, row: int, path: Path) -> str:
+    values = ((name, raw.column(i)[row].as_py()) for i, name in enumerate(raw.schema.names))
+    fields = ", ".join(f"{name}={value}" for name, value in values if value not in (None, ""))
+    return f"{fields[:120]} in {path.name}"
+
+
+def numbered(parts: Iterable[Part], schema: pa.Schema) -> Iterator[Part]:
+    """Put the running number of the kept row in front as ``id`` where the source has no ids of its own."""
+    start = 0
+    for batch, counts in parts:
+        if "id" not in batch.schema.names:
+            ids = pa.array(np.arange(start, start + batch.num_rows))
+            batch = pa.record_batch([ids, *batch.columns], names=["id", *batch.schema.names])
+        start += batch.num_rows
+        yield batch.cast(schema), counts
+
+
+def collect(parts: Iterable[Part], schema: pa.Schema) -> tuple[pa.Table, Counts]:
+    """Return all rows as a table, and their counts; for files that fit into memory."""
+    found = list(parts)
+    return pa.Table.from_batches([batch for batch, _ in found], schema), add_up(counts for _, counts in found)
+
+
+def save(parts: Iterable[Part], schema: pa.Schema, out: Path, name: str) -> Counts:
+    """Write the rows to a Parquet file, report on stderr, return the counts.
+
+    Raises
+    ------
+    BadInput
+        What the reader raises, and where there are rows and none could be kept; no file is written then.
+    """
+    total = Counts()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal total
+        for batch, counts in parts:
+            total = total + counts
+            yield batch
+        if total.read and not total.kept:
+            say(f"{name}: {total.report()}")
+            raise BadInput(f"none of {total.read:,} rows could be kept, {out} is not written: is this the format?")
+
+    write_parquet(batches(), schema, out)
+    say(f"{name}: {total.report()}\n{name}: -> {out}")
+    return total
+
+
+def or_null(values: pa.Array, bad: Bools) -> pa.Array:
+    """Return the values with null where ``bad``."""
+    return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)

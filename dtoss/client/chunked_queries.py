@@ -1,0 +1,82 @@
+"""Questions that are more than a server answers at a time: asked in pieces that one snapshot answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dtoss.client.http_connections import Answer, Gone, TooMuch
+from dtoss.errors import StoreError
+
+T = TypeVar("T")
+PLACES_AT_A_TIME = 100_000
+"""Queries that are asked at a time, at the most."""
+BEGINNINGS = 3
+"""How often it is begun again where snapshots go while they are asked."""
+SPLIT_AT = ("hits", "bulk_queries", "body_bytes", "corners")
+"""Limits that a smaller piece keeps."""
+
+
+def answered_whole(
+    queries: int,
+    most: int,
+    ask: Callable[[slice, str | None], tuple[Answer, T]],
+    pinned: str | None,
+    where: str,
+) -> tuple[list[T], str]:
+    """Return what was found for all queries, in order of the pieces, and the snapshot that answered all of them.
+
+    Parameters
+    ----------
+    queries
+        How many there are; without any, an empty piece is asked all the same.
+    most
+        Queries of a piece, at the most.
+    ask
+        Asks some of them, of a snapshot if one is named.
+    pinned
+        The snapshot that has to answer; where it is None, what answers the first piece answers the others.
+    where
+        The server, for messages.
+
+    Raises
+    ------
+    StoreError
+        If the snapshot is gone, or snapshots went three times while they were asked.
+    ValueError
+        If one query by itself is too much.
+    """
+    for _ in range(BEGINNINGS):
+        found: list[T] = []
+        snapshot = pinned
+        waiting = [slice(at, min(at + most, queries)) for at in range(0, max(queries, 1), most)][::-1]
+        try:
+            while waiting:
+                rows = waiting.pop()
+                try:
+                    answer, piece = ask(rows, snapshot)
+                except TooMuch as error:
+                    waiting += _smaller(rows, error)[::-1]
+                    continue
+                found.append(piece)
+                snapshot = snapshot or answer.snapshot
+        except Gone:
+            if pinned is not None:
+                raise
+            continue
+        return found, snapshot or ""
+    raise StoreError(
+        f"snapshots at {where} went {BEGINNINGS} times while {queries:,} queries were asked: ask for fewer at a time"
+    )
+
+
+def _smaller(rows: slice, error: TooMuch) -> list[slice]:
+    """Return pieces of a piece that was too much."""
+    size = rows.stop - rows.start
+    if size < 2 or error.limit not in SPLIT_AT:
+        raise error from None
+    parts = 2
+    if isinstance(error.value, (int, float)) and isinstance(error.bound, (int, float)) and error.bound > 0:
+        parts = int(min(max(1.25 * error.value / error.bound + 1, 2), size))
+    step = -(-size // parts)
+    return [slice(at, min(at + step, rows.stop)) for at in range(rows.start, rows.stop, step)]

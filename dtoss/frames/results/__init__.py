@@ -1,0 +1,1 @@
+"""Answers as frames of pandas and GeoPandas."""

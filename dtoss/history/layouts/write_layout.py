@@ -1,0 +1,160 @@
+"""Files of an order, made of the rows of periods: by time, by place, by object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
+from dtoss.history.layouts.kd_tree import Tree, even_tree
+from dtoss.history.layouts.leaf_weights import weights_of
+from dtoss.history.layouts.rows_in_parts import PART_BYTES, PART_ROWS, Source, by_time, in_buckets, rows_at_a_time
+from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, id_words
+from dtoss.history.row_tables import sorted_rows
+
+SAMPLE = 1_000_000
+"""Positions of which a tree is made."""
+LEAST_BYTES = 1.0
+"""Of a row, where nothing tells how many it takes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large things become.
+
+    Parameters
+    ----------
+    leaf_bytes
+        Of a leaf of the order by place.
+    file_bytes
+        Of a file, about which a new one is begun.
+    part_rows, part_bytes
+        Rows that are in memory at a time, and what they take there: the lesser of both.
+    """
+
+    leaf_bytes: float
+    file_bytes: int = FILE_BYTES
+    part_rows: int = PART_ROWS
+    part_bytes: int = PART_BYTES
+
+
+def time_files(source: Source, sizes: Sizes) -> list[NewFile]:
+    """Return the files of rows by (t, id)."""
+    return _files(source, BY_TIME, ((rows, None) for rows in by_time(source, _part_rows(source, sizes))), sizes)
+
+
+def place_files(source: Source, sizes: Sizes) -> list[NewFile]:
+    """Return the files of rows by (leaf, t, id): the leaves of a k-d tree from left to right, each by time.
+
+    Leaves are even, but no larger than those that questions have cut before
+    (:mod:`dtoss.history.layouts.leaf_weights`).
+    """
+    sample = _sample(source, sizes)
+    share = len(sample) / max(source.rows, 1)
+    leaf_rows = sizes.leaf_bytes / _row_bytes(source)
+    weights = weights_of(source, sample, leaf_rows)
+    tree = even_tree(
+        sample, max(leaf_rows * share, 1.0), degrees=source.version.schema.space.geographic, weights=weights
+    )
+    part_rows = _part_rows(source, sizes)
+    count = max(-(-source.rows // part_rows), 1)
+    bucket_of_leaf = _even_buckets(np.bincount(tree.leaf_of(sample), minlength=len(tree.cells)), count)
+
+    def bucket_of(rows: pa.Table) -> NDArray[np.int64]:
+        return bucket_of_leaf[tree.leaf_of(_positions(rows))]
+
+    buckets = in_buckets(by_time(source, part_rows), bucket_of, int(bucket_of_leaf[-1]) + 1)
+    return _files(source, BY_PLACE, _leaves(buckets, tree), sizes)
+
+
+def object_files(source: Source, sizes: Sizes) -> list[NewFile]:
+    """Return the files of rows by (id, t)."""
+    part_rows = _part_rows(source, sizes)
+    count = max(-(-source.rows // part_rows), 1)
+    step = max(len(source.blocks) // 64, 1)
+    words = np.sort(id_words(source.read(np.arange(0, len(source.blocks), step), ["id"]).column("id")))
+    cuts = np.unique(words[np.arange(1, count) * len(words) // count])
+
+    def bucket_of(rows: pa.Table) -> NDArray[np.int64]:
+        # equal ids, and texts that begin alike, stay together
+        return np.searchsorted(cuts, id_words(rows.column("id")), side="right").astype(np.int64)
+
+    buckets = in_buckets(by_time(source, part_rows), bucket_of, len(cuts) + 1)
+    parts: Iterator[Part] = ((sorted_rows(rows, "object"), None) for rows in buckets)
+    return _files(source, BY_OBJECT, parts, sizes)
+
+
+MAKERS: dict[int, Callable[[Source, Sizes], list[NewFile]]] = {
+    BY_TIME: time_files,
+    BY_PLACE: place_files,
+    BY_OBJECT: object_files,
+}
+"""Of each order what makes its files."""
+
+
+def _files(source: Source, order: int, parts: Iterable[Part], sizes: Sizes) -> list[NewFile]:
+    """Write parts to files of about so many bytes each; parts are in memory one after another."""
+    most = max(sizes.file_bytes / _row_bytes(source), 1.0)
+    coming = (part for part in parts if len(part[0]))
+    part: Part | None = next(coming, None)
+
+    def of_one_file() -> Iterator[Part]:
+        nonlocal part
+        rows = 0
+        while part is not None and (rows == 0 or rows + len(part[0]) <= most):
+            rows += len(part[0])
+            yield part
+            part = next(coming, None)
+
+    done: list[NewFile] = []
+    while part is not None:
+        # files of the same rows that come from elsewhere have other names
+        origin = " ".join([*dict.fromkeys(source.names), str(len(done))])
+        done.append(write_file(source.home.folder, order, of_one_file(), source.version.schema, origin))
+    return done
+
+
+def _leaves(buckets: Iterator[pa.Table], tree: Tree) -> Iterator[Part]:
+    for rows in buckets:
+        leaf = tree.leaf_of(_positions(rows))
+        order = np.argsort(leaf, kind="stable")  # within a leaf they stay by time
+        numbers, firsts = np.unique(leaf[order], return_index=True)
+        ends = [*firsts[1:].tolist(), len(rows)]
+        for number, first, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True):
+            cell = tree.cells[number].tolist()
+            yield rows.take(pa.array(order[first:end])), (cell[0], cell[1], cell[2], cell[3])
+
+
+def _sample(source: Source, sizes: Sizes) -> NDArray[np.float64]:
+    """Return positions of evenly chosen rows, float64 (n, 2); deletions without one are left out."""
+    every = max(source.rows // SAMPLE, 1)
+    found = []
+    ends = np.cumsum(source.blocks.rows.astype(np.int64))
+    turn = (ends - 1) // sizes.part_rows
+    for number in np.unique(turn):
+        positions = _positions(source.read(np.flatnonzero(turn == number), ["x", "y"]))[::every]
+        found.append(positions[np.isfinite(positions).all(axis=1)])
+    return np.concatenate(found)
+
+
+def _even_buckets(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the bucket of each leaf: runs of leaves with about as many rows each, without a gap."""
+    before = np.cumsum(rows) - rows
+    bucket = before * count // max(int(rows.sum()), 1)
+    return np.unique(bucket, return_inverse=True)[1].astype(np.int64)
+
+
+def _positions(rows: pa.Table) -> NDArray[np.float64]:
+    return np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
+
+
+def _part_rows(source: Source, sizes: Sizes) -> int:
+    return rows_at_a_time(source, sizes.part_rows, sizes.part_bytes)
+
+
+def _row_bytes(source: Source) -> float:
+    return max(float(source.blocks.bytes.sum()) / max(source.rows, 1), LEAST_BYTES)

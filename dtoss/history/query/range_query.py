@@ -1,0 +1,142 @@
+"""All rows within discs, boxes or polygons in an interval, and how many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.geometry.distance import chord_of, distance
+from dtoss.geometry.space import Space
+from dtoss.history.query.block_queries import Asked, chords_of, least_chords
+from dtoss.history.query.found_rows import Found, in_order, joined_found
+from dtoss.history.query.query_intervals import Spans
+from dtoss.history.query.read_plan import Chosen, blocks_of, plan
+from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
+from dtoss.queries.areas.covered import Shape
+
+Test = Callable[[Piece, int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.float64]]]
+"""Of rows of a piece, for a question: those that answer it, and their distances."""
+
+
+def rows_of(scan: Scan, asked: Asked, test: Test, *, by_id: bool = False) -> tuple[Found, dict[str, Any]]:
+    """Return the rows that pass a test, and the facts of the plan.
+
+    Parameters
+    ----------
+    scan
+        What is looked at.
+    asked
+        The questions.
+    test
+        Of rows: :func:`disc_test` or :func:`shape_test`.
+    by_id
+        In the order (question, id, t), and not (question, distance, id, t).
+    """
+    found = plan(scan.version, asked)
+    parts = []
+    for piece in pieces_of(scan, found.chosen):
+        for question, rows in piece.of_questions(asked):
+            kept, far = test(piece, question, rows)
+            if len(kept):
+                parts.append(Found(np.full(len(kept), question), far, piece.rows.take(kept)))
+    whole = joined_found(parts, scan.names, scan.version.schema)
+    return in_order(whole, by_id=by_id), dict(found.facts)
+
+
+def count_rows(
+    scan: Scan, asked: Asked, test: Test, certain: NDArray[np.float64] | None
+) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Return how many rows answer each question, int64 (m,), and the facts of the plan.
+
+    Parameters
+    ----------
+    scan
+        What is looked at.
+    asked
+        The questions.
+    test
+        Of rows.
+    certain
+        float64 (m,). Chords within which every row answers, so that blocks within them need not be read; None where
+        there are no such. A block that a condition is to be tried on is always read.
+    """
+    found = plan(scan.version, asked)
+    counts = np.zeros(len(asked.spans.first), np.int64)
+    chosen = found.chosen
+    whole = np.zeros(len(chosen), np.bool_)
+    if scan.condition is None and len(counts) == 1:
+        whole = _whole(scan, chosen, asked, certain)
+        blocks = blocks_of(scan.version, chosen.take(whole))
+        counts[0] += int(blocks.rows.sum()) - int(blocks.marks.sum())
+    for piece in pieces_of(scan, chosen.take(~whole)):
+        for question, rows in piece.of_questions(asked):
+            counts[question] += len(test(piece, question, rows)[0])
+    return counts, {**found.facts, "blocks_counted_unread": int(whole.sum())}
+
+
+def disc_test(scan: Scan, centres: NDArray[np.float64], radii: NDArray[np.float64]) -> Test:
+    """Return the test of closed discs."""
+    space = scan.version.schema.space
+
+    def test(piece: Piece, question: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        vectors = space.vectors(piece.positions(rows))
+        far = np.asarray(distance(vectors, centres[question][None])).reshape(len(rows))
+        kept = far <= radii[question]
+        return rows[kept], far[kept]
+
+    return test
+
+
+def shape_test(scan: Scan, shapes: Sequence[Sequence[Shape]]) -> Test:
+    """Return the test of shapes: a row is within where it is within one of the parts. Distances are 0."""
+    space = scan.version.schema.space
+
+    def test(piece: Piece, question: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        positions = piece.positions(rows)
+        vectors = space.vectors(positions)
+        held = np.zeros(len(rows), np.bool_)
+        for shape in shapes[question]:
+            held |= shape.holds(positions, vectors)
+        return rows[held], np.zeros(int(held.sum()))
+
+    return test
+
+
+def certain_chords(radii: NDArray[np.float64], asked: Asked, space: Space) -> NDArray[np.float64]:
+    """Return chords within which every vector is nearer than a radius: as much below it as the discs are above it."""
+    assert asked.chords is not None
+    exact = chord_of(radii) if space.metric == "sphere" else radii
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(exact), exact, 2.0 * exact - asked.chords)
+
+
+def asked_of_shapes(shapes: Sequence[Sequence[Shape]], spans: Spans, space: Space) -> Asked:
+    """Return what shapes ask of blocks: the discs that cover them."""
+    parts = [(number, shape.discs) for number, whole in enumerate(shapes) for shape in whole]
+    centres = np.concatenate([np.zeros((0, space.dimension)), *(part.centres for _, part in parts)])
+    radii = np.concatenate([np.zeros(0), *(part.radii for _, part in parts)])
+    question = np.concatenate([np.zeros(0, np.int64), *(np.full(len(part.radii), n) for n, part in parts)])
+    return Asked(spans, np.ascontiguousarray(centres), chords_of(radii, space), question.astype(np.int64))
+
+
+def _all_test(_piece: Piece, _question: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    return rows, np.zeros(len(rows))
+
+
+ALL: Test = _all_test
+"""The test that every row passes."""
+
+
+def _whole(scan: Scan, chosen: Chosen, asked: Asked, certain: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+    """Return which blocks answer the only question with all of their rows."""
+    blocks = blocks_of(scan.version, chosen)
+    inside = (blocks.t_from >= asked.spans.first[0]) & (blocks.t_to <= asked.spans.last[0])
+    if asked.centres is None:
+        return inside
+    if certain is None or len(asked.centres) != 1:
+        return np.zeros(len(chosen), np.bool_)
+    _, furthest = least_chords(blocks.low, blocks.high, asked.centres[0])
+    return inside & (furthest <= certain[0])

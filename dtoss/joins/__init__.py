@@ -1,0 +1,1 @@
+"""Joins of frames with an index, as GeoPandas has them."""

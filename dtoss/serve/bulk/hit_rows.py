@@ -1,0 +1,197 @@
+"""Hits of many questions as rows: what kernels found with ids and attributes, piece by piece, as JSON or as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.arguments import column_names
+from dtoss.hits import Hits
+from dtoss.names import position_names
+from dtoss.queries.gather import take_columns
+from dtoss.queries.raw_hits import RawHits
+from dtoss.serve.answers.arrow_out import BATCH_HITS, END, batches, beginning, hits_batch
+from dtoss.serve.answers.json_out import ARROW_TYPE, HITS_A_PIECE, JSON_TYPE, rows_json
+from dtoss.serve.answers.open_snapshots import Served
+
+
+@dataclass(frozen=True)
+class Form:
+    """How hits are wanted.
+
+    Parameters
+    ----------
+    arrow
+        As an Arrow stream and not as JSON.
+    text_ids
+        Ids as text in JSON.
+    columns
+        Attributes.
+    having
+        A condition on the hits.
+    query
+        Whether JSON says of which query a hit is.
+    """
+
+    arrow: bool
+    text_ids: bool = False
+    columns: Sequence[str] = ()
+    having: str | None = None
+    query: bool = True
+
+    @property
+    def kind(self) -> bytes:
+        """Content type of the answer."""
+        return ARROW_TYPE if self.arrow else JSON_TYPE
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Hits of consecutive queries.
+
+    Parameters
+    ----------
+    query
+        int64 (n,).
+    ids
+        Of length n.
+    distance
+        float64 (n,).
+    columns
+        Attributes by their names.
+    """
+
+    query: NDArray[np.int64]
+    ids: pa.Array
+    distance: NDArray[np.float64]
+    columns: dict[str, pa.Array]
+
+    def slice(self, begin: int, size: int) -> Rows:
+        """Return some of them."""
+        end = begin + size
+        columns = {name: column.slice(begin, size) for name, column in self.columns.items()}
+        return Rows(self.query[begin:end], self.ids.slice(begin, size), self.distance[begin:end], columns)
+
+
+def check_columns(served: Served, form: Form) -> None:
+    """Refuse columns that objects do not carry, and a condition on hits that cannot be read.
+
+    Raises
+    ------
+    ValueError
+        If there are such.
+    """
+    index = served.index
+    column_names(form.columns, [*index.column_names, *position_names(index.space.geographic)])
+    if form.having is not None:
+        served.index.satisfying(served.index.search(np.zeros((0, 2)), np.zeros(0), 1), form.having)
+
+
+def rows_of(served: Served, first: int, found: RawHits, form: Form) -> Rows:
+    """Return raw hits with ids and attributes; those that do not satisfy a condition on hits are left out.
+
+    Parameters
+    ----------
+    served
+        The snapshot.
+    first
+        The number of the first query.
+    found
+        Its hits, and those of the queries after it.
+    form
+        How they are wanted.
+    """
+    index = served.index
+    count = found.count
+    if len(count) == 1:
+        query = np.full(len(found.distance), first, np.int64)
+    else:
+        query = np.repeat(np.arange(first, first + len(count), dtype=np.int64), count)
+    taken = take_columns(index.parts, found, form.columns) if form.columns else []
+    rows = Rows(query, index.ids_of(found), found.distance, dict(zip(form.columns, taken, strict=True)))
+    if form.having is None:
+        return rows
+    kept = index.satisfying(found, form.having)
+    mask = pa.array(kept)
+    columns = {name: column.filter(mask) for name, column in rows.columns.items()}
+    return Rows(query[kept], rows.ids.filter(mask), found.distance[kept], columns)
+
+
+def rows_of_hits(hits: Hits) -> Rows:
+    """Return hits as rows."""
+    ids: pa.Array = pa.array(hits.id, pa.large_string()) if hits.id.dtype == object else pa.array(hits.id)
+    return Rows(hits.query, ids, hits.distance, hits.columns)
+
+
+def encoded(served: Served, pieces: Iterator[Rows], form: Form, every: int | None = None) -> Iterator[bytes]:
+    """Yield the bytes of an answer, some hits at a time.
+
+    Parameters
+    ----------
+    served
+        The snapshot.
+    pieces
+        Of hits, in order.
+    form
+        How they are wanted.
+    every
+        As :func:`dtoss.serve.answers.arrow_out.arrow_pieces`.
+    """
+    return _arrow(served, pieces, form, every) if form.arrow else _json(served, pieces, form)
+
+
+def _arrow(served: Served, pieces: Iterator[Rows], form: Form, every: int | None) -> Iterator[bytes]:
+    first = next(pieces, None)
+    if first is None:  # the schema is told all the same
+        first = rows_of(served, 0, served.index.search(np.zeros((0, 2)), np.zeros(0), 1), form)
+    head: bytes | None = None
+    for rows in chain((first,), pieces):
+        batch = hits_batch(None if every is not None else rows.query, rows.ids, rows.distance, rows.columns)
+        if head is None:
+            head = beginning(served, batch.schema, every)
+            yield head
+        yield from batches(batch)
+    yield END
+
+
+def _json(served: Served, pieces: Iterator[Rows], form: Form) -> Iterator[bytes]:
+    yield served.beginning + b"["
+    begun = False
+    for rows in pieces:
+        for at in range(0, len(rows.query), HITS_A_PIECE):
+            some = rows.slice(at, HITS_A_PIECE)
+            ids = some.ids.to_numpy(zero_copy_only=False)
+            hits = Hits(some.query, ids, some.distance, some.columns)
+            text = rows_json(hits, query=form.query, text_ids=form.text_ids)
+            yield b"," + text if begun else text
+            begun = True
+    yield b"]}"
+
+
+def parts_of(found: RawHits, most: int = BATCH_HITS) -> Iterator[tuple[int, RawHits]]:
+    """Yield raw hits as many queries at a time as have so many hits, with the first query's number.
+
+    A query that has more is a part by itself.
+    """
+    ends = np.cumsum(found.count)
+    first = begin = 0
+    while first < len(ends):
+        last = max(int(np.searchsorted(ends, begin + most, side="right")), first + 1)
+        rows = slice(begin, int(ends[last - 1]))
+        yield (
+            first,
+            RawHits(
+                found.count[first:last],
+                found.part[rows] if len(found.part) else found.part,
+                found.item[rows] if len(found.item) else found.item,
+                found.distance[rows],
+                None if found.ids is None else found.ids[rows],
+                found.reads[first:last],
+            ),
+        )
+        first, begin = last, rows.stop

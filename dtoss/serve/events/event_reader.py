@@ -1,0 +1,222 @@
+"""Where a reader of events begins, and how it reads on: a part at a time, from files, in threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from dtoss.errors import InputError
+from dtoss.serve.core.paces import USUAL_SIZES
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.events.event_chunks import Part, Wanted, nothing, parts_of
+from dtoss.serve.events.own import own_events
+from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
+from dtoss.watch.events.event_log import Told, told_events, view_of
+from dtoss.watch.events.folded_list import Contents
+from dtoss.watch.events.watch_document import head_of
+from dtoss.watch.watch_folder import Home
+
+FROM_BEGINNING = "beginning"
+"""Instead of a cursor: all events that retention has left."""
+SECONDS_AT_A_TIME = 0.2
+"""For which a thread looks for events before others have their turn."""
+
+
+def cursor_in(text: str, name: str) -> Cursor:
+    """Return the cursor in a text.
+
+    Parameters
+    ----------
+    text
+        What a client sent.
+    name
+        Of the parameter or the header, for the error.
+
+    Raises
+    ------
+    Problem
+        400 if it is none.
+    """
+    try:
+        return Cursor.of(text)
+    except InputError:
+        raise Problem(
+            400,
+            f"{name} is {text[:100]!r}: the id of an event is wanted, such as 12-34, or {FROM_BEGINNING}",
+            limit=name,
+            value=text[:100],
+        ) from None
+
+
+def beginning_of(home: Home, after: str | None, name: str, *, own: bool = False) -> Cursor:
+    """Return where a reader begins; to be called in a thread.
+
+    Parameters
+    ----------
+    home
+        Of the watch, which may not have begun.
+    after
+        The id of the last event that it knows, ``beginning`` for all that retention has left; None for what is
+        committed from now on.
+    name
+        Of the parameter or the header that says so.
+    own
+        Whether numbers count events of a token alone: what is left of a batch is not told then.
+
+    Raises
+    ------
+    Problem
+        400 if it is no cursor, or of an event that is not there yet; 410 if events behind it were removed.
+    StoreError
+        If the newest commit, or what it names, is damaged.
+    OSError
+        If it cannot be read.
+    """
+    cursor = None if after is None or after == FROM_BEGINNING else cursor_in(after, name)
+    view = view_of(home)
+    head = BEGINNING if view is None else Cursor(view.head.number, END_OF_BATCH)
+    removed = (Contents() if view is None else view.contents).gone
+    if own and removed is not None:
+        removed = Cursor(removed.batch, END_OF_BATCH)
+    if cursor is None:
+        return head if after is None else removed or BEGINNING
+    if cursor > head:
+        newest = "has no batch yet" if view is None else f"has {head.batch:,} batches"
+        raise Problem(
+            400,
+            f"{name} is {cursor}: watch {home.name!r} {newest}; if it was begun anew, ask with after={FROM_BEGINNING}",
+            limit=name,
+            value=str(cursor),
+            bound=str(head),
+        )
+    if removed is not None and cursor < removed:
+        raise gone(cursor, removed, name)
+    return cursor
+
+
+def gone(cursor: Cursor, upto: Cursor | None, name: str = "after") -> Problem:
+    """Return what is said where retention has removed events behind a cursor.
+
+    Parameters
+    ----------
+    cursor
+        Where the reader stands.
+    upto
+        The last event that was removed.
+    name
+        Of the parameter or the header that holds the cursor.
+    """
+    which = "" if upto is None else f": retention has removed those up to {upto}"
+    on = f"after={FROM_BEGINNING}" if upto is None else f"after={upto}"
+    return Problem(
+        410,
+        f"events behind {cursor} are gone{which}; go on with {on}, and read dtoss events --as NAME for a reader that "
+        "retention waits for",
+        limit=name,
+        value=str(cursor),
+        bound=None if upto is None else str(upto),
+    )
+
+
+def wanted_behind(home: Home, at: Cursor, wanted: Wanted) -> Iterator[Told]:
+    """Yield the wanted events behind a cursor, and where a reader stands behind them; None where a stretch has none.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    at
+        The cursor.
+    wanted
+        Which of them.
+
+    Raises
+    ------
+    Problem
+        410 if retention has removed events behind the cursor.
+    StoreError
+        If something is damaged or missing.
+    OSError
+        If something cannot be read; it may be asked again.
+    """
+    found = told_events(home, at, wanted.one, wanted.kinds or None)
+    if wanted.own is not None:
+        found = own_events(home, at, wanted.own)
+    try:
+        for told in found:
+            events = None if told.events is None else wanted.among(told.events)
+            yield Told(events if events is not None and events.num_rows else None, told.upto)
+            at = told.upto
+    except InputError:
+        view = view_of(home)
+        upto = None if view is None else view.contents.gone
+        if upto is not None and wanted.own is not None:
+            upto = Cursor(upto.batch, END_OF_BATCH)
+        raise gone(at, upto) from None
+
+
+class Reading:
+    """Events behind a cursor, read from files as they are asked for.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    at
+        The cursor.
+    wanted
+        Which of them.
+    most
+        Bytes of a part.
+    """
+
+    def __init__(self, home: Home, at: Cursor, wanted: Wanted, most: int = USUAL_SIZES.event_part) -> None:
+        self._home = home
+        self._most = most
+        self._wanted = wanted
+        self._parts: Iterator[Part] | None = None
+        self.at = at
+        self.done = False
+
+    def let_go(self) -> None:
+        """Hold nothing of files, until the next part is asked for."""
+        self._parts = None
+
+    def more(self, stop: Stop) -> tuple[memoryview, int]:
+        """Return the next events as they are sent, and how many; none where it took long to find one, or is done.
+
+        Raises
+        ------
+        Problem, StoreError, OSError
+            As of :func:`wanted_behind`.
+        """
+        until = time.monotonic() + SECONDS_AT_A_TIME
+        try:
+            if self._parts is None:
+                self._parts = self._read()
+            for part in self._parts:
+                data, count = part.behind(self.at, Wanted())
+                self.at = part.upto
+                if count or time.monotonic() > until:
+                    return data, count
+                stop.check()
+        except BaseException:
+            self._parts = None
+            raise
+        self.done = True
+        return memoryview(b""), 0
+
+    def _read(self) -> Iterator[Part]:
+        head = head_of(self._home)
+        if head is None:
+            return
+        at = self.at
+        for told in wanted_behind(self._home, at, self._wanted):
+            if told.events is not None:
+                for part in parts_of(told.events, head.settings, at, self._most):
+                    yield part
+                    at = part.upto
+            if told.upto > at or self._wanted.own is not None:  # others may have many of a batch: it takes its time
+                yield nothing(at, told.upto)
+                at = told.upto

@@ -1,0 +1,154 @@
+"""What the page shows besides the snapshot: the optimiser's files, what is asked, a watch, and streams of these."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dtoss.geometry.space import NO_CRS, Space
+from dtoss.serve.answers.open_snapshots import Serving
+from dtoss.serve.core.paces import PACES, Paces
+from dtoss.serve.map.live_streams import TO_ALL, TO_SOME, TO_SUMS, Kind, Live
+from dtoss.serve.map.map_files import PageFiles
+from dtoss.serve.map.partition_loads import Loads
+from dtoss.serve.map.subscriptions_in_view import FenceSource
+from dtoss.serve.map.watch_activity import Happening
+from dtoss.serve.observability.partition_counts import HomeCounts, mark_of
+from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.window_status import WindowNews
+from dtoss.tiles.map_frame import Frame
+
+RATE_DIGITS = 3
+"""Behind the point of rates."""
+
+
+class Showing:
+    """What one worker shows.
+
+    Parameters
+    ----------
+    serving
+        The snapshots that are open.
+    files
+        Of the optimiser.
+    counts
+        Of the requests of all workers.
+    streams
+        That may be open.
+    tell
+        Takes what has happened, for the log.
+    paces
+        Of streams.
+    """
+
+    def __init__(
+        self,
+        serving: Serving,
+        files: PageFiles,
+        counts: HomeCounts,
+        streams: int,
+        tell: Callable[..., None],
+        paces: Paces = PACES,
+    ) -> None:
+        self.files = files
+        self._news: WindowNews | None = None
+        self._serving = serving
+        self._loads = Loads(counts)
+        self._tell = tell
+        self._planned: tuple[object, dict[str, Any]] | None = None
+        self.fences = None if files.home is None else FenceSource(files.home)
+        self._happening = None if files.home is None else Happening(files.home, self.frame_of)
+        self._problem: str | None = None
+        kinds = (
+            Kind("snapshot", self.snapshot, at_once=True),
+            Kind("snapshot", self.snapshot_named, at_once=True, told_to=(TO_SUMS, TO_SOME)),
+            Kind("plan", self.plan, at_once=True, told_to=(TO_ALL, TO_SUMS)),
+            Kind("load", self._load, always=True, told_to=(TO_ALL, TO_SUMS)),
+            Kind("watch", self.watch, at_once=True, beside=True),
+            Kind("windows", self._windows, at_once=True, beside=True, told_to=(TO_ALL, TO_SUMS)),
+        )
+        self.live = Live(
+            kinds,
+            streams,
+            self.look,
+            lambda error: tell("live failed", error=repr(error)),
+            self._look_at_windows,
+            paces.live,
+        )
+
+    def tell_windows(self, opened: Opened) -> None:
+        """Tell of the windows of the store from now on."""
+        self._news = WindowNews(opened)
+
+    def look(self) -> None:
+        """Read files again that have changed; in a thread."""
+        self.files.look(lambda why: self._tell("file not read", detail=why))
+        if self._happening is None:
+            return
+        self._happening.look()
+        if self._happening.problem != self._problem:
+            self._problem = self._happening.problem
+            if self._problem is not None:
+                self._tell("watch not read", detail=self._problem)
+
+    def frame_of(self, space: Space) -> Frame | None:
+        """Return what the map is for places of a space; None where they have no place on it."""
+        frame = self._serving.now.tiles.frame
+        if space.crs == NO_CRS:
+            return None if frame.plane is None else frame
+        return None if frame.plane is not None else Frame(space, None)
+
+    def watch(self) -> dict[str, Any] | None:
+        """Return what happens in the watch; None where there is none."""
+        return None if self._happening is None else self._happening.told
+
+    def _look_at_windows(self) -> bool:
+        return self._news is not None and self._news.look()
+
+    def _windows(self) -> dict[str, Any] | None:
+        return None if self._news is None else self._news.told
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return which snapshot is served."""
+        now = self._serving.now
+        return {
+            "snapshot": now.name,
+            "commit": now.commit,
+            "objects": len(now.index),
+            "made": now.made,
+            "refused": self._serving.refused,
+        }
+
+    def snapshot_named(self) -> dict[str, Any]:
+        """Return which snapshot is served, to who may not see all of it."""
+        now = self._serving.now
+        return {"snapshot": now.name, "commit": now.commit, "made": now.made}
+
+    def plan(self) -> dict[str, Any] | None:
+        """Return the plan in force beside the snapshot that is served; None where there is none."""
+        index, held = self._serving.now.index, self.files.plan_file
+        if held is None:
+            return None
+        plan, pivots, partitions = held.now, index.partitioning.digest, len(index.parts)
+        of = (plan, pivots, partitions, held.problem)
+        if self._planned is None or self._planned[0] != of:
+            self._planned = (of, {**plan.told(pivots, partitions), "problem": held.problem})
+        return self._planned[1]
+
+    def patterns(self) -> dict[str, Any] | None:
+        """Return the patterns beside the snapshot that is served; None where there are none."""
+        patterns = self.files.patterns
+        return None if patterns is None else patterns.told(self._serving.now.index.partitioning.digest)
+
+    def _load(self) -> dict[str, Any]:
+        index, plan = self._serving.now.index, self.files.plan
+        load = self._loads.look(mark_of(index.partitioning.digest), len(index.parts), time.monotonic())
+        servers = None
+        if plan is not None and plan.stale(index.partitioning.digest) is None:
+            servers = [round(rate, RATE_DIGITS) for rate in plan.load(load.partitions)]
+        return {
+            "requests": round(load.requests, RATE_DIGITS),
+            "partitions": load.partitions.round(RATE_DIGITS).tolist(),
+            "servers": servers,
+        }

@@ -1,0 +1,232 @@
+"""The access log: places that were asked about, a sample of each minute, as ``dtoss patterns`` reads it.
+
+Places and not partitions, so patterns can be made for any pivots, also after others were chosen.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, NamedTuple, Protocol
+
+from dtoss.geometry.space import Space
+from dtoss.serve.observability.access_files import FAILURES, AccessFiles, Waiting
+from dtoss.serve.observability.partition_counts import Homes
+from dtoss.serve.observability.request_sample import Sample, Values
+from dtoss.serve.observability.rounded_places import rounding_of
+
+SECONDS_TO_WRITE = 2.0
+"""How long :meth:`Accesses.close` waits for the last file."""
+
+
+class Amounts(NamedTuple):
+    """How much goes into files.
+
+    Parameters
+    ----------
+    minute
+        Seconds of a file; files begin at whole minutes of the clock.
+    rows
+        Of a file, where all requests are kept.
+    waiting
+        Rows that are kept while nothing can be written; beyond, the oldest files are lost, and their requests counted.
+    """
+
+    minute: float = 60.0
+    rows: int = 1_000_000
+    waiting: int = 2_000_000
+
+
+AMOUNTS = Amounts()
+
+
+class Told(Protocol):
+    """Who is told what became of files: :class:`.metrics.Metrics` is one."""
+
+    def logged(self, rows: int, requests: int) -> None:
+        """Count what was written."""
+
+    def not_logged(self, lost: int = 0) -> None:
+        """Count a file that could not be written."""
+
+
+class Lines(Protocol):
+    """Where a failure is logged: :class:`.log_lines.Log` is one."""
+
+    def event(self, what: str, /, **facts: Any) -> None:
+        """Log what has happened."""
+
+
+class Accesses:
+    """The access log of one worker: of each minute a sample, written by a thread of its own.
+
+    To be made after the fork. All methods may be called by any thread.
+
+    Parameters
+    ----------
+    folder
+        Path or URI of any file system that pyarrow reaches; None keeps no log.
+    space
+        Of the places: on the sphere they are lon and lat, else x and y.
+    sample
+        Requests that are kept of each minute; None keeps all.
+    digits
+        Behind the point of degrees or CRS units, that places keep; None keeps all.
+    grid
+        Metres, or units of a CRS that is not in degrees, between the places that are kept; None keeps all.
+    server, worker
+        Whose files these are: a random name of the server, and the worker's number.
+    metrics
+        Is told what was written, and what could not be.
+    log
+        Is told why.
+    homes
+        Counts all requests by the partitions that hold their places.
+    seed
+        Of the random choices; the system's when None.
+    amounts
+        Of files.
+
+    Raises
+    ------
+    ValueError
+        If the sample is smaller than 1, or places are to be rounded in two ways.
+    """
+
+    def __init__(
+        self,
+        folder: str | None,
+        space: Space,
+        *,
+        sample: int | None = 1_000,
+        digits: int | None = None,
+        grid: float | None = None,
+        server: str = "server",
+        worker: int = 0,
+        metrics: Told | None = None,
+        log: Lines | None = None,
+        homes: Homes | None = None,
+        seed: int | None = None,
+        amounts: Amounts = AMOUNTS,
+    ) -> None:
+        if sample is not None and sample < 1:
+            raise ValueError(f"the sample of accesses is {sample}: at least 1 is wanted, or none of the log at all")
+        self._names = ("lon", "lat") if space.geographic else ("x", "y")
+        self._amounts = amounts
+        self._size = sample or amounts.rows
+        self._all = sample is None
+        self._rounding = rounding_of(space, digits, grid)
+        self._seed = seed
+        self._metrics = metrics
+        self._log = log
+        self._homes = homes
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._ending = False
+        self._done: list[Sample] = []
+        self._waiting: list[Waiting] = []
+        self._sample: Sample | None = None
+        self._thread: threading.Thread | None = None
+        if folder is not None:
+            self._sample = self._fresh()
+            files = AccessFiles(folder, server, worker)
+            self._thread = threading.Thread(target=self._run, args=(files,), name="dtoss-accesses", daemon=True)
+            self._thread.start()
+
+    def many(self, x: Values, y: Values, k: Values | None, radius: Values | None) -> None:
+        """Count requests, and keep some of them.
+
+        Parameters
+        ----------
+        x, y
+            Places, arrays (m,), or numbers for one request.
+        k
+            How many nearest each asks for: an array (m,) or one for all; None, NaN or 0 where it asks for none.
+        radius
+            How far each looks: an array (m,) or one for all; None, NaN or infinity where it is not bounded.
+        """
+        count = 1 if isinstance(x, (float, int)) else len(x)
+        if self._homes is not None:
+            self._homes.add(x, y, count)
+        if self._sample is None:
+            return
+        with self._lock:
+            sample = self._sample
+            if sample is None:
+                return
+            if self._all:
+                sample = self._with_room(sample, count)
+            sample.add(x, y, k, radius, count)
+
+    def close(self) -> None:
+        """Write what there is, and end; what was not written in time is lost."""
+        self._ending = True
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join(SECONDS_TO_WRITE)
+
+    def _with_room(self, sample: Sample, count: int) -> Sample:
+        """Return a sample that can keep all, and let the one that cannot be written."""
+        if sample.requests + count <= self._size:
+            return sample
+        if sample.requests:
+            self._done.append(sample)
+            self._woken.set()
+        self._sample = self._fresh(max(self._size, count))
+        return self._sample
+
+    def _fresh(self, size: int | None = None) -> Sample:
+        if self._seed is not None:
+            self._seed += 1
+        return Sample(size or self._size, self._seed)
+
+    # -- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self, files: AccessFiles) -> None:
+        minute = self._amounts.minute
+        while True:
+            woken = self._woken.wait(minute - time.time() % minute)
+            self._woken.clear()
+            ending = self._ending
+            if ending or not woken:
+                self._take()
+            self._write(files)
+            if ending:
+                return
+
+    def _take(self) -> None:
+        """Begin a new minute."""
+        with self._lock:
+            sample = self._sample
+            if sample is not None and sample.requests:
+                self._done.append(sample)
+                self._sample = self._fresh()
+            if self._ending:
+                self._sample = None
+
+    def _write(self, files: AccessFiles) -> None:
+        """Write what waits, oldest first; at a failure all that is left waits for the next minute."""
+        with self._lock:
+            done, self._done = self._done, []
+        self._waiting += [Waiting(sample.kept(self._names, self._rounding)) for sample in done]
+        while self._waiting:
+            first = self._waiting[0]
+            try:
+                files.write(first)
+            except FAILURES as error:
+                self._failed(error)
+                return
+            del self._waiting[0]
+            if self._metrics is not None:
+                self._metrics.logged(first.kept.table.num_rows, first.kept.requests)
+
+    def _failed(self, error: Exception) -> None:
+        lost = 0
+        most = 0 if self._ending else self._amounts.waiting  # nothing comes after the end
+        while sum(one.kept.table.num_rows for one in self._waiting) > most:
+            lost += self._waiting.pop(0).kept.requests
+        files = len(self._waiting)
+        if self._metrics is not None:
+            self._metrics.not_logged(lost)
+        if self._log is not None:
+            self._log.event("access log not written", detail=str(error), files_waiting=files, requests_lost=lost)

@@ -1,0 +1,172 @@
+"""A server from its beginning to its end: what the parent makes before the fork, and takes away at last."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import shutil
+import ssl
+from collections.abc import Callable
+from functools import partial
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from dtoss.errors import DtossError, InputError
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.processes.sockets import Port, hold
+
+if TYPE_CHECKING:
+    from dtoss.serve.answers.open_snapshots import Served
+
+
+def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, str], None]) -> int:
+    """Return the exit code of a server that has run until it was told to end; 1 where its workers kept dying.
+
+    Parameters
+    ----------
+    settings
+        What it was told.
+    no_auth
+        Whether others than this machine may ask without a token.
+    ready
+        Is called with the first snapshot and the server's URL once all workers listen.
+
+    Raises
+    ------
+    InputError
+        If something that it was told cannot be: a port, a certificate, a file of tokens, a log, a name.
+    StoreError
+        If there is no snapshot, or it is damaged.
+    """
+    _check_certificate(settings)
+    _check_plan(settings)
+    settings.home()
+    port = hold(settings.host, settings.port)
+    folder = None
+    try:
+        if not (port.is_loopback or settings.token_file or no_auth):
+            raise InputError(
+                f"--host {settings.host} lets other machines ask: name those who may by --token-file, or say --no-auth"
+            )
+        _check_doors(settings)
+        # libraries are loaded only now: what cannot be is said at once
+        from dtoss.serve.observability.metrics import prepare
+
+        folder = prepare()
+        return _run(settings, port, folder, ready)
+    finally:
+        port.close()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_certificate(settings: Settings) -> None:
+    cert, key = settings.tls_cert, settings.tls_key
+    if (cert is None) != (key is None):
+        raise InputError("--tls-cert and --tls-key go together: one of them is missing")
+    if cert is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+        except OSError as error:  # ssl's own are among them
+            raise InputError(f"--tls-cert {cert}, --tls-key {key}: {error.strerror or error}") from None
+
+
+def _check_plan(settings: Settings) -> None:
+    from dtoss.client.peers import read_peers
+    from dtoss.serve.cluster.plan_placement import read_placement
+    from dtoss.snapshots.store import Store
+
+    if settings.server is None:
+        if settings.peers is not None:
+            raise InputError("--peers needs --server: the number that the plan has for this server")
+        return
+    if settings.server < 0:
+        raise InputError(f"--server is {settings.server}: a number from 0 on is wanted, as the plan has it")
+    if settings.plan is None or settings.peers is None:
+        missing = "--plan" if settings.plan is None else "--peers"
+        raise InputError(
+            f"--server {settings.server} needs {missing}: the plan says what it holds, the peers where all are"
+        )
+    if settings.server not in read_peers(settings.peers).addresses:
+        raise InputError(f"--peers {settings.peers} does not name server {settings.server}: add a line of its URL")
+    manifest = Store(settings.store).manifest(settings.snapshot)
+    read_placement(settings.plan, manifest["pivots_hash"], len(manifest["partitions"]))
+
+
+def _check_doors(settings: Settings) -> None:
+    from dtoss.client.peers import read_peers
+    from dtoss.serve.auth.admission import doors_of
+
+    doors = doors_of(settings)
+    if settings.peers is not None and settings.token_file is not None:
+        token = read_peers(settings.peers).token
+        if token is None or not doors.is_peer(b"Bearer " + token.encode()):
+            raise InputError(
+                f"--peers {settings.peers} has no token that {settings.token_file} knows as one of servers: the plan's "
+                "servers say one to each other, and the line of it has the word peer"
+            )
+    if settings.allow_subscribe and not doors.lets_write:
+        where = f"{settings.token_file} has none" if settings.token_file else "there is none"
+        raise InputError(
+            f"--allow-subscribe needs --token-file with a token that subscribes, and {where}: give the line of one "
+            "the word subscribe"
+        )
+
+
+def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, str], None]) -> int:
+    # the client of Prometheus, which looks for its folder when it is loaded, is among these
+    import numpy as np
+
+    from dtoss.serve.auth.admission import doors_of
+    from dtoss.serve.map.map_files import files_of
+    from dtoss.serve.map.static_files import packaged
+    from dtoss.serve.observability.audit import Audit
+    from dtoss.serve.observability.log_lines import Log
+    from dtoss.serve.observability.metrics import forget
+    from dtoss.serve.observability.partition_counts import HomeCounts
+    from dtoss.serve.observability.shared_counts import SharedCounts
+    from dtoss.serve.processes.parent_snapshot import Following
+    from dtoss.serve.processes.processes import keep_running
+    from dtoss.serve.processes.warm_up import load_framework
+    from dtoss.serve.processes.worker import Common, run_worker, together_of
+    from dtoss.serve.reload.prepare import first
+    from dtoss.serve.rights.sight import check_tokens
+
+    files = files_of(settings)
+    log = Log(settings.log)
+    if settings.audit is not None:
+        Audit(settings.audit)  # a file that cannot be written is said at once
+    verified = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)[:1]
+    counts = SharedCounts(settings.workers)
+
+    def not_followed(error: DtossError) -> None:
+        log.event("not followed", detail=str(error))
+
+    held = Following(settings, first(settings, verified), counts, not_followed)
+    check_tokens(doors_of(settings).tokens, held.served.index)
+    common = Common(
+        settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files,
+        together_of(settings, held.served),
+    )  # fmt: skip
+    url = port.url("http" if settings.tls_cert is None else "https")
+
+    def began() -> None:
+        ready(held.served, url)
+        log.event("started", snapshot=held.served.name, url=url, workers=settings.workers, pid=os.getpid())
+
+    def died(number: int, pid: int, fate: str) -> None:
+        counts.of(number).end(restarts=True)
+        forget(pid, folder)
+        log.event("worker died", number=number, pid=pid, fate=fate)
+
+    packaged()
+    load_framework(settings, held.served)
+    # pages that nobody writes to stay shared: a collection would write to all of them
+    gc.collect()
+    gc.freeze()
+    work = partial(run_worker, common=common)
+    code = keep_running(port, settings.workers, work, ready=began, died=died, every_second=held.look)
+    log.event("ended", code=code)
+    log.close()
+    return code

@@ -1,0 +1,269 @@
+"""One parent and its workers: it forks them, starts another where one has died, and ends them.
+
+The parent has no loop and no threads of its own. Whatever comes, a signal, the end of a child, a word of a worker that
+listens now, wakes it up.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from dtoss.serve.processes.sockets import Port
+from dtoss.snapshots.deferred_signals import set_handlers
+
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+SECONDS_TO_END = 4.7
+"""That workers have before they are killed; it is 5 until a server has ended."""
+MOST_DEATHS = 5
+"""Workers that may die within :data:`DEATHS_WITHIN` seconds before the server gives up."""
+DEATHS_WITHIN = 60.0
+
+
+class Post(NamedTuple):
+    """What a worker is handed at its beginning.
+
+    Parameters
+    ----------
+    number
+        Of the worker, from 0; one that stands in for a dead one has its number.
+    again
+        Whether it stands in for a dead one.
+    socket
+        Its own, bound to the server's port.
+    parent
+        File descriptor that is at its end when the parent is gone.
+    ready
+        To be called once the worker listens.
+    """
+
+    number: int
+    again: bool
+    socket: socket.socket
+    parent: int
+    ready: Callable[[], None]
+
+
+@dataclass
+class _Child:
+    number: int
+    pid: int
+    word: int
+    """File descriptor from which it can be read that the worker is ready."""
+    ready: bool = False
+
+
+class _Heard:
+    """Signals that have come, and a pipe that wakes up who waits for them."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.pipe = os.pipe()
+        for end in self.pipe:
+            os.set_blocking(end, False)
+
+    def take(self) -> list[int]:
+        with suppress(BlockingIOError):
+            while os.read(self.pipe[0], 1024):
+                pass
+        taken, self.numbers = self.numbers, []
+        return taken
+
+
+@contextmanager
+def _hearing() -> Iterator[_Heard]:
+    heard = _Heard()
+    before = {number: signal.getsignal(number) for number in HEARD}
+    wakeup = signal.set_wakeup_fd(heard.pipe[1], warn_on_full_buffer=False)
+    for number in HEARD:
+        signal.signal(number, lambda got, _frame: heard.numbers.append(got))
+    try:
+        yield heard
+    finally:
+        set_handlers(before)
+        signal.set_wakeup_fd(wakeup)
+        for end in heard.pipe:
+            os.close(end)
+
+
+def keep_running(
+    port: Port,
+    workers: int,
+    work: Callable[[Post], int],
+    *,
+    ready: Callable[[], None],
+    died: Callable[[int, int, str], None],
+    every_second: Callable[[Callable[[], bool]], None] = lambda interrupted: None,
+) -> int:
+    """Return the exit code of a server, 0 after SIGTERM or SIGINT, 1 where its workers keep dying.
+
+    Parameters
+    ----------
+    port
+        Where workers listen.
+    workers
+        How many there are.
+    work
+        Does all that a worker does, in a process of its own, and returns its exit code. It ends at SIGTERM, and where
+        the parent is gone.
+    ready
+        Is called once, when all workers listen.
+    died
+        Is called with the number, the process id and the fate of each worker that has died.
+    every_second
+        Is called once a second, when all workers run; with a function that says whether a signal has come meanwhile.
+
+    Raises
+    ------
+    InputError
+        If a worker's socket cannot be bound.
+    """
+    alive = os.pipe()
+    children: dict[int, _Child] = {}
+    deaths: deque[float] = deque()
+    with _hearing() as heard:
+
+        def start(number: int, again: bool) -> None:
+            words = [child.word for child in children.values()]
+            children[number] = _forked(port, number, again, work, alive, [*heard.pipe, *words])
+
+        try:
+            for number in range(workers):
+                start(number, again=False)
+            told = False
+            while True:
+                _wait(heard, children, 1.0)
+                signals = heard.take()
+                if {signal.SIGTERM, signal.SIGINT} & {*signals}:
+                    return 0
+                if signal.SIGHUP in signals:
+                    _tell(children, signal.SIGHUP)
+                for child, fate in _ended(children):
+                    died(child.number, child.pid, fate)
+                    now = time.monotonic()
+                    deaths.append(now)
+                    while deaths[0] < now - DEATHS_WITHIN:
+                        deaths.popleft()
+                    if len(deaths) > MOST_DEATHS:
+                        return 1
+                    start(child.number, again=True)
+                if not told and len(children) == workers and all(child.ready for child in children.values()):
+                    told = True
+                    ready()
+                if told:
+                    every_second(lambda: bool(heard.numbers))
+        finally:
+            _end(heard, children)
+            for end in alive:
+                os.close(end)
+
+
+def _forked(
+    port: Port, number: int, again: bool, work: Callable[[Post], int], alive: tuple[int, int], ends: list[int]
+) -> _Child:
+    """Return a new worker, which closes the files of the parent's in ``ends``."""
+    place = port.another()
+    word = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # no handler of the parent's may run in the child
+    signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    try:
+        with warnings.catch_warnings():
+            # of idle threads that a batch has used, in Python from 3.12 on; dtoss and Arrow begin with new ones
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            post = Post(number, again, place, alive[0], lambda: _say(word[1]))
+            _work(post, work, [*ends, alive[1], word[0]])
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
+    # the socket is the worker's alone: it has to close when the worker ends, however it does
+    place.close()
+    os.close(word[1])
+    return _Child(number, pid, word[0])
+
+
+def _say(word: int) -> None:
+    os.write(word, b"r")
+    os.close(word)
+
+
+def _work(post: Post, work: Callable[[Post], int], ends: list[int]) -> NoReturn:
+    """Do a worker's work and end the process: nothing of the parent's stack may go on here."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number, does in zip(HEARD, (signal.SIG_DFL, signal.SIG_IGN, signal.SIG_IGN, signal.SIG_DFL), strict=True):
+            signal.signal(number, does)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
+        for end in ends:
+            os.close(end)
+        code = work(post)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException as error:
+        if os.environ.get("DTOSS_DEBUG"):
+            traceback.print_exc()
+        else:
+            said = " ".join(str(error).split())
+            print(f"error: worker {post.number}: {type(error).__name__}: {said}", file=sys.stderr)
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(heard: _Heard, children: dict[int, _Child], seconds: float) -> None:
+    """Wait for a signal, or a worker that is ready."""
+    words = {child.word: child for child in children.values() if not child.ready}
+    readable, _, _ = select.select([heard.pipe[0], *words], [], [], seconds)
+    for word in readable:
+        if word in words and os.read(word, 1):
+            words[word].ready = True
+
+
+def _tell(children: dict[int, _Child], number: signal.Signals) -> None:
+    for child in children.values():
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, number)
+
+
+def _ended(children: dict[int, _Child]) -> list[tuple[_Child, str]]:
+    """Return the children that have ended, which are no more among them, with how each did."""
+    found = []
+    for child in list(children.values()):
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        if pid:
+            del children[child.number]
+            os.close(child.word)
+            code = os.waitstatus_to_exitcode(status)
+            found.append((child, f"exit code {code}" if code >= 0 else signal.Signals(-code).name))
+    return found
+
+
+def _end(heard: _Heard, children: dict[int, _Child]) -> None:
+    """End all workers, those that take too long by force."""
+    _tell(children, signal.SIGTERM)
+    until = time.monotonic() + SECONDS_TO_END
+    while children and (left := until - time.monotonic()) > 0:
+        select.select([heard.pipe[0]], [], [], min(left, 0.2))
+        heard.take()
+        _ended(children)
+    _tell(children, signal.SIGKILL)
+    for child in children.values():
+        os.waitpid(child.pid, 0)
+        os.close(child.word)
+    children.clear()

@@ -1,0 +1,260 @@
+"""One worker: what it is made of after the fork, and the order in which that begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import uvloop
+from numpy.typing import NDArray
+from uvicorn.config import Config
+
+from dtoss.client.peers import Peers, read_peers
+from dtoss.errors import InputError
+from dtoss.serve.answers.open_snapshots import Served, Serving
+from dtoss.serve.app import application
+from dtoss.serve.auth.admission import doors_of
+from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.plan_placement import Placement, read_placement
+from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
+from dtoss.serve.core.pool import Pool, Unread
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.map.map_files import PageFiles
+from dtoss.serve.map.map_state import Showing
+from dtoss.serve.map.partition_loads import settle
+from dtoss.serve.observability.access_log import Accesses
+from dtoss.serve.observability.audit import Audit
+from dtoss.serve.observability.log_lines import Log
+from dtoss.serve.observability.metrics import Metrics
+from dtoss.serve.observability.partition_counts import HomeCounts, Homes
+from dtoss.serve.observability.shared_counts import SharedCounts
+from dtoss.serve.processes.listening import listen, room_for
+from dtoss.serve.processes.parent_snapshot import Following
+from dtoss.serve.processes.processes import Post
+from dtoss.serve.processes.warm_up import short_way_works
+from dtoss.serve.reload.prepare import adopted
+from dtoss.serve.reload.snapshot_watcher import Watcher
+from dtoss.serve.requests.hot_protocol import Desk, HotProtocol
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.serve.windows.window_status import families
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What the parent has made for all workers, before the fork.
+
+    Parameters
+    ----------
+    settings
+        What the server was told.
+    first
+        Holds the snapshot that a worker begins with.
+    counts
+        Of the short way, in shared memory.
+    verified
+        int64 (1,) in shared memory: which commit's files were verified.
+    metrics_folder
+        Where Prometheus' client keeps numbers.
+    name
+        A random one, of this server: files of the access log carry it.
+    home_counts
+        Of requests by partition, in shared memory.
+    files
+        Of the optimiser.
+    together
+        What the plan and the list of peers said at the beginning; None where a server holds all.
+    """
+
+    settings: Settings
+    first: Following
+    counts: SharedCounts
+    verified: NDArray[np.int64]
+    metrics_folder: str
+    name: str
+    home_counts: HomeCounts
+    files: PageFiles
+    together: tuple[Placement, Peers] | None
+
+
+def run_worker(post: Post, common: Common) -> int:
+    """Return the exit code of a worker that has answered requests until it was told to end."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(post, common))
+
+
+async def _run(post: Post, common: Common) -> int:
+    loop = asyncio.get_running_loop()
+    homes = Homes(common.home_counts.of(post.number))
+    state = _state_of(post, common, homes)
+    settings, metrics, log = state.settings, state.metrics, state.log
+    watcher = Watcher(state, loop, common.verified, state.showing.live.__len__)
+    if state.circle is not None:
+        state.circle.start(loop)
+    if post.again:
+        watcher.look(loop_runs=False)
+    front, desk = application(state, loop)
+    # mapped files are open ones: of the snapshot that answers, the one before and the one to come
+    files = 3 * (len(state.serving.now.index.parts) + 1)
+    most = room_for(settings.limits.connections, files)
+    if most < settings.limits.connections:
+        log.event("few files", connections=most, wanted=settings.limits.connections, way_out="ulimit -n, LimitNOFILE=")
+
+    def refused(status: int, sent: int) -> None:
+        metrics.answered("other", status, 0.0, sent)
+
+    guard = Guard(settings.limits, most, lambda: desk.ids.take(None), refused)
+    config = config_of(front, settings)
+    protocol = await _protocol(state, config, guard, desk)
+    told: list[Served] = []
+
+    def every_second() -> None:
+        served = state.serving.now
+        if not told or told[0] is not served:
+            told[:] = [served]
+            metrics.serves(served.name, served.commit, served.made, len(served.index))
+        loop.run_in_executor(None, settle, homes, served.index)
+
+    def ending() -> None:
+        watcher.stop(0.0)
+        if state.circle is not None:
+            state.circle.stop()
+        state.showing.live.end()
+        if state.tail is not None:
+            state.tail.end()
+
+    every_second()
+    watcher.start()
+    gc.collect()
+    gc.freeze()
+    left = await listen(
+        config,
+        protocol,
+        post.socket,
+        guard,
+        parent=post.parent,
+        ready=post.ready,
+        hangup=state.doors.reload,
+        every_second=every_second,
+        ending=ending,
+    )
+    state.pool.close()
+    state.for_others.close()
+    state.accesses.close()
+    log.event("worker ended", cut_off=left)
+    log.close()
+    if state.audit is not None:
+        state.audit.close()
+    return 0
+
+
+def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
+    settings = common.settings
+    metrics = Metrics(common.counts, post.number, common.metrics_folder)
+    log = Log(settings.log, slow=settings.slow, worker=post.number, dropped=metrics.dropped)
+    limits = settings.limits
+    first = common.first.take()
+    pool = Pool(
+        settings.threads,
+        limits.pool_queue,
+        limits.pool_seconds,
+        metrics,
+        lambda error: log.event("work in the pool failed", error=error),
+        Unread(limits.answer_bytes),
+    )
+    serving = Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated))
+    state = WorkerState(
+        number=post.number,
+        settings=settings,
+        serving=serving,
+        pool=pool,
+        accesses=Accesses(
+            settings.access_log,
+            first.index.space,
+            sample=settings.access_sample,
+            digits=settings.access_round,
+            grid=settings.log_places,
+            server=common.name,
+            worker=post.number,
+            metrics=metrics,
+            log=log,
+            homes=homes,
+        ),
+        metrics=metrics,
+        doors=doors_of(settings, log.event),
+        log=log,
+        showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
+        circle=circle_of(common, first, metrics, log.event),
+        audit=None if settings.audit is None else Audit(settings.audit, post.number, metrics.unaudited),
+    )
+    metrics.also(partial(families, state.windows))
+    return state
+
+
+def together_of(settings: Settings, served: Served) -> tuple[Placement, Peers] | None:
+    """Return what a plan and a list of peers say, None where a server holds all.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot be read, or does not fit the snapshot.
+    """
+    if settings.server is None or served.share is None:
+        return None
+    assert settings.plan is not None
+    assert settings.peers is not None
+    share = served.share
+    placement = read_placement(settings.plan, share.index.partitioning.digest, len(share.furthest))
+    return placement, read_peers(settings.peers)
+
+
+def circle_of(common: Common, served: Served, teller: Metrics, event: Callable[..., None]) -> Circle | None:
+    """Return the other servers of the plan, None where this one holds all.
+
+    A worker that stands in for another takes what the files said at the beginning if they are no good now.
+    """
+    server = common.settings.server
+    if server is None or common.together is None:
+        return None
+    try:
+        found = together_of(common.settings, served)
+    except InputError as error:
+        event("plan kept", detail=str(error))
+        found = common.together
+    placement, peers = found or common.together
+    return Circle(server, peers, placement, teller, event)
+
+
+def config_of(app: Any, settings: Settings) -> Config:
+    """Return uvicorn's configuration, loaded: what it does not do for us is switched off."""
+    config = Config(
+        app,
+        http=GuardedProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.limits.idle_seconds,  # type: ignore[arg-type]
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    config.load()
+    return config
+
+
+async def _protocol(state: WorkerState, config: Config, guard: Guard, desk: Desk) -> Callable[..., GuardedProtocol]:
+    """Return what makes connections: with the short way, unless it is switched off or uvicorn has changed."""
+    if not state.settings.hot:
+        return partial(GuardedProtocol, guard=guard)
+    if (wrong := await short_way_works(state, config)) is not None:
+        state.log.event("no short way", detail=f"it does not work with this uvicorn: all go the long way; {wrong}")
+        return partial(GuardedProtocol, guard=guard)
+    return partial(HotProtocol, guard=guard, desk=desk)

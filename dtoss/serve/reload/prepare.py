@@ -1,0 +1,268 @@
+"""A snapshot made ready to be served: its files mapped, verified and warm."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.commits.chain import Commit, silent
+from dtoss.errors import StoreError, reading
+from dtoss.index import Index
+from dtoss.mapped_index import index_of_files, map_files, verify_files
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.cluster.plan_share import all_of_it, facts_of_share, held_by_plan
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.served_conditions import Conditions, untold
+from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.reload.warm_kernels import hold, load_kernels, warm
+from dtoss.serve.tiles.snapshot_facts import MapFacts, length_unit
+from dtoss.serve.tiles.tiling import Tiles
+from dtoss.shards.share import Share
+from dtoss.snapshots.lineage import LOOKED_THROUGH
+from dtoss.snapshots.retention import snapshot_of
+from dtoss.snapshots.store import Store
+
+_OPENINGS = 100
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a store says is current.
+
+    Parameters
+    ----------
+    number
+        Of the commit; 0 in a store of an earlier version, which has none.
+    name
+        Of the snapshot.
+    sha256
+        Of the commit's file; empty where there is none.
+    """
+
+    number: int
+    name: str
+    sha256: str
+
+    @property
+    def mark(self) -> int:
+        """63 bits that stand for this commit, not 0: in shared memory they say that its files were verified."""
+        made = hashlib.sha256(f"{self.sha256} {self.name}".encode()).digest()
+        return (int.from_bytes(made[:8]) >> 1) | 1
+
+
+def head_of(store: Store, warn: Callable[[str], None] = silent) -> Head:
+    """Return what is current in a store. Cost O(1).
+
+    Raises
+    ------
+    StoreError
+        If there is nothing, or it is damaged.
+    Unreadable
+        If it could not be read.
+    """
+    with reading(f"the commits of {store.shown}"):
+        commit = store.chain.head(warn)
+    return Head(0, store.current(), "") if commit is None else _head(store, commit)
+
+
+def _head(store: Store, commit: Commit) -> Head:
+    name = snapshot_of(commit)
+    if name is None:
+        raise StoreError(f"version {commit.number} of {store.shown} names no snapshot; roll back or rebuild")
+    return Head(commit.number, name, commit.sha256)
+
+
+@dataclass
+class Took:
+    """Seconds that the steps of making a snapshot ready took, and whether its checksums were compared here."""
+
+    open: float = 0.0
+    verify: float = 0.0
+    warm: float = 0.0
+    verified: bool = False
+
+    @property
+    def all(self) -> float:
+        """The sum."""
+        return self.open + self.verify + self.warm
+
+
+def prepare(
+    store: Store,
+    head: Head,
+    conditions: Callable[[Index], Conditions],
+    *,
+    verify: bool,
+    breathe: Callable[[], None] = hold,
+    held: Callable[[dict[str, Any]], Iterable[int] | None] = all_of_it,
+    trusted: frozenset[int] = frozenset(),
+) -> tuple[Served, Took]:
+    """Return a snapshot that can be served, and how long that took.
+
+    Parameters
+    ----------
+    store
+        Where it is.
+    head
+        Which one.
+    conditions
+        Makes those of an index; they may be evaluated on it by then.
+    verify
+        Whether the SHA-256 of all its files is compared. Their sizes and their structure are looked at in any case.
+    breathe
+        As :func:`dtoss.serve.reload.warm_kernels.warm`.
+    held
+        Returns which partitions are held, by the manifest; None for all.
+    trusted
+        Partitions whose files were verified before, of those that are held by a plan.
+
+    Raises
+    ------
+    InputError
+        If ``held`` finds that a plan does not fit the snapshot.
+    StoreError
+        If it is not there or damaged; the message names the file.
+    """
+    took, began = Took(verified=verify), time.perf_counter()
+    store = store.absolute
+    manifest = store.manifest(head.name)
+    mine = held(manifest)
+    numbers = None if mine is None else sorted(set(mine))
+    files = map_files(store, manifest, numbers)
+    whole = index_of_files(store, manifest, files)
+    share = None if numbers is None else Share(whole, numbers)
+    index = whole if share is None else share.here
+    breathe()
+    took.open = (now := time.perf_counter()) - began
+    if verify:
+        fresh = None if numbers is None else [number for number in numbers if number not in trusted]
+        verify_files(store, manifest, files, breathe, fresh)
+    took.verify = (then := time.perf_counter()) - now
+    warm(index, breathe, alone=share is None)
+    evaluated = conditions(index)
+    took.warm = time.perf_counter() - then
+    tiles = Tiles(index)
+    served = Served(
+        index,
+        head.name,
+        head.number,
+        _seconds(manifest["created"]),
+        evaluated,
+        _facts(index, head, manifest) | ({} if share is None else facts_of_share(share)),
+        tiles,
+        MapFacts(index, tiles, [entry["bytes"] for entry in manifest["partitions"]]),
+        share,
+    )
+    return served, took
+
+
+def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe: Callable[[], None] = hold) -> Served:
+    """Return the snapshot that a server begins with; all kernels are loaded as well.
+
+    Parameters
+    ----------
+    settings
+        What the server was told.
+    verified
+        int64 (1,), shared by its processes: is told that the files of this commit were verified.
+    breathe
+        As :func:`dtoss.serve.reload.warm_kernels.warm`.
+
+    Raises
+    ------
+    StoreError
+        If there is no such store or snapshot, or it is damaged; the message names the file.
+    """
+    load_kernels()
+    store, held = Store(settings.store), held_by_plan(settings)
+    head = _pinned(store, settings.snapshot) if settings.snapshot else head_of(store)
+    for _ in range(_OPENINGS):
+        try:
+            served, took = prepare(store, head, _for_nobody, verify=settings.verify, breathe=breathe, held=held)
+        except StoreError:
+            # another one may have become current, and this one gone
+            if settings.snapshot or (following := head_of(store)) == head:
+                raise
+            head = following
+            continue
+        if took.verified and verified is not None:
+            verified[0] = head.mark
+        # made before the fork, the workers share it
+        served.tiles.sampled(breathe)
+        served.tiles.shapes.make_early()
+        served.map_facts.told(breathe)
+        return served
+    raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
+
+
+def adopted(
+    served: Served,
+    evaluations: int,
+    later: Callable[[Callable[[], None]], None],
+    evaluated: Callable[[float], None] = untold,
+) -> Served:
+    """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates.
+
+    Parameters
+    ----------
+    served
+        From :func:`first`.
+    evaluations
+        Conditions that are evaluated at a time.
+    later, evaluated
+        As :class:`dtoss.serve.core.served_conditions.Conditions`.
+    """
+    turns = threading.Semaphore(evaluations)
+    return replace(served, conditions=Conditions(served.index, turns, later, evaluated))
+
+
+def _for_nobody(index: Index) -> Conditions:
+    def full(work: Callable[[], None]) -> None:
+        raise Problem(503, "there is no pool yet")
+
+    return Conditions(index, threading.Semaphore(1), full)
+
+
+def _pinned(store: Store, name: str) -> Head:
+    with suppress(StoreError, OSError):
+        for commit in islice(store.chain.newest_first(), LOOKED_THROUGH):
+            if snapshot_of(commit) == name:
+                return _head(store, commit)
+    return Head(0, name, "")
+
+
+def _seconds(created: str) -> float:
+    """Return when a snapshot was made, seconds since 1970; 0 where its manifest says something else."""
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _facts(index: Index, head: Head, manifest: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "commit": head.number,
+        "objects": len(index),
+        "sites": index.sites,
+        "partitions": len(index.parts),
+        "crs": index.crs,
+        "metric": index.space.metric,
+        "unit": length_unit(index.space),
+        "bounds": index.bounds,
+        "id_type": manifest["id_type"],
+        "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
+        "created": manifest["created"],
+        "version": version("dtoss"),
+    }

@@ -1,0 +1,254 @@
+"""The thread that looks for the next commit and puts its snapshot in the place of the one that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.errors import InputError, StoreError
+from dtoss.index import Index
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.core.pool import yield_processor
+from dtoss.serve.core.served_conditions import Conditions
+from dtoss.serve.reload.plan_reload import PlanFollower
+from dtoss.serve.reload.prepare import Head, Took, head_of, prepare
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.snapshots.store import Store
+
+AGAIN_SECONDS = 60.0
+"""After which a commit that was refused is tried again: a disk may have been away."""
+BREATH_SECONDS = 0.0001
+"""That the thread sleeps after each piece of work, so that the loop has its turn."""
+SWITCH_SECONDS = 0.001
+"""How long a thread keeps the interpreter from another that waits for it."""
+
+
+class Watcher:
+    """Watches a store for one worker.
+
+    Parameters
+    ----------
+    state
+        The worker's.
+    loop
+        On which the snapshot is replaced.
+    verified
+        int64 (1,), shared by the processes of a server: the mark of the commit whose files one of them has verified
+        (:attr:`.prepare.Head.mark`), which the others need not do again.
+    pages
+        Returns how many pages follow the worker's snapshots. If there are any, what they ask for first is made as soon
+        as a snapshot answers.
+    """
+
+    def __init__(
+        self,
+        state: WorkerState,
+        loop: asyncio.AbstractEventLoop,
+        verified: NDArray[np.int64],
+        pages: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._state = state
+        self._loop = loop
+        self._verified = verified
+        self._pages = pages
+        self._store = Store(state.settings.store).absolute
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dtoss-watcher", daemon=True)
+        self._known: Head | None = None
+        self._refused: Head | None = None
+        self._again, self._why = 0.0, ""
+        self._told = ""
+        circle = state.circle
+        self._plan = None if circle is None else PlanFollower(state.settings, circle, self._on_loop, state.log.event)
+
+    def _on_loop(self, work: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(work)
+
+    def start(self) -> None:
+        """Begin to look each second; nothing if the server serves one snapshot whatever becomes current."""
+        sys.setswitchinterval(SWITCH_SECONDS)
+        if self._state.settings.snapshot is None or self._plan is not None:
+            self._thread.start()
+
+    def stop(self, seconds: float = 1.0) -> None:
+        """Look no more, and wait so long for a look in hand."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def look(self, *, loop_runs: bool = True) -> bool:
+        """Look once, and return whether another snapshot answers now. What is wrong is told, and never raised.
+
+        Parameters
+        ----------
+        loop_runs
+            Whether the loop runs, in another thread than this. A worker that stands in for one that died looks before
+            it does: the parent's snapshot may be long gone.
+        """
+        serving = self._state.serving
+        try:
+            head = self._pinned() or head_of(self._store, self._warned)
+        except Exception as error:
+            self._refuse(f"{error}; snapshot {serving.now.name} goes on answering")
+            return False
+        if head == self._known and self._holds_what_it_should():
+            if serving.refused is not None:
+                serving.refused = None
+            return False
+        if head == self._refused and time.monotonic() < self._again:
+            serving.refused = self._why
+            return False
+        began = time.perf_counter()
+        try:
+            fresh, took = self._prepared(head)
+        except Exception as error:
+            if self._stop.is_set():
+                return False
+            with suppress(Exception):
+                if head_of(self._store, self._warned) != head:
+                    return False  # it has gone meanwhile: the next look finds what follows
+            self._refused, self._again = head, time.monotonic() + AGAIN_SECONDS
+            what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+            self._why = f"snapshot {head.name} of commit {head.number} is refused: {what}"
+            self._refuse(self._why)
+            return False
+        self._known = head
+        if fresh is serving.now:
+            serving.refused = None
+            return False
+        return self._replaced(fresh, took, began, loop_runs)
+
+    def _prepared(self, head: Head) -> tuple[Served, Took]:
+        """Return what is to answer: what answers already, what is open from before, or what is opened now."""
+        serving = self._state.serving
+        now, before = serving.now, serving.before
+        if not self._holds_what_it_should():
+            before = None
+        elif head.name == now.name:
+            return (now if head.number == now.commit else _as_of(now, head, now.conditions)), Took()
+        if before is not None and head.name == before.name and _held_by(before) == _held_by(now):
+            # a rollback: it is open, and was verified
+            return _as_of(before, head, now.conditions.carried_to(before.index, self._breathe)), Took()
+
+        def conditions(index: Index) -> Conditions:
+            return now.conditions.carried_to(index, self._breathe)
+
+        moved = head.name == now.name  # what it holds changes by another plan, of the same snapshot
+        known = int(self._verified[0]) == head.mark and not moved
+        verify = self._state.settings.verify and not known
+        fresh, took = prepare(
+            self._store, head, conditions, verify=verify, breathe=self._breathe, held=self._held,
+            trusted=frozenset(now.share.held) if moved and now.share is not None else frozenset(),
+        )  # fmt: skip
+        ours, its = now.index.space, fresh.index.space
+        if ours != its:  # routes have the names and bounds of coordinates
+            this = f"this server answers in {ours.crs} ({ours.metric})"
+            raise StoreError(f"its CRS is {its.crs} ({its.metric}), and {this}: restart it")
+        if verify:
+            self._verified[0] = head.mark
+        return fresh, took
+
+    def _pinned(self) -> Head | None:
+        """Return the snapshot that is served whatever becomes current; None where the current one is."""
+        now = self._state.serving.now
+        return None if self._state.settings.snapshot is None else Head(now.commit, now.name, "")
+
+    def _holds_what_it_should(self) -> bool:
+        """Return whether the share of the snapshot that answers is that of the plan in force."""
+        now = self._state.serving.now
+        if self._plan is None or now.share is None:
+            return True
+        try:
+            wanted = self._plan.wanted(now, now.share.index.partitioning.digest, len(now.share.furthest))
+        except InputError:  # of other pivots: it is told when their snapshot is to be served
+            return True
+        return wanted == frozenset(now.share.held)
+
+    def _held(self, manifest: dict[str, Any]) -> Iterable[int] | None:
+        """Return which partitions of a snapshot are held; None for all."""
+        if self._plan is None:
+            return None
+        return self._plan.wanted(self._state.serving.now, manifest["pivots_hash"], len(manifest["partitions"]))
+
+    def _replaced(self, fresh: Served, took: Took, began: float, loop_runs: bool) -> bool:
+        serving, done = self._state.serving, threading.Event()
+        # what goes now goes in this thread: to unmap it takes milliseconds
+        going = serving.before
+
+        def replace() -> None:
+            serving.replace(fresh)
+            done.set()
+
+        try:
+            if loop_runs:
+                self._loop.call_soon_threadsafe(replace)
+            else:
+                replace()
+        except RuntimeError:  # the loop has ended
+            return False
+        while not done.wait(0.1):
+            if self._stop.is_set():
+                return False
+        del going
+        seconds = time.perf_counter() - began
+        self._state.metrics.swapped(seconds)
+        self._state.log.event(
+            "swapped",
+            snapshot=fresh.name,
+            commit=fresh.commit,
+            seconds=round(seconds, 4),
+            open_seconds=round(took.open, 4),
+            verify_seconds=round(took.verify, 4),
+            warm_seconds=round(took.warm, 4),
+        )
+        if self._pages():
+            with suppress(StoreError):  # the server ends
+                fresh.tiles.shapes.make_early()
+                fresh.map_facts.told(self._breathe)
+        return True
+
+    def _refuse(self, why: str) -> None:
+        serving = self._state.serving
+        if serving.refused != why:
+            serving.refused = why
+            self._state.metrics.refused()
+            self._state.log.event("refused", why=why)
+
+    def _warned(self, message: str) -> None:
+        if message != self._told:
+            self._told = message
+            self._state.log.event("warning", detail=message)
+
+    def _breathe(self) -> None:
+        if self._stop.is_set():
+            raise StoreError("the server ends")
+        time.sleep(BREATH_SECONDS)
+
+    def _run(self) -> None:
+        yield_processor()
+        # one worker after another: what the first has verified the others need not
+        self._stop.wait(self._state.paces.look * self._state.number / max(self._state.settings.workers, 1))
+        while not self._stop.is_set():
+            with suppress(Exception):  # a full disk may keep the log from being written
+                self.look()
+            self._stop.wait(self._state.paces.look)
+
+
+def _held_by(served: Served) -> tuple[int, ...] | None:
+    return None if served.share is None else served.share.held
+
+
+def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:
+    """Return an open snapshot as a later commit has made it current again."""
+    facts = {**served.facts, "commit": head.number}
+    return replace(served, commit=head.number, conditions=conditions, facts=facts)

@@ -1,0 +1,161 @@
+"""Answers that are made and sent in pieces: the next one is made when the last one has gone out.
+
+So a client that reads slowly holds no thread, and no more of an answer than a piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from litestar.response.base import ASGIResponse
+
+from dtoss.errors import InputError
+from dtoss.serve.answers.json_out import headers_of
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.responses import Asker, tag_of
+from dtoss.serve.core.pool import ClientGone, Stop, client_gone
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.state.worker_state import WorkerState
+
+T = TypeVar("T")
+
+
+async def ask(state: WorkerState, request: Asker, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
+    """Return what a thread of the pool makes.
+
+    Raises
+    ------
+    Problem
+        400 where the index says that something about the question is wrong; those of the pool.
+    """
+    try:
+        return await state.pool.run_steps(request, work)
+    except (ValueError, InputError) as error:
+        raise Problem(400, str(error)) from None
+
+
+async def answered(
+    state: WorkerState,
+    request: Asker,
+    served: Served,
+    kind: bytes,
+    make: Callable[[Stop], Awaitable[Iterator[bytes]]],
+) -> Pieces:
+    """Return the answer of pieces that the pool makes.
+
+    Parameters
+    ----------
+    state
+        Of the worker.
+    request
+        Whose body was read.
+    served
+        The snapshot that answers.
+    kind
+        Content type.
+    make
+        Returns the pieces; what is wrong with a question is said before the first of them.
+
+    Raises
+    ------
+    Problem
+        As :func:`ask`.
+    """
+
+    async def begin(stop: Stop) -> tuple[list[bytes], Iterator[bytes] | None]:
+        pieces = await make(stop)
+        held, size = [], 0
+        for piece in pieces:
+            held.append(piece)
+            size += len(piece)
+            stop.check()
+            if size > state.sizes.held:
+                return held, pieces
+        return held, None
+
+    held, rest = await ask(state, request, begin)
+    length = None if rest else sum(map(len, held))
+    return Pieces(state, request, held, rest, headers_of(served, length, tag_of(request, served), kind))
+
+
+class Pieces(ASGIResponse):
+    """An answer whose first pieces are there.
+
+    Parameters
+    ----------
+    state
+        Of the worker.
+    request
+        That it answers.
+    held
+        The first pieces.
+    rest
+        Makes the others; None where there are none.
+    headers
+        All of them.
+    """
+
+    def __init__(
+        self,
+        state: WorkerState,
+        request: Asker,
+        held: list[bytes],
+        rest: Iterator[bytes] | None,
+        headers: list[tuple[bytes, bytes]],
+    ) -> None:
+        self.status_code = 200
+        self.sent = headers
+        self._state = state
+        self._request = request
+        self._held = held
+        self._rest = rest
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it, unless the client goes away, or reads nothing for longer than a connection may be idle.
+
+        Raises
+        ------
+        Problem
+            503 if a piece took too long: the answer is cut off then.
+        """
+        await send({"type": "http.response.start", "status": 200, "headers": self.sent})
+        gone = asyncio.ensure_future(client_gone(self._request)) if self._rest is not None else None
+        try:
+            held = self._held
+            while held:
+                with self._state.pool.unread.holds(sum(map(len, held))):
+                    for i, piece in enumerate(held):
+                        last = self._rest is None and i + 1 == len(held)
+                        await self._sent(send, piece, not last)
+                        await asyncio.sleep(0)  # a fast client would get all of them in one turn of the loop
+                held.clear()
+                if gone is not None and gone.done():
+                    raise ClientGone
+                if self._rest is not None:
+                    held = await self._state.pool.run(None, self._more, admitted=True)
+        except ClientGone:
+            return  # the connection is closed, as the answer has no end
+        finally:
+            if gone is not None:
+                gone.cancel()
+
+    async def _sent(self, send: Any, piece: bytes, more: bool) -> None:
+        try:
+            async with asyncio.timeout(self._state.settings.limits.idle_seconds):
+                await send({"type": "http.response.body", "body": piece, "more_body": more})
+        except TimeoutError:
+            raise ClientGone from None
+
+    def _more(self, stop: Stop) -> list[bytes]:
+        """Return some more pieces; an empty one is the end."""
+        assert self._rest is not None
+        held, size = [], 0
+        for piece in self._rest:
+            held.append(piece)
+            size += len(piece)
+            if size > self._state.sizes.sent:
+                return [b"".join(held)]
+        self._rest = None
+        return [*held, b""]

@@ -1,0 +1,281 @@
+"""What every request passes before and after the framework: who may ask, its id, CORS, metrics and the log.
+
+A failure inside is answered without a trace of it; the log has it, under the id that the answer carries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import traceback
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from http import HTTPStatus
+from itertools import count
+from secrets import token_hex
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from dtoss.serve.auth.hosts import HEADER as HOST
+from dtoss.serve.auth.report_cookies import is_pass
+from dtoss.serve.auth.route_table import OPEN_PATHS
+from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, PEER
+from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.pool import Unread
+from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
+from dtoss.serve.observability.audit import ASKER, NOTED_HITS, NOTED_PLACES, Audit
+from dtoss.serve.requests.hot_requests import with_plain_numbers
+from dtoss.serve.state.worker_state import WorkerState
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+REQUEST_ID = "dtoss.request_id"
+"""Of a scope: the id of the request."""
+DETAIL = "dtoss.detail"
+"""Of a scope: what is wrong with the request."""
+LASTS = "dtoss.lasts"
+"""Of a scope: when its answer began, of one that goes on for as long as somebody listens; it is timed until then."""
+FILES = "/static/"
+"""How paths of the pages' files begin, which need none either."""
+REPORT_PATH = "/report"
+"""How paths of the report begin, for which a pass does as well."""
+WRITTEN_BYTES = 1 << 18
+"""Of a body that are written before it is looked whether its client reads."""
+FORGOTTEN = 8
+"""Times the largest body: so much of a request that is refused is read, that its client may read why."""
+_GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestIds:
+    """Ids of requests: what a client gives if it is plain, or a fresh one."""
+
+    def __init__(self) -> None:
+        self._of_worker = token_hex(3)
+        self._next = count(1).__next__
+
+    def take(self, given: bytes | None) -> str:
+        """Return the id of a request."""
+        if given is not None and _GIVEN.fullmatch(given):
+            return given.decode()
+        return f"{self._of_worker}-{self._next():x}"
+
+
+class Front:
+    """The application that a server runs.
+
+    Parameters
+    ----------
+    state
+        Of the worker.
+    app
+        The framework's.
+    ids
+        Of requests.
+    """
+
+    def __init__(self, state: WorkerState, app: App, ids: RequestIds) -> None:
+        self._state = state
+        self._app = app
+        self._ids = ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+        headers = dict(reversed(scope["headers"]))
+        request_id = scope.get(REQUEST_ID) or self._ids.take(headers.get(b"x-request-id"))
+        scope[REQUEST_ID] = request_id
+        added = [(b"x-request-id", request_id.encode()), *self._state.doors.cors(headers.get(b"origin"))]
+        sent = _Sent(send, added, scope["http_version"], self._state.pool.unread)
+        if b"content-length" in headers or b"transfer-encoding" in headers:
+            receive = sent.rest = _Rest(receive, self._state.settings.limits, b"expect" in headers)
+        detail = None
+        self._state.metrics.in_hand(1)
+        if scope["method"] == "HEAD":
+            # all routes that can be got have a head, which is all that is sent
+            scope = {**scope, "method": "GET"}
+            sent.head_only = True
+        try:
+            self._state.doors.hosts.check(scope["headers"], scope["http_version"])
+            if b"origin" in headers and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await sent.whole(204, self._state.doors.preflight(headers[b"origin"]), b"")
+            else:
+                self._check(scope, headers)
+                scope["query_string"] = with_plain_numbers(scope["query_string"])
+                await self._app(scope, receive, sent)
+        except Problem as problem:
+            detail = await self._refuse(problem, sent, request_id)
+        except Exception as error:
+            if isinstance(error.__cause__, Problem) and not sent.status:
+                # what an answer may not begin with is wrapped by the framework
+                detail = await self._refuse(error.__cause__, sent, request_id)
+                return
+            detail = traceback.format_exc()
+            if sent.status:
+                raise  # half an answer is no answer: uvicorn closes the connection
+            hidden = Problem(500, f"the server failed; its log says more under {request_id}")
+            await sent.whole(500, [(b"content-type", PROBLEM_TYPE)], hidden.body(request_id))
+        finally:
+            self._state.metrics.in_hand(-1)
+            self._tell(scope, sent, (scope.get(LASTS) or sent.refused or perf_counter()) - began, detail)
+            if self._state.audit is not None:
+                self._write_down(self._state.audit, scope, sent, headers)
+
+    async def _refuse(self, problem: Problem, sent: _Sent, request_id: str) -> str:
+        """Send what is wrong with a request, and return it."""
+        await sent.whole(
+            problem.status, [(b"content-type", PROBLEM_TYPE), *problem.headers()], problem.body(request_id)
+        )
+        return problem.detail
+
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        limits = self._state.settings.limits
+        length = len(scope["raw_path"]) + len(scope["query_string"]) + 1
+        if length > limits.line_bytes:
+            raise Problem(
+                414,
+                f"the target has {length:,} bytes: at most {limits.line_bytes:,} are allowed; use POST for many places",
+                limit="line_bytes",
+                value=length,
+                bound=limits.line_bytes,
+            )
+        path = scope["path"]
+        if ADMITTED not in scope and path not in OPEN_PATHS and not path.startswith(FILES):
+            reads = path.startswith(REPORT_PATH) and scope["method"] == "GET"
+            if reads and is_pass(headers.get(b"cookie"), headers.get(HOST, b""), self._state.doors.mark):
+                scope[ADMITTED] = EVERYBODY
+                return
+            scope[ADMITTED] = self._state.doors.admit(headers.get(b"authorization"))
+
+    def _tell(self, scope: Scope, sent: _Sent, seconds: float, detail: str | None) -> None:
+        route = str(scope.get("path_template") or "other")
+        self._state.metrics.answered(route, sent.status or 499, seconds, sent.bytes)
+        if seconds >= self._state.settings.slow or not 0 < sent.status < 400:
+            # who guesses tokens is told of
+            client = scope.get("client") if sent.status == 401 else None
+            self._state.log.request(
+                id=scope[REQUEST_ID], route=route, status=sent.status, seconds=seconds,
+                token=scope.get(ADMITTED, EVERYBODY).name, detail=detail or scope.get(DETAIL),
+                client=None if client is None else client[0],
+            )  # fmt: skip
+
+    def _write_down(self, audit: Audit, scope: Scope, sent: _Sent, headers: dict[bytes, bytes]) -> None:
+        query = scope["query_string"]
+        token = scope.get(ADMITTED, EVERYBODY)
+        audit.request(
+            id=scope[REQUEST_ID], token=token.name, client=scope.get("client"),
+            method="HEAD" if sent.head_only else scope["method"], route=str(scope.get("path_template") or "other"),
+            target=scope["raw_path"] + (b"?" + query if query else b""), status=sent.status or 499,
+            hits=scope.get(NOTED_HITS), places=scope.get(NOTED_PLACES),
+            asker=headers.get(ASKER) if PEER in token.scopes else None,
+        )  # fmt: skip
+
+
+class _Sent:
+    """What was sent of an answer, and headers that are added to it."""
+
+    def __init__(self, send: Send, added: list[tuple[bytes, bytes]], version: str, unread: Unread) -> None:
+        self._send = send
+        self._unread = unread
+        self._goes_on = version != "1.0"
+        self._added = added
+        self.status = 0
+        self.bytes = 0
+        self.head_only = False
+        self.rest: _Rest | None = None
+        self.refused: float | None = None  # when it had been answered though its body went on
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if not self._goes_on and not self.head_only and not _has_end(message):
+                raise Problem(
+                    505,
+                    "this answer has no end that is known before, which HTTP/1.0 cannot say: ask in HTTP/1.1 (nginx: "
+                    "proxy_http_version 1.1)",
+                )
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], *self._added]
+            await self._send(message)
+            if self.head_only:
+                await self._send({"type": "http.response.body", "body": b""})
+        elif not self.head_only:
+            size = len(message.get("body", b""))
+            self.bytes += size
+            if size > WRITTEN_BYTES:
+                message = await self._piecewise(message, size)
+            rest = self.rest
+            if rest is None or self.status < 400 or message.get("more_body") or not rest.goes_on(self.status):
+                await self._send(message)
+                return
+            await self._send({**message, "more_body": True})
+            self.refused = perf_counter()
+            if await rest.forgotten():
+                await self._send({"type": "http.response.body", "body": b""})
+            # else the answer has no end: the connection is closed
+
+    async def _piecewise(self, message: Message, size: int) -> Message:
+        """Send all of a large body but its last piece, which is returned: each when the one before has been read."""
+        body = memoryview(message["body"])
+        last = (size - 1) // WRITTEN_BYTES * WRITTEN_BYTES
+        with self._unread.holds(size):
+            for at in range(0, last, WRITTEN_BYTES):
+                await self._send({**message, "body": body[at : at + WRITTEN_BYTES], "more_body": True})
+        return {**message, "body": body[last:]}
+
+    async def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send an answer that stands in no stream."""
+        length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
+        await self({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+        await self({"type": "http.response.body", "body": body})
+
+
+class _Rest:
+    """A request's body, of which what nobody has read is read and forgotten once the request is refused.
+
+    A connection that is closed with bytes in it is reset, and a client that still sends never reads why.
+
+    Parameters
+    ----------
+    receive
+        Gives its pieces.
+    limits
+        Of requests: :data:`FORGOTTEN` times what a body may have is forgotten, for as long as one may take.
+    expects
+        Whether the client sends it only when it is told to.
+    """
+
+    def __init__(self, receive: Receive, limits: Limits, expects: bool) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._begun = not expects
+        self._more = True
+
+    async def __call__(self) -> Message:
+        """Return the next piece."""
+        self._begun = True
+        message = await self._receive()
+        self._more = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    def goes_on(self, status: int) -> bool:
+        """Return whether there is a rest after a refusal; of a body that did not come in time nobody waits for one."""
+        return self._more and self._begun and status != HTTPStatus.REQUEST_TIMEOUT
+
+    async def forgotten(self) -> bool:
+        """Return whether the rest was forgotten to its end."""
+        left = FORGOTTEN * self._limits.body_bytes
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.idle_seconds):
+                while self._more and left >= 0:
+                    left -= len((await self()).get("body", b""))
+        return not self._more
+
+
+def _has_end(start: Message) -> bool:
+    return start["status"] in (204, 304) or any(name == b"content-length" for name, _ in start["headers"])

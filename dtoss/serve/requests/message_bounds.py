@@ -1,0 +1,103 @@
+"""What comes from other servers is bounded as what comes from clients: anybody whom the doors let in may send it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.geometry.space import Space, as_positions
+from dtoss.serve.bulk.request_bodies import of_corners
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
+from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.problems import Problem
+from dtoss.shards.merge_answers import CountQuestion, NearestToQuestion
+
+
+def check_question(question: Any, space: Space, limits: Limits) -> None:
+    """Refuse a question that no server of a plan asks.
+
+    Parameters
+    ----------
+    question
+        As it came.
+    space
+        What positions mean.
+    limits
+        Of requests.
+
+    Raises
+    ------
+    ValueError
+        If a position, a radius, k or a condition is not legal.
+    Problem
+        413 if it asks for more than a client may.
+    """
+    if isinstance(question, ObjectQuestion):
+        if not isinstance(question.text, str):
+            raise ValueError(f"an object is called {question.text!r}: a text is wanted")
+        _check_at_most("line_bytes", len(question.text), limits.line_bytes)
+        check_conditions(question.where, None, limits)
+        return
+    if isinstance(question, ShapesQuestion):
+        if question.kind not in ("box", "boxes", "within"):
+            raise ValueError(f"shapes are of kind {question.kind!r}: box, boxes or within is known")
+        _check_at_most("hits", question.most, limits.hits)
+        if question.kind == "within":
+            bound = of_corners(limits)
+            _check_at_most(bound.limit, -(-len(question.text) * bound.number // bound.bytes), bound.number)
+        check_conditions(question.where, question.having, limits)
+        return
+    if isinstance(question, NearestToQuestion):
+        # of each place six hits at the most are asked about in turn
+        _check_at_most("bulk_queries", len(question.positions), 6 * limits.bulk_queries)
+        as_positions(question.positions, space)
+        return
+    asked = question.asked
+    check_places(asked.positions, asked.radius, space)
+    check_conditions(asked.where, asked.having, limits)
+    if isinstance(question, CountQuestion):
+        _check_at_most("bulk_queries", len(asked), limits.bulk_queries)
+        return
+    _check_at_most("bulk_queries", len(asked), 6 * limits.bulk_queries)
+    if asked.k < 0:
+        raise ValueError(f"k is {asked.k}: 0 or more are wanted")
+    # a page looks one hit beyond its end, and reverse nearest for two of each of six
+    _check_at_most("hits", len(asked) * asked.k, max(limits.hits + 1, 12 * limits.bulk_queries))
+
+
+def check_places(positions: NDArray[np.float64], radius: NDArray[np.float64], space: Space) -> None:
+    """Refuse places that are not legal: kernels do not look.
+
+    Raises
+    ------
+    ValueError
+        If a position or a radius is none.
+    """
+    as_positions(positions, space)
+    if len(radius) != len(positions) or not (radius >= 0.0).all():
+        raise ValueError(f"{len(positions)} places want as many radii that are 0 or more")
+
+
+def check_conditions(where: str | None, having: str | None, limits: Limits) -> None:
+    """Refuse conditions that are too long.
+
+    Raises
+    ------
+    Problem
+        413 if one is.
+    """
+    for text in (where, having):
+        if text is not None:
+            # two conditions are one where a page is asked for, and that of the token of who asks is a third one
+            _check_at_most("condition_length", len(text), 3 * limits.condition_length + 60)
+
+
+def _check_at_most(limit: str, value: int, bound: int) -> None:
+    if not isinstance(value, int):
+        raise ValueError(f"{limit} is {value!r}: a whole number is wanted")
+    if value > bound:
+        raise Problem(
+            413, f"{limit} is {value:,}: at most {bound:,} are answered", limit=limit, value=value, bound=bound
+        )

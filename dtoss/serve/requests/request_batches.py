@@ -1,0 +1,229 @@
+"""Requests that arrive in one turn of the loop share one call of a kernel.
+
+No timer waits for more of them: a request by itself is answered at the end of the turn in which it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from math import inf
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.cluster.cluster import Away, NotHeld, Slow, SnapshotElsewhere
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.observability.audit import askers
+from dtoss.serve.requests.bundles import FORWARD_PATH, Group, hot_bodies, packed_bundle, packed_group, read_bodies
+from dtoss.serve.state.worker_state import WorkerState
+from dtoss.shards.merge_answers import NOBODY
+
+Floats: TypeAlias = NDArray[np.float64]
+
+K_SIZES = (1, 8, 32, 64)
+"""What k is rounded up to: the k nearest are the first of more."""
+MOST = K_SIZES[-1]
+"""The largest k, and more hits than a range has whose answer is small."""
+SIZE_OF_K = (0, *(next(size for size in K_SIZES if size >= k) for k in range(1, MOST + 1)))
+HELD_BACK_SECONDS = 0.005
+"""Questions to a server wait so long at the most while it has a message in hand."""
+KNN, RANGE, OBJECT, WINDOWS_ROUTE = 0, 1, 2, 3
+"""Kinds of hot questions: the numbers of their routes in the metrics."""
+
+
+class Asked(Protocol):
+    """A question that waits for the end of the turn.
+
+    ``size`` is what k is rounded up to; a range has k = 0, and its radius. ``asker`` is the name of its token.
+    """
+
+    kind: int
+    x: float
+    y: float
+    k: int
+    radius: float
+    where: str | None
+
+    @property
+    def asker(self) -> str:
+        """Return the name of its token."""
+
+    def answered(self, served: Served, body: bytes) -> None:
+        """Take the answer."""
+
+    def elsewhere(self) -> None:
+        """Ask on the long way: this one would hold up the others, or failed."""
+
+
+_Sent: TypeAlias = tuple[Group, int, Sequence[Asked], Floats, Floats]
+
+
+class Gathering:
+    """Questions of this turn of the loop.
+
+    Parameters
+    ----------
+    state
+        Of the worker.
+    loop
+        Whose turns these are.
+    """
+
+    def __init__(self, state: WorkerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._state = state
+        self._loop = loop
+        self._waiting: list[Asked] = []
+        self._bundles: dict[tuple[int, Served], list[_Sent]] = {}
+        self._asked_now: dict[int, float] = {}
+        self._in_hand: set[asyncio.Task[None]] = set()
+
+    def add(self, asked: Asked) -> None:
+        """Let a question wait for the end of this turn."""
+        if not self._waiting:
+            self._loop.call_soon(self._answer)
+        self._waiting.append(asked)
+
+    def _answer(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        served = self._state.serving.now
+        self._state.metrics.gathered(len(waiting))
+        groups: dict[tuple[int, int, str | None], list[Asked]] = {}
+        for asked in waiting:
+            group = (asked.kind, SIZE_OF_K[asked.k], asked.where)
+            if group in groups:
+                groups[group].append(asked)
+            else:
+                groups[group] = [asked]
+        for (kind, size, where), group_of in groups.items():
+            self._group(served, kind, size or MOST, where, group_of)
+
+    def _group(self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked]) -> None:
+        places = np.array([(asked.x, asked.y) for asked in group])
+        radius = np.array([asked.radius for asked in group])
+        try:
+            if served.share is not None:
+                kept = self._forwarded(served, kind, size, where, group, places, radius)
+                if len(kept) < len(group):
+                    group, places, radius = [group[row] for row in kept], places[kept], radius[kept]
+            if len(group):
+                self._here(served, kind, size, where, group, places, radius)
+        except Exception as error:  # the long way says what is wrong, to each its own; not to those that were sent on
+            self._state.log.event("gathering failed", error=repr(error))
+            for asked in group:
+                asked.elsewhere()
+
+    def _here(
+        self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
+        radius: Floats,
+    ) -> None:  # fmt: skip
+        """Answer what this server can answer by itself."""
+        made = hot_bodies(served, kind == KNN, size, where, places, radius, [asked.k for asked in group])
+        if made is None:
+            for asked in group:
+                asked.elsewhere()
+            return
+        bodies, found = made
+        self._handed_out(served, kind, group, bodies, places, radius)
+        self._state.metrics.read(int(found.reads.sum()), len(group))
+
+    def _handed_out(
+        self, served: Served, kind: int, group: Sequence[Asked], bodies: Sequence[bytes | None], places: Floats,
+        radius: Floats,
+    ) -> None:  # fmt: skip
+        left = []
+        for row, (asked, body) in enumerate(zip(group, bodies, strict=True)):
+            if body is None:
+                left.append(row)
+                asked.elsewhere()
+            else:
+                asked.answered(served, body)
+        self._record(kind, group, places, radius, left)
+
+    def _forwarded(
+        self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
+        radius: Floats,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """Return the rows whose homes are here; the others go to their servers at the end of this turn."""
+        circle, share = self._state.circle, served.share
+        assert circle is not None
+        assert share is not None
+        home = share.index.partitioning.nearest(share.index.space.vectors(places))
+        server_of = circle.server_of(share)[home]
+        self._loop.call_soon(self._send)
+        sent: list[tuple[int, _Sent]] = []
+        for server in np.unique(server_of[(server_of != circle.me) & (server_of != NOBODY)]).tolist():
+            rows = np.flatnonzero(server_of == server)
+            some = [group[row] for row in rows.tolist()]
+            packed = packed_group(kind == KNN, size, where, places[rows], radius[rows], [asked.k for asked in some])
+            sent.append((server, (packed, kind, some, places[rows], radius[rows])))
+        for server, one in sent:
+            self._bundles.setdefault((server, served), []).append(one)
+        for row in np.flatnonzero(server_of == NOBODY).tolist():
+            group[row].elsewhere()
+        return np.flatnonzero(server_of == circle.me)
+
+    def _send(self) -> None:
+        """Send what waits for servers that have no message in hand; what comes meanwhile travels in the next one."""
+        for server, served in [*self._bundles]:
+            if server in self._asked_now and self._loop.time() - self._asked_now[server] < HELD_BACK_SECONDS:
+                continue
+            groups = self._bundles.pop((server, served))
+            self._asked_now[server] = self._loop.time()
+            task = self._loop.create_task(self._exchange(server, served, groups))
+            self._in_hand.add(task)
+            task.add_done_callback(self._in_hand.discard)
+
+    def _send_held(self, server: int) -> None:
+        self._asked_now.pop(server, None)
+        if self._bundles:
+            self._send()
+
+    async def _exchange(self, server: int, served: Served, groups: list[_Sent]) -> None:
+        """Have questions answered by another server; those that it does not answer go the long way."""
+        circle, share = self._state.circle, served.share
+        assert circle is not None
+        assert share is not None
+        data = packed_bundle(served.name, [packed for packed, *_ in groups])
+        asked_of = sum(len(some) for _, _, some, *_ in groups)
+        self._state.metrics.forwarded("gathered", asked_of)
+        try:
+            patient = not circle.has_copies(share, server)
+            seconds = self._state.settings.limits.pool_seconds
+            self._loop.call_later(HELD_BACK_SECONDS, self._send_held, server)
+            names = askers(asked.asker for _, _, some, *_ in groups for asked in some)
+            reply = await circle.post(server, data, seconds, patient, FORWARD_PATH, names)
+            self._send_held(server)
+            circle.check(server, reply)
+            bodies = read_bodies(reply.body)
+            if len(bodies) != asked_of:
+                raise ValueError(f"{len(bodies)} answers came to {asked_of} questions")
+        except Exception as error:
+            if isinstance(error, Slow):
+                self._state.metrics.forwarded("hedged", asked_of)
+            elif not isinstance(error, Away | NotHeld | SnapshotElsewhere | Problem):
+                self._state.log.event("bundle failed", error=repr(error))
+            bodies = [None] * asked_of
+        at = 0
+        for _, kind, some, places, radius in groups:
+            self._handed_out(served, kind, some, bodies[at : at + len(some)], places, radius)
+            at += len(some)
+
+    def _record(
+        self,
+        kind: int,
+        group: Sequence[Asked],
+        places: Floats,
+        radius: Floats,
+        left: list[int],
+    ) -> None:
+        """Put those that were answered into the access log."""
+        if left:
+            places, radius = np.delete(places, left, 0), np.delete(radius, left)
+        if not len(places):
+            return
+        limit = None if radius.min() == inf else np.where(radius == inf, np.nan, radius)
+        k = None if kind == RANGE else np.array([asked.k for asked in group])
+        self._state.accesses.many(places[:, 0], places[:, 1], k, limit)

@@ -1,0 +1,1 @@
+"""A question asked of all servers of a plan, and their answers put together."""

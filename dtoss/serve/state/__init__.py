@@ -1,0 +1,1 @@
+"""What one worker has, handed to everything that answers."""

@@ -1,0 +1,191 @@
+"""The tiles of one snapshot, and what is made once for all of them: the sample, classes, which objects match."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.index import Index
+from dtoss.locks import Lock, once
+from dtoss.serve.tiles.shape_tiles import ShapeTiles
+from dtoss.tiles.classes import Classes, classes_of
+from dtoss.tiles.map_frame import Frame, frame_of
+from dtoss.tiles.objects_by_row import Held, column_held, ids_held, objects_in, placed
+from dtoss.tiles.point_tiles import Shown, rows_of, sampled_tile, whole_tile
+from dtoss.tiles.sample import SAMPLED, Sample, at_once, sample_among, sample_of
+
+if TYPE_CHECKING:
+    from dtoss.conditions.matching_objects import Filter
+
+T = TypeVar("T")
+WHOLE_FROM = 12
+"""The zoom from which on a tile shows many objects; before, a sample of them looks alike, in a tenth of the bytes."""
+DEEPEST_TILE = 16
+"""The zoom of the smallest tiles; maps enlarge them beyond."""
+KEPT_CHOICES = 8
+"""Attributes and conditions that are kept for the objects of the sample, a byte for each object."""
+
+
+class Whole(NamedTuple):
+    """A tile that holds fewer objects shows all of them, with their ids: ``below``, and ``afar`` before that zoom."""
+
+    below: int = 20_000
+    afar: int = 2_000
+
+
+DRAWN_WHOLE = Whole()
+
+
+class Tiles:
+    """What a map shows of an index; thread-safe.
+
+    Parameters
+    ----------
+    index
+        An open one.
+    most
+        Objects of the sample, about.
+    whole
+        Tiles of how few objects show all of them.
+    among
+        Only what satisfies this condition is an object; None for all. Regions and cells are those of all.
+    """
+
+    def __init__(
+        self, index: Index, most: int = SAMPLED, whole: Whole = DRAWN_WHOLE, among: Filter | None = None
+    ) -> None:
+        self._index, self._among = index, among
+        self._most, self._shown_whole = most, whole
+        self._sample: Sample | None = None
+        self._sampling = Lock()
+        self._making = Lock()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    @once
+    def frame(self) -> Frame:
+        """The map."""
+        bounds = self._index.bounds
+        return frame_of(self._index.space, None if bounds is None else np.array(bounds))
+
+    @once
+    def shapes(self) -> ShapeTiles:
+        """Tiles of regions, cells and uncertified cells."""
+        return ShapeTiles(self._index, self.frame)
+
+    @property
+    def sample(self) -> Sample:
+        """A sample of the objects. Made when first asked for: cost O(objects)."""
+        return self.sampled()
+
+    def sampled(self, breathe: Callable[[], None] = at_once) -> Sample:
+        """Return the sample; the first who asks makes it, and others wait for it.
+
+        Parameters
+        ----------
+        breathe
+            Is called after each partition.
+        """
+        if self._sample is None:
+            with self._sampling:
+                if self._sample is None:
+                    self._sample = sample_of(self._index, self.frame, self._most, self._among, breathe)
+        return self._sample
+
+    def classes(self, column: str) -> Classes:
+        """Return the classes of an attribute, by the sample.
+
+        Raises
+        ------
+        KeyError
+            If there is no such attribute.
+        """
+        return self._classified(column)[0]
+
+    def objects(self, z: int, x: int, y: int, by: str | None = None, where: Filter | None = None) -> bytes:
+        """Return the tile of objects: all of them with their ids if they are few, else those of the sample.
+
+        Where few objects of the whole index satisfy the condition, all that do are in their tiles.
+
+        Parameters
+        ----------
+        z, x, y
+            The tile.
+        by
+            An attribute whose classes are shown.
+        where
+            A condition; objects that do not satisfy it are left out.
+
+        Raises
+        ------
+        KeyError
+            If there is no such attribute.
+        """
+        classes, of_sample = (None, None) if by is None else self._classified(by)
+        if where is not None and self.sample.one_of > 1 and where.count < self._shown_whole.below:
+            matches = self._once(("all", where.condition.text), lambda: self._matching(where))
+            rows = rows_of(matches, z, x, y)
+            all_there = Held(matches.part[rows], matches.item[rows])
+            return self._whole(all_there, matches.keys[rows], by, classes, (z, x, y))
+        if (held := self._few(z, x, y)) is not None:
+            if where is not None:
+                held = held.rows(where.holds(*held))
+            return self._whole(*placed(self._index, self.frame, held), by, classes, (z, x, y))
+        sample = self.sample
+        # by its text: a filter holds a byte for each object of the index
+        kept = (
+            None
+            if where is None
+            else self._once(("where", where.condition.text), lambda: where.holds(sample.part, sample.item))
+        )
+        return sampled_tile(sample, Shown(of_sample, kept), z, x, y)
+
+    def _whole(
+        self, held: Held, keys: NDArray[np.uint64], by: str | None, classes: Classes | None, tile: tuple[int, int, int]
+    ) -> bytes:
+        found = None if by is None or classes is None else classes.of(column_held(self._index, held, by))
+        return whole_tile(keys, ids_held(self._index, held), found, *tile)
+
+    def _matching(self, where: Filter) -> Sample:
+        """Return all objects that satisfy a condition, as a sample."""
+        return sample_among(self._index, self.frame, 1, where.rows)
+
+    def _few(self, z: int, x: int, y: int) -> Held | None:
+        """Return all objects of a tile and some round it, if they are few; else None."""
+        sample, whole = self.sample, self._shown_whole
+        rows = rows_of(sample, z, x, y)
+        count = rows.stop - rows.start
+        if sample.one_of == 1:
+            return Held(sample.part[rows], sample.item[rows]) if count < whole.below else None
+        few = whole.below if z >= WHOLE_FROM else min(whole.afar, whole.below)
+        # the sample says how many there are, give or take some of a hundred
+        if count * sample.one_of >= 2 * few:
+            return None
+        among = None if self._among is None else self._among.condition.text
+        return objects_in(self._index, self.frame, z, x, y, few, among)
+
+    def _classified(self, column: str) -> tuple[Classes, NDArray[np.uint8]]:
+        if column not in self._index.column_names:
+            raise KeyError(column)
+        sample = self.sample
+
+        def made() -> tuple[Classes, NDArray[np.uint8]]:
+            values = column_held(self._index, Held(sample.part, sample.item), column)
+            classes = classes_of(values)
+            return classes, classes.of(values)
+
+        return self._once(("by", column), made)
+
+    def _once(self, key: Hashable, made: Callable[[], T]) -> T:
+        """Return what is kept under a key, made if it is not there; the latest :data:`KEPT_CHOICES` are kept."""
+        with self._making:
+            if key not in self._kept:
+                self._kept[key] = made()
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT_CHOICES:
+                self._kept.popitem(last=False)
+            found: T = self._kept[key]
+            return found

@@ -1,0 +1,219 @@
+"""A server's share of a snapshot: what it says of places, of those whose homes it holds and of all others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.index import Index
+from dtoss.locks import Lock, once
+from dtoss.partitioning.partition_bounds import far_of_radius, shares_that_suffice
+from dtoss.shards.partial_index import held_index, known_index
+from dtoss.shards.shard_queries import Asked, last_distance, merged, numbered, table_of
+
+_VIEWS = 16
+"""Sets of partitions that a share keeps as indexes."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtHome:
+    """What the server of their homes says of places.
+
+    Parameters
+    ----------
+    hits
+        By place, distance and id; of a place that needs nobody else, all of its answer.
+    far
+        float64 (m,). How far the answer of each place reaches at the most.
+    alone
+        bool (m,). Which places need nobody else.
+    """
+
+    hits: pa.Table
+    far: NDArray[np.float64]
+    alone: NDArray[np.bool_]
+
+
+class Share:
+    """Some partitions of a snapshot; thread-safe.
+
+    Parameters
+    ----------
+    index
+        Of all partitions; only those that are held are opened.
+    held
+        Numbers of partitions.
+    """
+
+    def __init__(self, index: Index, held: Iterable[int]) -> None:
+        self.index = index
+        self.held = tuple(sorted(set(held)))
+        self.here = held_index(index, self.held)
+        self.furthest = furthest_of(index)
+        self._lock = Lock()
+        self._owned: OrderedDict[tuple[int, ...], Index] = OrderedDict()
+        self._known: dict[int, Index] = {}
+
+    def check_held(self, partitions: Iterable[int]) -> None:
+        """Refuse partitions that are not held.
+
+        Raises
+        ------
+        KeyError
+            If one of them is not.
+        """
+        numbers = np.array([*partitions], np.int64)
+        there = (numbers >= 0) & (numbers < len(self.furthest))
+        there[there] = self._is_held[numbers[there]]
+        if not there.all():
+            raise KeyError(f"partition {numbers[~there].min()} is not held here")
+
+    def owned(self, partitions: tuple[int, ...]) -> Index:
+        """Return the index of what some of the partitions own: each object is in one of them, and no replica counts.
+
+        Raises
+        ------
+        KeyError
+            If one of them is not held.
+        """
+        self.check_held(partitions)
+        with self._lock:
+            found = self._owned.pop(partitions, None)
+            if found is None:
+                found = held_index(self.index, partitions, replicas=False)
+            self._owned[partitions] = found
+            while len(self._owned) > _VIEWS:
+                self._owned.popitem(last=False)
+        return found
+
+    def known(self, number: int) -> Index:
+        """Return the index of what a partition that is held knows."""
+        with self._lock:
+            found = self._known.get(number)
+            if found is None:
+                found = self._known[number] = known_index(self.index, number)
+        return found
+
+    def hits(self, asked: Asked) -> pa.Table:
+        """Return what the partitions that are held have of an answer, at most k of each place.
+
+        Parameters
+        ----------
+        asked
+            With radii beyond which nothing of an answer lies.
+
+        Raises
+        ------
+        ValueError
+            As :func:`dtoss.shards.shard_queries.table_of`.
+        """
+        return table_of(self.here, asked)
+
+    def at_home(self, asked: Asked) -> AtHome:
+        """Return what is known here of places whose homes are held.
+
+        Parameters
+        ----------
+        asked
+            What is asked.
+
+        Raises
+        ------
+        KeyError
+            If a home is not held.
+        ValueError
+            As :meth:`hits`.
+
+        Notes
+        -----
+        What is held gives a distance beyond which nothing of the answer lies, and where all that may lie up to there is
+        held, nobody else is asked. Else what the home knows, replicas among it, may give a lesser one (dissertation,
+        3.3.1).
+        """
+        vectors = self.index.space.vectors(asked.positions)
+        if not self._is_held[self.index.partitioning.nearest(vectors)].all():
+            raise KeyError("the home of a place is not held here")
+        found, far = self.hits(asked), asked.radius
+        if asked.k:
+            far = np.minimum(far, last_distance(found, len(asked), asked.k))
+        alone = self.suffices(vectors, far, replicas=asked.where is None)
+        rest = np.flatnonzero(~alone)
+        if len(rest) == 0:
+            return AtHome(found, far, alone)
+        some = asked.take(rest)
+        known, near = self._known_at(some, self.index.partitioning.nearest(vectors[rest]))
+        far[rest] = np.minimum(far[rest], near)
+        alone[rest] = self.suffices(vectors[rest], far[rest])
+        return AtHome(merged([found, numbered(known, rest)], asked.k), far, alone)
+
+    def suffices(
+        self,
+        vectors: NDArray[np.float64],
+        far: NDArray[np.float64],
+        *,
+        searched: NDArray[np.float64] | None = None,
+        replicas: bool = True,
+    ) -> NDArray[np.bool_]:
+        """Return of which places no partition that is not held may have anything within a distance, bool (m,).
+
+        Parameters
+        ----------
+        vectors
+            Of the places.
+        far
+            float64 (m,). Metres or CRS units.
+        searched
+            float64 (m,). How far the search looked that found what is known, where that was further: of a home that
+            does not know all up to there no replica was looked at. None where it was not.
+        replicas
+            Whether what a home knows counts. An index of the objects that satisfy a condition has no replicas.
+        """
+        dimension = vectors.shape[1]
+        return shares_that_suffice(
+            self.index.partitioning,
+            vectors,
+            far_of_radius(far, dimension),
+            far_of_radius(far if searched is None else searched, dimension),
+            self.furthest,
+            self.index.reach if replicas else self._unknown,
+            self._is_held,
+        )
+
+    @once
+    def mark(self) -> bytes:
+        """What stands for the partitions that are held, of however many there are."""
+        return hashlib.blake2b(self._is_held.tobytes(), digest_size=16).digest()
+
+    @once
+    def _unknown(self) -> NDArray[np.float64]:
+        return np.full(len(self.furthest), -np.inf)
+
+    @once
+    def _is_held(self) -> NDArray[np.bool_]:
+        found = np.zeros(len(self.furthest), np.bool_)
+        found[list(self.held)] = True
+        return found
+
+    def _known_at(self, asked: Asked, home: NDArray[np.int32]) -> tuple[pa.Table, NDArray[np.float64]]:
+        """Return the hits that homes know, and how far the answer of each place reaches at the most."""
+        tables, far = [table_of(self.here, asked.take(np.zeros(0, np.int64)))], asked.radius.copy()
+        for number in np.unique(home).tolist():
+            rows = np.flatnonzero(home == number)
+            if self.furthest[number] < 0.0:
+                continue  # an empty home may have replicas, but says nothing of what is beyond
+            some = table_of(self.known(number), asked.take(rows), replicas=True)
+            tables.append(numbered(some, rows))
+            if asked.k:
+                far[rows] = np.minimum(far[rows], last_distance(some, len(rows), asked.k))
+        return merged(tables, 0), far
+
+
+def furthest_of(index: Index) -> NDArray[np.float64]:
+    """Return how far from its pivot objects of each partition are found, float64 (P,), -1 where it has none."""
+    return np.array([one.furthest if one.sites else -1.0 for one in index.parts.facts])

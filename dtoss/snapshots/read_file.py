@@ -1,0 +1,114 @@
+"""From a file of a snapshot to what it holds: its checksum, its arrays, and these compared with the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from dtoss.errors import StoreError
+from dtoss.geometry.space import FURTHEST
+from dtoss.names import columns_of_manifest
+from dtoss.partition import Partition
+from dtoss.snapshots.manifest import space_of_manifest
+from dtoss.snapshots.mapped_file import Source
+from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.structure import Claims, check_border, check_partition
+
+if TYPE_CHECKING:
+    from dtoss.building.border import BorderTable
+
+
+def check_sum(
+    source: Source,
+    entry: dict[str, Any],
+    kind: Literal["sha256", "xxh64"] = "sha256",
+    breathe: Callable[[], None] | None = None,
+) -> None:
+    """Compare a file's checksum with its entry in the manifest.
+
+    Parameters
+    ----------
+    source
+        The file.
+    entry
+        What the manifest says of it.
+    kind
+        Which of its checksums.
+    breathe
+        As :func:`dtoss.snapshots.partition_file.checksum`, for SHA-256.
+
+    Raises
+    ------
+    StoreError
+        If they differ; the message names the file.
+    """
+    if kind == "xxh64":
+        from dtoss.snapshots.xxh64 import xxh64
+
+        made = xxh64(source.data)
+    else:
+        made = checksum(source.data, breathe)
+    if made != entry[kind]:
+        raise StoreError(
+            f"{source.path} does not have the checksum that the manifest states: it is damaged; roll back or rebuild"
+        )
+
+
+def entries_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of all files of a snapshot, with ``file``, ``bytes`` and ``sha256``."""
+    found = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
+    return [*found, manifest["tombstones"]] if manifest.get("tombstones") else found
+
+
+def partition_in(source: Source, manifest: dict[str, Any], number: int) -> Partition:
+    """Return the partition in a file, after a look at its structure.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be read, its arrays do not fit each other, or it is not what the manifest says; the message names
+        the file.
+    """
+    partition = decode(source.data, source.path)
+    check_partition(partition, _claims(manifest, number), source.path)
+    return partition
+
+
+def _claims(manifest: dict[str, Any], number: int) -> Claims:
+    entry, space = manifest["partitions"][number], space_of_manifest(manifest)
+    box = (-180.0, -90.0, 180.0, 90.0) if space.geographic else (-FURTHEST, -FURTHEST, FURTHEST, FURTHEST)
+    xmin, ymin, xmax, ymax = manifest["bounds"] or box
+    return Claims(
+        number=number,
+        objects=entry["objects"],
+        sites=entry["sites"],
+        replicas=entry["replicas"],
+        uncertified=entry["uncertified"],
+        furthest=entry["furthest"],
+        dimension=space.dimension,
+        partitions=len(manifest["partitions"]),
+        box=(xmin, ymin, xmax, ymax),
+        string_ids=manifest["id_type"] == "string",
+        columns=frozenset(columns_of_manifest(manifest)),
+        time=manifest["time"]["type"] if manifest.get("time") else None,
+    )
+
+
+def borders_in(source: Source, manifest: dict[str, Any]) -> BorderTable:
+    """Return the border table in a file, after a look at its structure.
+
+    Raises
+    ------
+    StoreError
+        As :func:`partition_in`.
+    """
+    from dtoss.building.border import BorderTable
+    from dtoss.snapshots.border_file import decode_border
+
+    entry, count = manifest["borders"], len(manifest["partitions"])
+    table = decode_border(source.data, source.path)
+    if not isinstance(table, BorderTable):
+        raise StoreError(f"{source.path} is not a border table; rebuild")
+    dimension = 3 if manifest["metric"] == "sphere" else 2
+    check_border(table, entry["points"], entry["fixed"], dimension, count, source.path)
+    return table

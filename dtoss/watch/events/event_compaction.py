@@ -1,0 +1,199 @@
+"""Many small files of events become one of an hour: the same rows, in the same order, with the same numbers.
+
+First the files of the hours are written, with a table of counts and a list that names them all; then a commit names the
+list. Whatever ends in between, the events are where the newest commit says. Files that were folded go with the next
+fold, so that whoever had just listed them has an hour to read them. A writer whose batch was under way when a fold
+commits loses it and does it again: whoever watches folds between two batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from dtoss.commits.chain import Chain, silent
+from dtoss.commits.log_compaction import clear_passing, fold
+from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
+from dtoss.watch.events.event_files import read_events
+from dtoss.watch.events.folded_files import FoldedWriter, write_listed
+from dtoss.watch.events.folded_list import Contents, commit_contents, contents_of
+from dtoss.watch.events.watch_document import Document, dated, documents, head_of
+from dtoss.watch.watch_folder import EVENTS, Home
+
+HOUR_US = 3_600_000_000
+KEPT_COMMITS_SECONDS = 3600.0
+"""Commits younger than this stay files of their own."""
+_FOLDED_FROM = 2
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What a fold has done.
+
+    Parameters
+    ----------
+    batches
+        Commits that are covered now and were not.
+    events
+        Of these.
+    files
+        That hold them now.
+    removed
+        Files of earlier folds that went.
+    commits
+        Files of commits that are lines of a log now.
+    """
+
+    batches: int = 0
+    events: int = 0
+    files: int = 0
+    removed: int = 0
+    commits: int = 0
+
+
+def fold_watch(home: Home, now_us: int, warn: Callable[[str], None] = silent) -> Folding:
+    """Fold the events of all hours that have ended, and old commits.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    now_us
+        What the time is, in microseconds since 1970.
+    warn
+        Is told what was left out.
+
+    Raises
+    ------
+    StoreError
+        If a file that is to be folded is missing or damaged: nothing is folded then.
+    OSError
+        If something cannot be read or written.
+
+    Notes
+    -----
+    Cost: each event is read and written once in all. Memory: a file of
+    :attr:`~dtoss.watch.watch_folder.Limits.folded_bytes`, and a group of rows.
+    """
+    done = fold_events(home, now_us)
+    commits = 0
+    for chain in (home.batches, home.changes):
+        clear_passing(chain)
+        commits += fold_chain(chain, home.limits.kept_commits, now_us, warn)
+    return replace(done, commits=commits)
+
+
+def fold_events(home: Home, now_us: int) -> Folding:
+    """Fold the events of all hours that have ended, and remove the files that the fold before has made needless.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    now_us
+        What the time is, in microseconds since 1970.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`fold_watch`.
+    """
+    head = head_of(home)
+    if head is None:
+        return Folding()
+    contents = contents_of(home, head.folded)
+    batches = list(_ended(home, contents.last + 1, head.number, now_us))
+    if len(batches) < _FOLDED_FROM:
+        return Folding()
+    removed = sweep(home, contents)
+    writer = FoldedWriter(home)
+    for _, hour in groupby(batches, lambda batch: batch[1] // HOUR_US):
+        for batch, wall_us in hour:
+            for file in batch.events:
+                for table in read_events(home, file):
+                    writer.add(table, wall_us)
+        writer.close()
+    tally = added([read_tally(home, contents), *writer.tallies])
+    fresh = Contents(
+        batches[-1][0].number,
+        (*contents.files, *writer.files),
+        contents.last,
+        write_listed(home, "counts-", encoded_tally(tally), tally.num_rows),
+        contents.begin,
+        contents.gone,
+        head.folded,
+        contents.aside,
+    )
+    if not commit_contents(home, fresh, head, now_us):
+        return Folding(removed=removed)  # another one was faster
+    rows = sum(file.file.rows for file in writer.files)
+    return Folding(len(batches), rows, len(writer.files), removed)
+
+
+def sweep(home: Home, contents: Contents) -> int:
+    """Remove what the list of older events has made needless, and return how many files went.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    contents
+        The newest list. Gone are then the own files of all batches that it covers, and older lists.
+
+    Raises
+    ------
+    StoreError
+        If a commit cannot be read.
+    OSError
+        If a file cannot be removed.
+    """
+    there = home.folder.sizes(EVENTS)
+    needed = contents.names
+    gone = 0
+    for batch in documents(home, max(contents.swept + 1, contents.begin), contents.last):
+        for name in [file.name for file in batch.events]:
+            if name in there and name not in needed:
+                home.folder.remove(EVENTS, name)
+                gone += 1
+    if contents.before is not None and contents.before in there:
+        before = contents_of(home, contents.before)
+        old = {contents.before} | ({before.counts.name} if before.counts is not None else set())
+        for name in sorted(old - needed):
+            if name in there:
+                home.folder.remove(EVENTS, name)
+                gone += 1
+    return gone
+
+
+def _ended(home: Home, first: int, last: int, now_us: int) -> Iterator[tuple[Document, int]]:
+    """Yield the first commits that were made in hours that have ended, and when each was."""
+    end_us = now_us - now_us % HOUR_US
+    for document, wall_us in dated(documents(home, first, last), now_us):
+        if wall_us >= end_us:
+            return
+        yield document, wall_us
+
+
+def fold_chain(chain: Chain, keep: int, now_us: int, warn: Callable[[str], None] = silent) -> int:
+    """Fold old commits of a chain, and return how many files went.
+
+    Parameters
+    ----------
+    chain
+        Of a watch, or of its changes.
+    keep
+        So many of the last commits stay files of their own.
+    now_us
+        What the time is, in microseconds since 1970.
+    warn
+        Is told what was left out.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`dtoss.commits.log_compaction.fold`.
+    """
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=now_us)
+    return fold(chain, keep, KEPT_COMMITS_SECONDS, warn, moment)

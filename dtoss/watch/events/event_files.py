@@ -1,0 +1,142 @@
+"""One file of events: opened with a check of its bytes, read as far as a question needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from dtoss.commits.file_entry import Listed, opened
+from dtoss.errors import StoreError, of_system
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.watch_folder import EVENTS, Home
+
+EVENT_COLUMNS = (
+    "batch",
+    "number",
+    "subscription",
+    "version",
+    "kind",
+    "object",
+    "t",
+    "x",
+    "y",
+    "distance",
+    "reason",
+    "meta",
+)
+"""Of every file of events; others are carried along."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which events are wanted.
+
+    Parameters
+    ----------
+    after
+        Events behind this one.
+    until
+        Events up to this one; all when None.
+    subscription
+        Of this subscription; of all when None.
+    kinds
+        Of these kinds; of all when None.
+    """
+
+    after: Cursor
+    until: Cursor | None = None
+    subscription: str | None = None
+    kinds: tuple[str, ...] | None = None
+
+    def filter(self, after: Cursor, first: Cursor | None, last: Cursor) -> ds.Expression | None:
+        """Return what rows of a file must satisfy; None for all.
+
+        Parameters
+        ----------
+        after
+            Where the reader stands.
+        first, last
+            Bounds of the file's events; the first is None where it is not known.
+        """
+        batch, number = pc.field("batch"), pc.field("number")
+        parts = []
+        if first is None or first <= after:
+            parts.append((batch > after.batch) | ((batch == after.batch) & (number > after.number)))
+        if self.until is not None and self.until < last:
+            parts.append((batch < self.until.batch) | ((batch == self.until.batch) & (number <= self.until.number)))
+        if self.subscription is not None:
+            parts.append(pc.field("subscription") == self.subscription)
+        if self.kinds is not None:
+            parts.append(pc.field("kind").isin(list(self.kinds)))
+        if not parts:
+            return None
+        found = parts[0]
+        for part in parts[1:]:
+            found = found & part
+        return found
+
+
+def read_events(
+    home: Home, file: Listed, wanted: ds.Expression | None = None, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """Yield the rows of a file of events in their order, a row group or less at a time.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    file
+        As a commit or the list of older events has it.
+    wanted
+        What rows must satisfy; groups whose statistics exclude it are not read.
+    columns
+        Those to read; all when None.
+
+    Raises
+    ------
+    Missing
+        If it is not there.
+    StoreError
+        If it is damaged; the message names the file.
+    OSError
+        If it cannot be read.
+    """
+    path = home.folder.path(EVENTS, file.name)
+    source = opened(home.folder, EVENTS, file)
+    try:
+        footer = pq.read_metadata(source)
+        if footer.num_rows != file.rows:
+            raise StoreError(f"{path} is damaged: it has {footer.num_rows:,} rows, its commit says {file.rows:,}")
+        if footer.num_rows == 0:
+            return
+        source.seek(0)
+        if wanted is None:
+            reader = pq.ParquetFile(source, metadata=footer, page_checksum_verification=True)
+            for group in range(footer.num_row_groups):
+                yield reader.read_row_group(group, columns=columns, use_threads=False)
+            return
+        form = ds.ParquetFileFormat(
+            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        )
+        fragment = form.make_fragment(source)
+        kept = fragment.subset(filter=wanted)
+        if not kept.row_groups:
+            return
+        found = kept.scanner(
+            schema=fragment.physical_schema,
+            columns=None if columns is None else list(columns),
+            filter=wanted,
+            use_threads=False,
+        )
+        for batch in found.to_batches():
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, IndexError) as error:
+        if of_system(error):
+            raise
+        raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None

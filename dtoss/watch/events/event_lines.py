@@ -1,0 +1,190 @@
+"""Events as lines of JSON, made column by column."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dtoss.names import position_names
+from dtoss.watch.events.event_files import EVENT_COLUMNS
+from dtoss.watch.watch_settings import Settings
+
+_ESCAPED = '["\\\\\\x00-\\x1f\\x7f]'
+_NULL = "null"
+_SECOND = 1e6
+
+
+def carried_columns(names: list[str]) -> list[str]:
+    """Return the columns of a table of events that were carried along."""
+    return [name for name in names if name not in EVENT_COLUMNS]
+
+
+def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
+    """Return events as JSON lines, in UTF-8.
+
+    Parameters
+    ----------
+    events
+        As files have them, with all columns.
+    settings
+        Of the watch: what times are, and what coordinates are called.
+
+    Notes
+    -----
+    A line has id, subscription, version, kind, object, t, lon and lat (x and y in a plane), distance, batch, reason,
+    meta as the JSON that was given, and the carried columns; what there is not is null. Cost O(events).
+    """
+    if not events.num_rows:
+        return pa.py_buffer(b"")
+    return joined(_lines(events, settings, "}\n"))
+
+
+def line_column(events: pa.Table, settings: Settings) -> pa.Array:
+    """Return events as JSON, a large string (n,) without ends of lines.
+
+    Parameters
+    ----------
+    events, settings
+        As of :func:`json_lines`.
+    """
+    return _lines(events, settings, "}")
+
+
+def _lines(events: pa.Table, settings: Settings, end: str) -> pa.Array:
+    events = events.combine_chunks()
+    columns = {name: _chunk(events, name) for name in events.column_names}
+    x, y = position_names(settings.space.geographic)
+    parts: list[Any] = ['{"id":"', _whole(columns["batch"]), "-", _whole(columns["number"]), '"']
+
+    def add(name: str, values: pa.Array) -> None:
+        parts.extend((f",{json.dumps(name, ensure_ascii=False)}:", values))
+
+    add("subscription", _text(columns["subscription"]))
+    add("version", _whole(columns["version"]))
+    add("kind", _text(columns["kind"]))
+    add("object", json_values(columns["object"]))
+    add("t", _times(columns["t"], settings.time))
+    add(x, _real(columns["x"]))
+    add(y, _real(columns["y"]))
+    add("distance", _real(columns["distance"]))
+    add("batch", _whole(columns["batch"]))
+    add("reason", _text(columns["reason"]))
+    add("meta", _raw(columns["meta"]))
+    for name in carried_columns(events.column_names):
+        add(name, json_values(columns[name]))
+    parts.append(end)
+    large = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(
+        *large, pa.scalar("", pa.large_string()), null_handling="replace", null_replacement=_NULL
+    )
+
+
+def _chunk(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _whole(values: pa.Array) -> pa.Array:
+    return values.cast(pa.large_string())
+
+
+def _real(values: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_finite(values), values, None).cast(pa.large_string())
+
+
+def _text(values: pa.Array) -> pa.Array:
+    """Return texts between quotation marks."""
+    return _by_value(values, _quoted)
+
+
+def _raw(values: pa.Array) -> pa.Array:
+    """Return texts that are JSON, on one line."""
+
+    def one_line(texts: pa.Array) -> pa.Array:
+        # a line end in JSON is between values, never in one
+        return pc.replace_substring_regex(texts.cast(pa.large_string()), "[\r\n]", " ")
+
+    return _by_value(values, one_line)
+
+
+def _by_value(values: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Change the values of a dictionary instead of those of all rows, where there is one."""
+    if isinstance(values, pa.DictionaryArray):
+        return change(values.dictionary).take(values.indices)
+    return change(values)
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    texts = texts.cast(pa.large_string())
+    if pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
+        known = texts.dictionary_encode()
+        made = [None if text is None else json.dumps(text, ensure_ascii=False) for text in known.dictionary.to_pylist()]
+        return pa.array(made, pa.large_string()).take(known.indices)
+    mark = pa.scalar('"', pa.large_string())
+    return pc.binary_join_element_wise(mark, texts, mark, pa.scalar("", pa.large_string()))
+
+
+def _times(values: pa.Array, time: str | None) -> pa.Array:
+    """Return microseconds as ISO 8601, or as seconds, as the rows of the watch have their time."""
+    if time == "double":
+        # times after 2255 have more microseconds than a float64 has digits for
+        return _real(pc.divide(values.cast(pa.float64(), safe=False), _SECOND))
+    return _moments(values.cast(pa.timestamp("us")), "Z")
+
+
+def _moments(values: pa.Array, zone: str) -> pa.Array:
+    """Return times as ISO 8601, without fractions of a second where none has one."""
+    texts = values.cast(pa.string()).cast(pa.large_string())
+    texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
+    texts = pc.replace_substring_regex(texts, r"\.0+(Z?)$", r"\1")
+    texts = pc.replace_substring_regex(texts, "Z$", "")
+    quote = pa.scalar('"', pa.large_string())
+    end = pa.scalar(f'{zone}"', pa.large_string())
+    return pc.binary_join_element_wise(quote, texts, end, pa.scalar("", pa.large_string()))
+
+
+def json_values(values: pa.Array) -> pa.Array:
+    """Return values of whatever type as JSON, a large string (n,); what there is not is null."""
+    kind = values.type.value_type if isinstance(values, pa.DictionaryArray) else values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _text(values)
+    if isinstance(values, pa.DictionaryArray):
+        values = values.cast(kind)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return _whole(values)
+    if pa.types.is_floating(kind):
+        return _real(values)
+    if pa.types.is_timestamp(kind):
+        return _moments(values.cast(pa.timestamp(kind.unit)), "Z" if kind.tz else "")
+    if pa.types.is_date(kind):  # Python knows the years 1 to 9999 only
+        return _text(values.cast(pa.date32()).cast(pa.string()))
+    made = [None if value is None else _json(value) for value in values.to_pylist()]
+    return pa.array(made, pa.large_string())
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=str)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value without what is no number in JSON."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def joined(lines: pa.Array) -> pa.Buffer:
+    """Return the text of all rows of a large string column, of which none is null, one behind the other."""
+    _, offsets, data = lines.buffers()
+    bounds = memoryview(offsets).cast("q")
+    return data.slice(bounds[lines.offset], bounds[lines.offset + len(lines)] - bounds[lines.offset])

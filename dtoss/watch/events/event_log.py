@@ -1,0 +1,226 @@
+"""Events in their order: from folded files first, then from those of each batch; each event once, never a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dtoss.commits.file_entry import Listed, Missing
+from dtoss.errors import InputError, StoreError
+from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
+from dtoss.watch.events.event_files import Asked, read_events
+from dtoss.watch.events.folded_list import Contents, contents_of
+from dtoss.watch.events.watch_document import Document, documents, head_of
+from dtoss.watch.processing.event_table import EVENT_KINDS
+from dtoss.watch.watch_folder import Home
+
+
+@dataclass(frozen=True)
+class View:
+    """What there is to be read at a moment.
+
+    Parameters
+    ----------
+    head
+        The newest commit.
+    contents
+        The list of older events that it names.
+    """
+
+    head: Document
+    contents: Contents
+
+    def check_behind(self, after: Cursor) -> None:
+        """Check that all events behind a cursor are there, and that it is one of this watch.
+
+        Raises
+        ------
+        InputError
+            If retention has removed some, or there has been no such event yet; the message says where to begin.
+        """
+        self.contents.check_kept(after)
+        if after.batch > self.head.number:
+            raise InputError(
+                f"{after} is behind all events, there are {self.head.number:,} batches: the watch was begun anew, or "
+                "restored from an older copy, and numbers now mean other events; begin without --after, or with the id "
+                "of an event that is there"
+            )
+
+
+@dataclass(frozen=True)
+class Told:
+    """Some events, and where a reader stands behind them.
+
+    Parameters
+    ----------
+    events
+        In their order; without rows where a stretch has none that were asked for, and None where it has none at all.
+    upto
+        All events that were asked for up to this cursor have been told.
+    """
+
+    events: pa.Table | None
+    upto: Cursor
+
+
+def view_of(home: Home) -> View | None:
+    """Return what there is to be read now; None where the watch has not begun.
+
+    Raises
+    ------
+    StoreError
+        If the newest commit, or the list that it names, is missing or damaged.
+    OSError
+        If something cannot be read.
+    """
+    for attempt in range(3):
+        head = head_of(home)
+        if head is None:
+            return None
+        try:
+            return View(head, contents_of(home, head.folded))
+        except StoreError:
+            # it may have been folded once more, twice even, since the commit was read
+            again = head_of(home)
+            if attempt == 2 or again is None or again.folded == head.folded:
+                raise
+    raise AssertionError
+
+
+def events(
+    home: Home,
+    after: Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+    until: Cursor | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the events of a watch in their order.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    after
+        Events behind this one; from the oldest that retention has left when None.
+    subscription
+        The id of the only one; all when None.
+    kinds
+        Some of :data:`dtoss.watch.processing.event_table.EVENT_KINDS`; all when None.
+    until
+        Up to this one; all that are committed when it is begun when None.
+    columns
+        Of those that a file has; all when None.
+
+    Raises
+    ------
+    InputError
+        If a kind is not known, retention has removed events behind the cursor, or there is no such event yet.
+    StoreError
+        If a commit or a file is missing or damaged; the message names it.
+    OSError
+        If something cannot be read.
+
+    Notes
+    -----
+    Files that end before the cursor are not opened, and of large ones only groups of rows that may hold what is asked
+    for. It may be folded and retained meanwhile. Memory: one group of rows, or one file of a batch.
+    """
+    for told in told_events(home, after, subscription, kinds, until, columns):
+        if told.events is not None and told.events.num_rows:
+            yield told.events
+
+
+def told_events(
+    home: Home,
+    after: Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+    until: Cursor | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[Told]:
+    """Yield events as :func:`events`, with where a reader stands behind them; to be asked again from there.
+
+    Parameters
+    ----------
+    home, after, subscription, kinds, until, columns
+        As of :func:`events`.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`events`.
+    """
+    for kind in kinds or ():
+        if kind not in EVENT_KINDS:
+            raise InputError(f"kind {kind!r} is none of events: {', '.join(EVENT_KINDS)} are")
+    view = view_of(home)
+    if view is None:
+        return
+    end = Cursor(view.head.number, END_OF_BATCH)
+    if until is None or until > end:
+        until = end
+    if after is None:
+        after = view.contents.gone or BEGINNING
+    view.check_behind(after)
+    at = after
+    asked = Asked(after, until, subscription, None if kinds is None else tuple(kinds))
+    while True:
+        try:
+            for told in _told(home, view, asked, at, columns):
+                yield told
+                at = told.upto
+            return
+        except Missing:
+            # its events may be in a folded file by now, or removed
+            again = view_of(home)
+            if again is None or again.head.folded == view.head.folded:
+                raise
+            view = again
+            view.check_behind(at)
+
+
+def _told(home: Home, view: View, asked: Asked, at: Cursor, columns: Sequence[str] | None) -> Iterator[Told]:
+    """Yield what is behind a cursor; a part that fails is begun again at what was told before it."""
+    contents, until = view.contents, asked.until
+    for folded in contents.files:
+        if folded.last <= at:
+            continue
+        if until is not None and until < folded.first:
+            return
+        yield from _parts(home, folded.file, asked, at, folded.first, folded.last, columns)
+        at = folded.last
+        yield Told(None, at)
+    covered = Cursor(contents.last, END_OF_BATCH)
+    if at < covered:
+        at = covered
+        yield Told(None, at)
+    first = at.batch + (at.number == END_OF_BATCH)
+    last = view.head.number if until is None else min(until.batch, view.head.number)
+    for document in documents(home, max(first, contents.last + 1), last):
+        end = Cursor(document.number, END_OF_BATCH)
+        start = Cursor(document.number, 0)
+        for file in document.events:
+            yield from _parts(home, file, asked, at, start, end, columns)
+        at = end
+        yield Told(None, at)
+
+
+def _parts(
+    home: Home,
+    file: Listed,
+    asked: Asked,
+    at: Cursor,
+    first: Cursor,
+    last: Cursor,
+    columns: Sequence[str] | None,
+) -> Iterator[Told]:
+    wanted = None if columns is None else [*columns, *(name for name in ("batch", "number") if name not in columns)]
+    for table in read_events(home, file, asked.filter(at, first, last), wanted):
+        if not table.num_rows:
+            continue
+        row = table.num_rows - 1
+        upto = Cursor(table.column("batch")[row].as_py(), table.column("number")[row].as_py())
+        yield Told(table if columns is None else table.select(list(columns)), upto)

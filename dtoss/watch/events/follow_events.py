@@ -1,0 +1,87 @@
+"""Events as they are committed: asked for again and again, each time from where the last answer ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+
+from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
+from dtoss.watch.events.event_log import Told, told_events
+from dtoss.watch.events.watch_document import head_of
+from dtoss.watch.watch_folder import Home
+
+FOLLOW_SECONDS = 0.25
+"""Between two looks for a new commit."""
+
+
+def follow(
+    home: Home,
+    after: Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+    *,
+    goes_on: Callable[[], bool],
+    every: float = FOLLOW_SECONDS,
+) -> Iterator[Told]:
+    """Yield events in their order, those that are there and those that come, until it is to end.
+
+    Parameters
+    ----------
+    home
+        Of the watch, which may not have begun yet.
+    after, subscription, kinds
+        As of :func:`dtoss.watch.events.event_log.events`.
+    goes_on
+        Is asked before each look; it ends once this is False.
+    every
+        Seconds between two looks.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`dtoss.watch.events.event_log.events`.
+
+    Notes
+    -----
+    A look without a new commit costs one small read.
+    """
+    for look in looks(home, after, subscription, kinds, goes_on=goes_on, every=every):
+        yield from look
+
+
+def looks(
+    home: Home,
+    after: Cursor | None = None,
+    subscription: str | None = None,
+    kinds: Collection[str] | None = None,
+    *,
+    goes_on: Callable[[], bool],
+    every: float = FOLLOW_SECONDS,
+) -> Iterator[Iterator[Told]]:
+    """Yield what each look for a new commit finds, as :func:`follow`; each is to be read before the next is asked for.
+
+    Parameters
+    ----------
+    home, after, subscription, kinds, goes_on, every
+        As of :func:`follow`.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`dtoss.watch.events.event_log.events`.
+    """
+    at, seen = after, 0
+
+    def look(end: Cursor) -> Iterator[Told]:
+        nonlocal at
+        for told in told_events(home, at, subscription, kinds, end):
+            at = told.upto
+            yield told
+
+    while goes_on():
+        head = head_of(home)
+        if head is not None and head.number > seen:
+            yield look(Cursor(head.number, END_OF_BATCH))
+            seen = head.number
+        else:
+            time.sleep(every)

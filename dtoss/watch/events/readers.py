@@ -1,0 +1,344 @@
+"""Named readers: where each stands and what it reads, in files, so that nothing goes that it has yet to read.
+
+The file ``NAME.json`` has the filter and how many share the reader's events. Where several do, ``NAME+I.json`` has the
+cursor of each that has begun; the others stand at that of the first file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dtoss.commits.file_entry import whole
+from dtoss.errors import InputError, StoreError
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.processing.event_table import EVENT_KINDS
+from dtoss.watch.watch_folder import READERS, Home
+
+_READER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_SUFFIX = ".json"
+MOST_SHARES = 1024
+"""Into which the events of a reader are divided, at most."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which events a reader is told.
+
+    Parameters
+    ----------
+    subscription
+        Those of this one; of all when None.
+    kinds
+        Those of these kinds, each once and in the order of :data:`EVENT_KINDS`; of all when None.
+    """
+
+    subscription: str | None = None
+    kinds: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, subscription: str | None = None, kinds: Collection[str] | None = None) -> Filter:
+        """Return a filter, whatever order its kinds are in.
+
+        Raises
+        ------
+        InputError
+            If a kind is not known.
+        """
+        for kind in kinds or ():
+            if kind not in EVENT_KINDS:
+                raise InputError(f"kind {kind!r} is none of events: {', '.join(EVENT_KINDS)} are")
+        return cls(subscription, None if not kinds else tuple(kind for kind in EVENT_KINDS if kind in kinds))
+
+    def __str__(self) -> str:
+        """Return it as the options of a command say it."""
+        said = [] if self.subscription is None else [f"--subscription {self.subscription}"]
+        return " ".join(said + [f"--kind {kind}" for kind in self.kinds or ()]) or "all events"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is known of a reader, or of one share of it.
+
+    Parameters
+    ----------
+    name
+        Of the reader.
+    cursor
+        All events up to it that the filter lets through have been read.
+    filter
+        What it reads; None where an earlier version has not kept that.
+    shares
+        How many divide its events.
+    share
+        Which of these it is, from 1 on; None for what all have in common.
+    """
+
+    name: str
+    cursor: Cursor
+    filter: Filter | None = None
+    shares: int = 1
+    share: int | None = None
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return _file_of(self.name, self.share)
+
+    @property
+    def encoded(self) -> bytes:
+        """What its file holds."""
+        kept = None if self.filter is None else {"subscription": self.filter.subscription, "kinds": self.filter.kinds}
+        body = {"cursor": str(self.cursor), "reader": self.name}
+        return _signed(body | {"filter": kept, "share": self.share, "shares": self.shares})
+
+
+def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
+    """Return what is known of a reader; None where there is none of this name.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        Of the reader.
+    share
+        Which share of it; what all have in common when None.
+
+    Raises
+    ------
+    InputError
+        If it cannot be a name.
+    StoreError
+        If its file is damaged; the message names it.
+    OSError
+        If it cannot be read.
+    """
+    check_reader(name)
+    file = _file_of(name, share)
+    data = home.folder.read(READERS, file)
+    if data is None:
+        return None
+    try:
+        said = json.loads(data)
+        found = _reader_in(said)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError):
+        found = None
+    if found is None or (found.name, found.share) != (name, share) or data != _signed(said):
+        path = home.folder.path(READERS, file)
+        raise StoreError(
+            f"{path} is damaged: it is not what was written of reader {name!r}; restore it from a copy, or say --as "
+            f"{name} --reset --after CURSOR to begin anew"
+        )
+    return found
+
+
+def keep_reader(home: Home, reader: Reader) -> None:
+    """Write what is known of a reader: the file is replaced in one step, and brought to the disk.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    reader
+        What its file is to say.
+
+    Raises
+    ------
+    InputError
+        If it cannot be a name.
+    OSError
+        If it cannot be written.
+    """
+    check_reader(reader.name)
+    home.folder.make(READERS)
+    home.folder.replace(reader.encoded, READERS, reader.file)
+
+
+def begin_reader(home: Home, reader: Reader) -> Reader:
+    """Write what is known of a reader that is new; return what others have written of it meanwhile, if any have.
+
+    Parameters
+    ----------
+    home, reader
+        As of :func:`keep_reader`.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`reader_of` and :func:`keep_reader`.
+    """
+    check_reader(reader.name)
+    home.folder.make(READERS)
+    if home.folder.create(reader.encoded, READERS, reader.file):
+        return reader
+    return reader_of(home, reader.name) or reader
+
+
+def cursor_of_reader(home: Home, name: str) -> Cursor | None:
+    """Return up to where a reader has read all, in each of its shares; None where there is none of this name.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        Of the reader.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`reader_of`.
+    """
+    common = reader_of(home, name)
+    if common is None or common.shares == 1:
+        return None if common is None else common.cursor
+    shares = [reader_of(home, name, share) or common for share in range(1, common.shares + 1)]
+    return min(share.cursor for share in shares)
+
+
+def keep_cursor(home: Home, name: str, cursor: Cursor) -> None:
+    """Let a reader stand behind an event; what else is known of it stays.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        Of the reader.
+    cursor
+        All events up to it have been read.
+
+    Raises
+    ------
+    InputError, StoreError, OSError
+        As of :func:`reader_of` and :func:`keep_reader`.
+    """
+    known = reader_of(home, name) or Reader(name, cursor)
+    keep_reader(home, replace(known, cursor=cursor))
+
+
+def forget_reader(home: Home, name: str) -> bool:
+    """Forget a reader, and return whether there was one of this name.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        Of the reader.
+
+    Raises
+    ------
+    InputError
+        If it cannot be a name.
+    OSError
+        If its file cannot be removed.
+    """
+    check_reader(name)
+    there = home.folder.is_file(READERS, name + _SUFFIX)
+    forget_shares(home, name)
+    if there:
+        home.folder.remove(READERS, name + _SUFFIX)
+    return there
+
+
+def forget_shares(home: Home, name: str) -> None:
+    """Let all shares of a reader stand where it began.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        Of the reader.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be removed.
+    """
+    for share in shares_kept(home, name):
+        home.folder.remove(READERS, _file_of(name, share))
+
+
+def shares_kept(home: Home, name: str) -> list[int]:
+    """Return which shares of a reader have files, damaged ones among them.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    name
+        Of the reader.
+    """
+    found = [re.fullmatch(re.escape(name) + r"\+([1-9]\d{0,3})\.json", file) for file in home.folder.files(READERS)]
+    return sorted(int(one[1]) for one in found if one is not None)
+
+
+def readers(home: Home) -> dict[str, Cursor]:
+    """Return where all named readers stand, by name: of those with shares, the last of these.
+
+    Raises
+    ------
+    StoreError
+        If the file of one is damaged.
+    OSError
+        If one cannot be read.
+    """
+    found = {}
+    for file in home.folder.files(READERS):
+        name = file.removesuffix(_SUFFIX)
+        if file.endswith(_SUFFIX) and _READER.match(name):
+            cursor = cursor_of_reader(home, name)
+            if cursor is not None:
+                found[name] = cursor
+    return found
+
+
+def check_reader(name: str) -> None:
+    """Check that a reader can be called so.
+
+    Parameters
+    ----------
+    name
+        Of the reader.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    if not (isinstance(name, str) and _READER.match(name)):
+        raise InputError(
+            f"reader {name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the first a "
+            "letter or digit"
+        )
+
+
+def _file_of(name: str, share: int | None) -> str:
+    return f"{name}{'' if share is None else f'+{share}'}{_SUFFIX}"
+
+
+def _reader_in(said: Any) -> Reader:
+    kept, share = said.get("filter"), said.get("share")
+    shares = whole(said.get("shares", 1), "shares", 1)
+    return Reader(
+        said["reader"],
+        Cursor.of(said["cursor"]),
+        None if kept is None else Filter.of(kept["subscription"], kept["kinds"]),
+        shares,
+        None if share is None else whole(share, "share", 1),
+    )
+
+
+def _signed(said: dict[str, Any]) -> bytes:
+    """Return a body as canonical JSON with its own hash."""
+    body = {name: value for name, value in said.items() if name != "sha256"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    body["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,225 @@
+"""Whether a watch is whole: every byte of every file that its commits list, and what the files hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.commits.between import commits_from
+from dtoss.commits.file_entry import Listed
+from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import Look, Looked, noting
+from dtoss.errors import StoreError
+from dtoss.snapshots.store_location import shown
+from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
+from dtoss.watch.events.event_counts import added, counted, read_tally
+from dtoss.watch.events.event_order import wrong_order
+from dtoss.watch.events.folded_list import Contents, contents_of
+from dtoss.watch.events.readers import readers
+from dtoss.watch.events.verify_subscriptions import verify_asked, verify_built
+from dtoss.watch.events.watch_document import Document, document_of
+from dtoss.watch.watch_folder import EVENTS, LOAD, QUARANTINED, STATE, Home, way_to
+
+_ORDINAL_BITS = 32
+
+
+def verify_watch(home: Home) -> Looked:
+    """Return what is wrong with a watch, and what could not be read; nothing of what is found is an error.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+
+    Raises
+    ------
+    StoreError
+        If there is no such watch.
+
+    Notes
+    -----
+    Looked at are the chains of batches and of changes, with each parent's hash; size, SHA-256 and rows of each file
+    that they list; the columns, order and numbers of events, in files of batches and in folded ones, and that these
+    have as many of each batch as it committed; counts; the state of the newest commit; built subscriptions; layouts
+    and loads; cursors of readers. Files that a later commit has made needless may be missing, and are compared where
+    they are there. A batch that commits meanwhile is not looked at. Cost: everything is read once. Memory: the largest
+    file.
+    """
+    verify = _Verify(home)
+    with noting(verify.found):
+        verify.all()
+    return verify.found
+
+
+class _Verify(Look):
+    def __init__(self, home: Home) -> None:
+        super().__init__()
+        self.home = home
+        self.found.held = {"changes": 0, "events": 0}
+        self.tallies: list[pa.Table] = []
+
+    def all(self) -> None:
+        files, logs = self.home.batches.listed()
+        changes = self.home.changes
+        if not files and not logs and not any(changes.listed()):
+            path = shown(self.home.path)
+            raise StoreError(f"{path} is no watch: it has neither batches nor subscriptions{way_to(self.home)}")
+        last = max([*files, *(last for _, last in logs)], default=0)
+        head, contents = None, Contents()
+        try:  # of what could not be read nothing says what it needs
+            head = document_of(self.home, self.home.batches.read(last)) if last else None
+            contents = contents if head is None else contents_of(self.home, head.folded)
+        except StoreError as error:
+            self.wrong(error)
+        if contents.begin > 1:  # logs before it may be gone, all together
+            kept = min([*files, *(first for first, _ in logs)])
+            first = kept if kept <= contents.begin else 1
+        else:
+            first = 1
+        self.found.commits = last - first + 1 if last else 0
+        for what in verify_chain(self.home.batches, first):
+            self.wrong(what)
+        if head is not None:
+            self._batches(first, head, contents)
+        verify_asked(self.home, head, self)
+        try:
+            readers(self.home)
+        except StoreError as error:
+            self.wrong(error)
+
+    def _document(self, number: int) -> Document | None:
+        try:
+            return document_of(self.home, self.home.batches.read(number))
+        except (StoreError, OSError) as error:
+            self.wrong(error)
+            return None
+
+    # -- batches ------------------------------------------------------------------------------------------------------
+
+    def _batches(self, first: int, head: Document, contents: Contents) -> None:
+        committed: dict[int, int] = {}
+        before: Document | None = None
+        for document in self._documents(first, head.number):
+            committed[document.number] = document.rows
+            own = document.number > contents.last
+            ordinal = -1
+            for file in document.events:
+                data = self.bytes_of(self.home.folder, EVENTS, file, needed=own)
+                if data is not None:
+                    ordinal = self._events(file, data, document, ordinal, own)
+            for file in document.state:
+                data = self.bytes_of(self.home.folder, STATE, file, needed=document.number == head.number)
+                if data is not None:
+                    self.arrow(self.home.folder.path(STATE, file.name), data, file.rows)
+            for file in document.quarantine:
+                needed = document.number >= contents.begin and document.number > contents.aside.last
+                data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=needed)
+                if data is not None:
+                    self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
+            for file in document.load:
+                data = self.bytes_of(self.home.folder, LOAD, file, needed=document.number >= contents.begin)
+                if data is not None:
+                    self.parquet(self.home.folder.path(LOAD, file.name), data, file.rows)
+            verify_built(self.home, document, self, needed=document.number == head.number)
+            if before is not None and document.changes < before.changes:
+                path = self.home.batches.path(document.number)
+                self.wrong(f"{path} is damaged: it has adopted change {document.changes} after {before.changes}")
+            before = document
+        for file in contents.aside.files:
+            data = self.bytes_of(self.home.folder, QUARANTINED, file, needed=True)
+            if data is not None:
+                self.parquet(self.home.folder.path(QUARANTINED, file.name), data, file.rows)
+        self._folded(contents, committed)
+
+    def _documents(self, first: int, last: int) -> Iterator[Document]:
+        for number in range(first, last + 1):
+            try:
+                for commit in commits_from(self.home.batches, number, last):
+                    number = commit.number
+                    yield document_of(self.home, commit)
+                return
+            except (StoreError, OSError) as error:
+                self.wrong(error)
+                rest = number + 1
+                while rest <= last:
+                    document = self._document(rest)
+                    if document is not None:
+                        yield document
+                    rest += 1
+                return
+
+    def _events(self, file: Listed, data: bytes, document: Document, ordinal: int, own: bool) -> int:
+        path = self.home.folder.path(EVENTS, file.name)
+        table = self.parquet(path, data, file.rows)
+        if table is None or not table.num_rows:
+            return ordinal
+        try:
+            numbers = table.column("number").to_numpy()
+            batches = table.column("batch").to_numpy()
+            mine = int(numbers[0]) >> _ORDINAL_BITS
+            expected = (mine << _ORDINAL_BITS) + np.arange(len(numbers))
+            if not (batches == document.number).all():
+                self.wrong(f"{path} is damaged: its events are not all of batch {document.number}")
+            elif not np.array_equal(numbers, expected) or mine <= ordinal:
+                self.wrong(f"{path} is damaged: its events are not numbered one after the other")
+            elif why := wrong_order(table):
+                self.wrong(f"{path} is damaged: {why}")
+        except (KeyError, pa.ArrowInvalid, ValueError) as error:
+            self.wrong(f"{path} is damaged: {error!s:.200}")
+            return ordinal
+        if own:
+            self.found.hold("events", len(numbers))
+        return mine
+
+    def _folded(self, contents: Contents, committed: dict[int, int]) -> None:
+        had: Counter[int] = Counter()
+        upto = contents.gone or Cursor(0, END_OF_BATCH)
+        whole = True
+        for folded in contents.files:
+            path = self.home.folder.path(EVENTS, folded.file.name)
+            data = self.bytes_of(self.home.folder, EVENTS, folded.file, needed=True)
+            table = None if data is None else self.parquet(path, data, folded.file.rows)
+            if table is None:
+                whole = False
+                continue
+            try:
+                batches, numbers = table.column("batch").to_numpy(), table.column("number").to_numpy()
+                self.tallies.append(counted(table))
+            except (KeyError, pa.ArrowInvalid, ValueError) as error:
+                self.wrong(f"{path} is damaged: {error!s:.200}")
+                whole = False
+                continue
+            rising = (np.diff(batches) > 0) | ((np.diff(batches) == 0) & (np.diff(numbers) > 0))
+            ends = [Cursor(int(batches[row]), int(numbers[row])) for row in (0, -1)] if len(batches) else []
+            if ends != [folded.first, folded.last] or not rising.all() or folded.first <= upto:
+                self.wrong(f"{path} is damaged: its events are not in their order")
+            upto = folded.last
+            for batch, rows in zip(*np.unique(batches, return_counts=True), strict=True):
+                had[int(batch)] += int(rows)
+            self.found.hold("events", table.num_rows)
+        gone = 0 if contents.gone is None else contents.gone.batch
+        for number, rows in committed.items():
+            if whole and gone < number <= contents.last and had[number] != rows:
+                name = contents.encoded()[0]
+                self.wrong(
+                    f"{self.home.folder.path(EVENTS, name)} is damaged: its files have {had[number]:,} events of batch "
+                    f"{number}, which committed {rows:,}"
+                )
+        self._tally(contents, whole)
+
+    def _tally(self, contents: Contents, whole: bool) -> None:
+        if contents.counts is None:
+            return
+        self.found.files += 1
+        self.found.bytes += contents.counts.bytes
+        try:
+            tally = read_tally(self.home, contents)
+        except (StoreError, OSError) as error:
+            self.wrong(error)
+            return
+        if whole and contents.gone is None and not tally.equals(added([tally.slice(0, 0), *self.tallies])):
+            path = self.home.folder.path(EVENTS, contents.counts.name)
+            self.wrong(f"{path} is damaged: its counts are not those of the events")

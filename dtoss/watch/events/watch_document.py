@@ -1,0 +1,228 @@
+"""What a commit of a watch says: the files that its batch made, the state it left, and where older events are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dtoss.commits.between import commits_from
+from dtoss.commits.chain import Commit
+from dtoss.commits.file_entry import FILE_NAME, Listed, whole
+from dtoss.commits.formats import check_format
+from dtoss.errors import StoreError
+from dtoss.snapshots.store_location import shown
+from dtoss.watch.watch_folder import Home, way_to
+from dtoss.watch.watch_settings import Settings
+
+WATCH_FORMAT = 1
+"""Of the documents that this reads."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A commit of a watch, as it is read.
+
+    Parameters
+    ----------
+    commit
+        Whose document it is.
+    events, state, quarantine
+        The files of its batch, all runs of the state, the rows that were set aside.
+    wall_us
+        When the batch began, in microseconds since 1970.
+    query, batch
+        Whose batch it is, and its number there; "" and -1 without rows.
+    changes
+        The number of the change of subscriptions that it has adopted; 0 for none.
+    clock
+        Of the watch, in microseconds since 1970; None before the first time.
+    folded
+        The name of the list of older events; None where there is none.
+    """
+
+    commit: Commit
+    events: tuple[Listed, ...]
+    state: tuple[Listed, ...]
+    quarantine: tuple[Listed, ...]
+    wall_us: int
+    query: str
+    batch: int
+    changes: int
+    clock: int | None
+    folded: str | None
+
+    @property
+    def number(self) -> int:
+        """Of the commit: the batch of a cursor."""
+        return self.commit.number
+
+    @property
+    def rows(self) -> int:
+        """How many events its batch has."""
+        return sum(file.rows for file in self.events)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Those of the watch."""
+        return Settings.of(self.commit.document.get("settings"))
+
+    @property
+    def standing(self) -> dict[str, Any]:
+        """What it says of the built subscriptions; empty where there are none."""
+        said = self.commit.document.get("standing")
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What it says of how rows were spread over workers; empty where they were not."""
+        said = self.commit.document.get("layout")
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def load(self) -> tuple[Listed, ...]:
+        """The file of what the round that has ended with it has cost; none where none has.
+
+        Raises
+        ------
+        StoreError
+            If it names no file.
+        """
+        said = self.commit.document.get("load")
+        try:
+            return () if said is None else (Listed.of(said),)
+        except ValueError as error:
+            raise StoreError(f"commit {self.number} is damaged: {error}; restore it from a copy") from None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has counted."""
+        said = self.commit.document.get("counts")
+        return {name: value for name, value in said.items() if isinstance(value, int)} if isinstance(said, dict) else {}
+
+
+def document_of(home: Home, commit: Commit) -> Document:
+    """Return what a commit says.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    commit
+        Of its chain.
+
+    Raises
+    ------
+    StoreError
+        If it is not what a watch commits; the message names the file.
+    """
+    said, path = commit.document, home.batches.path(commit.number)
+    if said.get("kind") != "watch":
+        raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, 'watch' is wanted: it is no commit of a watch")
+    check_format(path, said.get("format"), (WATCH_FORMAT,))
+    try:
+        batch = said.get("batch")
+        if not isinstance(batch, dict) or not isinstance(batch.get("query"), str):
+            raise ValueError(f"batch is {batch!r:.60}")
+        folded = said.get("folded")
+        if folded is not None and not (isinstance(folded, str) and FILE_NAME.match(folded)):
+            raise ValueError(f"folded is {folded!r:.60}")
+        clock = said.get("clock")
+        return Document(
+            commit,
+            _files(said, "events"),
+            _files(said, "state"),
+            _files(said, "quarantine"),
+            whole(batch.get("wall_us"), "wall_us of batch"),
+            batch["query"],
+            whole(batch.get("batch"), "batch of batch", -1),
+            whole(said.get("changes"), "changes"),
+            None if clock is None else whole(clock, "clock", None),
+            folded,
+        )
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: {error}; roll back or restore it from a copy") from None
+
+
+def head_of(home: Home) -> Document | None:
+    """Return the newest commit of a watch; None where it has not begun.
+
+    Raises
+    ------
+    StoreError
+        If it is damaged.
+    OSError
+        If it cannot be read.
+    """
+    commit = home.batches.head()
+    return None if commit is None else document_of(home, commit)
+
+
+def begun(home: Home) -> Document:
+    """Return the newest commit of a watch that has begun.
+
+    Raises
+    ------
+    StoreError
+        If it has not, or the commit is damaged.
+    OSError
+        If it cannot be read.
+    """
+    head = head_of(home)
+    if head is None:
+        raise StoreError(f"{shown(home.path)} is no watch yet: none of its batches has been committed{way_to(home)}")
+    return head
+
+
+def documents(home: Home, first: int, last: int) -> Iterator[Document]:
+    """Yield what commits say, in their order.
+
+    Parameters
+    ----------
+    home
+        Of the watch.
+    first, last
+        Numbers of commits, both included.
+
+    Raises
+    ------
+    StoreError
+        If a commit is missing or damaged.
+    OSError
+        If one cannot be read.
+    """
+    for commit in commits_from(home.batches, first, last):
+        yield document_of(home, commit)
+
+
+def dated(commits: Iterable[Document], now_us: int) -> Iterator[tuple[Document, int]]:
+    """Yield commits with when each began: one of a clock that was ahead began no later than the next one of now.
+
+    Parameters
+    ----------
+    commits
+        In their order.
+    now_us
+        What the time is, in microseconds since 1970.
+
+    Notes
+    -----
+    Without it a clock that was a year ahead once would keep all that came since from growing old for a year.
+    """
+    waiting: list[Document] = []
+    for document in commits:
+        if document.wall_us > now_us:
+            waiting.append(document)
+            continue
+        yield from ((one, document.wall_us) for one in waiting)
+        waiting = []
+        yield document, document.wall_us
+    yield from ((one, now_us) for one in waiting)
+
+
+def _files(said: dict[str, Any], part: str) -> tuple[Listed, ...]:
+    found = said.get(part) or []
+    if not isinstance(found, list):
+        raise ValueError(f"{part} is {found!r:.60}, a list of files is wanted")
+    return tuple(Listed.of(file) for file in found)

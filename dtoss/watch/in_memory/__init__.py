@@ -1,0 +1,1 @@
+"""Standing questions without a store: rows held against subscriptions in this process, and their events."""

@@ -1,0 +1,368 @@
+"""Standing questions in this process: subscriptions that rows are held against, without any store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.conditions.program import Case, Program, parse_program
+from dtoss.errors import InputError
+from dtoss.frames.arrow_tables import arrow_of
+from dtoss.geometry.space import Space, space_of
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.in_memory.in_memory_events import check_ids, events_of
+from dtoss.watch.index.build_index import build
+from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.matching.match_all import StandingMatcher
+from dtoss.watch.matching.matcher import MOST_MATCHES, joined_pieces
+from dtoss.watch.matching.matches import Matches
+from dtoss.watch.rows_of_frames import ID_OF_ROWS, Given, given_rows, with_types
+from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE
+from dtoss.watch.subscriptions.expiry_times import instant_of
+from dtoss.watch.subscriptions.geometry_columns import placed
+from dtoss.watch.subscriptions.validation import Against, checked, checked_table
+from dtoss.watch.watch_settings import Settings
+
+_MOST_SCHEMAS = 8
+"""Kinds of rows for which an index is kept, where the types of columns were not said."""
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Subscriptions that rows are held against; immutable, and shared by threads. :func:`subscriptions` makes it.
+
+    Parameters
+    ----------
+    table
+        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`: a row for each subscription, in the order
+        in which they were given.
+    space
+        Of places and rows.
+    schema
+        Types of the columns that conditions name; None takes those of the rows.
+    text
+        The column of the rows that holds their texts; None for none.
+    """
+
+    table: pa.Table
+    space: Space
+    schema: Mapping[str, pa.DataType] | None = None
+    text: str | None = None
+    _kept: dict[Any, Standing] = field(default_factory=dict, repr=False, compare=False)
+    _turn: Any = field(default_factory=Lock, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """The ids of the subscriptions, texts (n,): those of matches are ``watch.ids[matches.subscription]``."""
+        return np.asarray(self.table.column("id").to_numpy())
+
+    def match(self, rows: Any, *, clock: Any = None) -> Matches:
+        """Return which subscriptions hold which rows, whatever events they want. Cost O(n + m log m) for m matches.
+
+        Parameters
+        ----------
+        rows
+            Columns ``lon`` and ``lat``, or ``x`` and ``y``; ``id`` and all that conditions name: a table of Arrow, a
+            DataFrame, a dictionary of arrays.
+        clock
+            Seconds since 1970, or a datetime: subscriptions that have expired by then do not count. None for all.
+
+        Raises
+        ------
+        TypeError
+            If the rows are no table.
+        InputError
+            If a column is missing that a condition or words read, or is of another type.
+        ValueError
+            If a position is missing or no place of the CRS, or the clock is no time.
+
+        Examples
+        --------
+        >>> watch = subscriptions([{"id": "station", "circle": [8.66, 50.11, 400.0]}])
+        >>> found = watch.match({"lon": [8.661, 8.7], "lat": [50.111, 50.1]})
+        >>> found.row.tolist(), watch.ids[found.subscription].tolist(), found.distance.round(1).tolist()
+        ([0], ['station'], [132.1])
+        """
+        given = self._given(rows)
+        return joined_pieces(len(given.rows), list(self._pieces(given, MOST_MATCHES, clock)))
+
+    def pieces(self, rows: Any, most: int = MOST_MATCHES, *, clock: Any = None) -> Iterator[Matches]:
+        """Yield what :meth:`match` returns, of consecutive rows in turn, so that memory has a bound.
+
+        Parameters
+        ----------
+        rows
+            As in :meth:`match`.
+        most
+            Matches at a time, about; a row that has more is a piece of its own.
+        clock
+            As in :meth:`match`.
+
+        Raises
+        ------
+        TypeError
+            As in :meth:`match`.
+        InputError
+            As in :meth:`match`.
+        ValueError
+            As in :meth:`match`.
+        """
+        yield from self._pieces(self._given(rows), most, clock)
+
+    def events(self, before: Any, rows: Any, *, carry: Sequence[str] = (), clock: Any = None) -> pa.Table:
+        """Return what the subscriptions are told of rows: what is entered, left, and where each row is inside.
+
+        Parameters
+        ----------
+        before
+            Rows before, of which the last of each object counts; None where there were none.
+        rows
+            As in :meth:`match`, with ``id`` and ``t``: times, or seconds since 1970, in any order. A row that is not
+            later than the one before is left out, and of several at one time the greatest (x, y, attributes) stays.
+            Without ``t`` they are messages, for which there is ``inside`` only.
+        carry
+            Columns of the rows that stand beside their events.
+        clock
+            As in :meth:`match`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Of columns kind (leave, enter, inside), subscription, object, t, lon and lat (x and y), distance in metres
+            (units of the CRS) to the centre of a circle, null else and of leave, meta as JSON, and what is carried,
+            with an underscore behind a name of these; by object, time, kind and the order of the subscriptions.
+
+        Raises
+        ------
+        TypeError
+            As in :meth:`match`.
+        InputError
+            As in :meth:`match`, or if enter or leave are wanted of rows without times, or an id or a time is missing.
+        ValueError
+            As in :meth:`match`.
+
+        Notes
+        -----
+        The same functions as in a batch of ``dtoss watch``. Cost O(n log n + m).
+
+        Examples
+        --------
+        >>> watch = subscriptions([{"id": "pier", "box": [1.0, 1.0, 2.0, 2.0], "events": ["enter", "leave"]}])
+        >>> first = {"id": [7], "t": [0], "lon": [0.5], "lat": [1.5]}
+        >>> later = {"id": [7, 7], "t": [60, 120], "lon": [1.5, 2.5], "lat": [1.5, 1.5]}
+        >>> watch.events(first, later).select(["kind", "subscription", "object", "t"]).to_pylist()[0]
+        {'kind': 'enter', 'subscription': 'pier', 'object': 7, 't': 60.0}
+        >>> watch.events(first, later)["kind"].to_pylist()
+        ['enter', 'leave']
+        """
+        given = self._given(rows, carry)
+        standing = self.built(given.types)
+        crossing = (standing.events & (ENTER | LEAVE)) != 0
+        timed = given.rows.t is not None
+        if not timed and crossing.any():
+            name = self.ids[int(crossing.argmax())]
+            raise InputError(f"subscription {name!r} wants enter or leave, and the rows have no column 't' of times")
+        last = None
+        if timed:
+            self._check_ids(given, "rows")
+            if before is not None:
+                earlier = self._given(before)
+                self._check_ids(earlier, "rows before")
+                if earlier.rows.t is None:
+                    raise InputError("rows before have no column 't' of times")
+                last = self._as_those(earlier, given, standing)
+        ids = given.rows.ids
+        if last is not None and ids is not None and last.ids is not None and last.ids.type != ids.type:
+            raise InputError(f"ids of rows before are {last.ids.type}, and those of rows {ids.type}")
+        kinds = {name: column.type for name, column in given.rows.attributes.items()}
+        time = None if given.time is None else "double" if pa.types.is_floating(given.time) else "timestamp"
+        id_type = None if ids is None else "int64" if pa.types.is_integer(ids.type) else "string"
+        settings = Settings(self.space, id_type, time, self.text, not timed, kinds)
+        return events_of(standing, settings, last, given, carry, _instant(clock))
+
+    @staticmethod
+    def _check_ids(given: Given, whose: str) -> None:
+        try:
+            check_ids(given.rows, whose)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    @staticmethod
+    def _as_those(earlier: Given, given: Given, standing: Standing) -> Rows:
+        """Return rows before with the columns that memberships are made of, in the types of the rows."""
+        kinds = {name: column.type for name, column in given.rows.attributes.items() if name in standing.columns_kept}
+        for name in kinds:
+            if name not in earlier.rows.attributes:
+                raise InputError(f"rows before have no column {name!r}, which a condition of enter or leave reads")
+        return with_types(earlier.rows, kinds)
+
+    @cached_property
+    def _columns(self) -> frozenset[str]:
+        """The columns that conditions name."""
+        texts = [text for text in self.table.column("where").unique().to_pylist() if text is not None]
+        return frozenset().union(*(columns_in(text) for text in texts))
+
+    def _given(self, rows: Any, carry: Sequence[str] = ()) -> Given:
+        named = self._columns
+        given = given_rows(rows, self.space, self.text, {*named, *carry})
+        for name in carry:
+            if name not in given.rows.attributes:
+                raise InputError(f"there is no column {name!r} to carry along; there are {', '.join(given.types)}")
+        if self.schema is None:
+            return given
+        wanted = {name: kind for name, kind in self.schema.items() if name in named}
+        wanted = {name: given.types[name] for name in carry} | wanted
+        return replace(given, rows=with_types(given.rows, wanted))
+
+    def built(self, types: Mapping[str, pa.DataType]) -> Standing:
+        """Return the index, made when it is first asked for.
+
+        Parameters
+        ----------
+        types
+            Of the columns of rows; they count only where the schema was not said.
+
+        Raises
+        ------
+        InputError
+            If a subscription cannot be asked of such rows.
+        """
+        known = self.schema
+        if known is None:
+            known = {name: kind for name, kind in types.items() if name in self._columns}
+        key = tuple(sorted((name, str(kind)) for name, kind in known.items()))
+        with self._turn:
+            found = self._kept.get(key)
+            if found is None:
+                made = build(self.table, self.space, known, self.text is not None)
+                if made.unanswered:
+                    first = made.unanswered[0]
+                    raise InputError(f"subscription {first.id!r} cannot be asked of these rows: {first.reason}")
+                while len(self._kept) >= _MOST_SCHEMAS:
+                    del self._kept[next(iter(self._kept))]
+                found = self._kept[key] = Standing(made, None)
+        return found
+
+    def _pieces(self, given: Given, most: int, clock: Any) -> Iterator[Matches]:
+        standing = self.built(given.types)
+        matcher = StandingMatcher(standing, standing.alive(_instant(clock)))
+        return matcher.pieces(given.rows, INSIDE | ENTER | LEAVE, most)
+
+
+def subscriptions(
+    table_or_records: Any,
+    crs: Any = None,
+    metric: str | None = None,
+    schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
+    text: str | None = None,
+) -> Watch:
+    """Return subscriptions that rows can be held against, in this process and without a store.
+
+    Parameters
+    ----------
+    table_or_records
+        A row each: ``id``; one of ``circle`` (lon, lat, metres), ``box`` (west, south, east, north) and ``polygon``
+        (GeoJSON), or none for everywhere; ``edges`` of the polygon, ``where``, ``words``, ``events``, ``expires``,
+        ``meta``. Dictionaries, or a table of Arrow, a DataFrame, a dictionary of columns. Polygons of a GeoDataFrame
+        are places, and its points with a column ``radius`` circles.
+    crs, metric
+        Of places and rows, as :func:`dtoss.geometry.space.space_of`; degrees when None.
+    schema
+        Types of the columns that conditions name: then they are checked at once. None takes those of the rows, and the
+        index is built when the first rows come.
+    text
+        The column of the rows that holds their texts, which ``words`` need.
+
+    Raises
+    ------
+    InputError
+        If a subscription is none; the first are named, with the reasons.
+    ValueError
+        If the CRS is none, or geometries are in another one.
+
+    Notes
+    -----
+    What a row means is as in ``dtoss subscribe``. ``around`` an object needs a store, and is refused. Cost O(n).
+
+    Examples
+    --------
+    >>> watch = subscriptions(
+    ...     [
+    ...         {"id": "free here", "circle": [8.66, 50.11, 400.0], "where": "occupied = 0"},
+    ...         {"id": "anywhere", "where": "occupied = 1"},
+    ...     ]
+    ... )
+    >>> found = watch.match({"lon": [8.66, 8.66], "lat": [50.11, 50.11], "occupied": [0, 1]})
+    >>> [(row, watch.ids[number]) for row, number in zip(found.row.tolist(), found.subscription.tolist())]
+    [(0, 'free here'), (1, 'anywhere')]
+    """
+    space = space_of(crs, metric)
+    types = None
+    if schema is not None:
+        types = {one.name: one.type for one in schema} if isinstance(schema, pa.Schema) else dict(schema)
+    against = Against(space, types, text is not None)
+    said = table_or_records
+    as_table = None if isinstance(said, list | tuple) else arrow_of(said)
+    if as_table is not None:
+        table, bad = checked_table(placed(as_table, space), against)
+    elif isinstance(said, Mapping | str):
+        raise InputError(f"subscriptions are {type(said).__name__}: a list of them, or a table, is wanted")
+    else:
+        table, bad = checked(said, against)
+    if bad:
+        first = "; ".join(str(one) for one in bad[:_NAMED])
+        raise InputError(f"{len(bad)} subscriptions cannot be asked: {first}{'; …' if len(bad) > _NAMED else ''}")
+    around = np.flatnonzero(np.asarray(table.column("kind").to_numpy()) == AROUND)
+    if len(around):
+        raise InputError(
+            f"subscription {table.column(ID_OF_ROWS)[int(around[0])].as_py()!r} is around an object, whose place only "
+            "a store knows: use dtoss subscribe and dtoss watch"
+        )
+    watch = Watch(table, space, types, text)
+    if types is not None or table.column("where").null_count == len(table):
+        watch.built({})
+    return watch
+
+
+def columns_in(text: str) -> frozenset[str]:
+    """Return the columns that a condition names.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    return frozenset(_named_in(parse_program(text)))
+
+
+def _named_in(program: Program) -> set[str]:
+    """Return the columns that a program reads."""
+    found: set[str] = set()
+    for one in program:
+        if one.does == "column":
+            found.add(one.detail)
+        elif isinstance(one.detail, Case):
+            parts = [part for branch in one.detail.branches for part in branch] + [one.detail.default or ()]
+            for part in parts:
+                found |= _named_in(part)
+    return found
+
+
+def _instant(clock: Any) -> int | None:
+    if clock is None:
+        return None
+    found = instant_of(clock)
+    if found is None:
+        raise ValueError(f"clock is {clock!r}: seconds since 1970, or a datetime, are wanted")
+    return found

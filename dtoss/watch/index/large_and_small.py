@@ -1,0 +1,240 @@
+"""The subscriptions that stand at a change: a large index, a small one of what came since, and what is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.errors import StoreError
+from dtoss.watch.index.id_merge import turns_of
+from dtoss.watch.index.index_files import open_built
+from dtoss.watch.index.subscription_index import Built, Unanswered
+from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE, SUBSCRIPTION_SCHEMA
+from dtoss.watch.watch_folder import Home
+
+GONE = "gone"
+"""The array of the small index that has the rows of the large one which stand no more."""
+_OPEN = 4
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of what stands, as a commit says them.
+
+    Parameters
+    ----------
+    number
+        The change that they stand for.
+    base_number
+        The change that the large index was built at.
+    base, delta
+        The files; None where there is nothing in one.
+    centred
+        The snapshot from which the centres around objects were taken; None for none.
+    """
+
+    number: int
+    base_number: int
+    base: dict[str, Any] | None
+    delta: dict[str, Any] | None
+    centred: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit's document holds of it."""
+        return {
+            "number": self.number,
+            "base_number": self.base_number,
+            "base": self.base,
+            "delta": self.delta,
+            "centred": self.centred,
+        }
+
+    @classmethod
+    def of(cls, said: Any) -> Files | None:
+        """Return the files that :meth:`as_json` has made; None where nothing stands yet.
+
+        Raises
+        ------
+        StoreError
+            If they are not.
+        """
+        if not said:
+            return None
+        try:
+            for entry in (said["base"], said["delta"]):
+                if entry is not None and not isinstance(entry["name"], str):
+                    raise ValueError("names of files")
+            return cls(int(said["number"]), int(said["base_number"]), said["base"], said["delta"], said.get("centred"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"what stands is damaged: {error}; restore the commit from a copy") from None
+
+
+@lru_cache(maxsize=_OPEN)
+def open_standing(home: Home, base: str | None, delta: str | None) -> Standing:
+    """Return what stands by the names of its files, mapped; the last few are kept."""
+    return Standing(
+        None if base is None else open_index_of(home, base), None if delta is None else open_index_of(home, delta)
+    )
+
+
+@lru_cache(maxsize=_OPEN)
+def open_index_of(home: Home, name: str) -> Built:
+    """Return an index by the name of its file, mapped; the last few are kept."""
+    return open_built(home.asked, name)
+
+
+def standing_of(home: Home, files: Files | None) -> Standing:
+    """Return what stands by its files."""
+    if files is None:
+        return Standing(None, None)
+    return open_standing(
+        home, None if files.base is None else files.base["name"], None if files.delta is None else files.delta["name"]
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Subscriptions that stand; their numbers count the rows of :attr:`table`.
+
+    Parameters
+    ----------
+    base, delta
+        The large index and the small one; None where there is nothing.
+    """
+
+    base: Built | None
+    delta: Built | None
+
+    @cached_property
+    def parts(self) -> tuple[tuple[int, Built], ...]:
+        """The indexes, and the number of the first subscription of each."""
+        first = 0
+        found = []
+        for built in (self.base, self.delta):
+            if built is not None:
+                found.append((first, built))
+                first += len(built)
+        return tuple(found)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All rows of the indexes, those of the large one first; those that are gone are still among them."""
+        return pa.concat_tables([SUBSCRIPTION_SCHEMA.empty_table(), *(built.table for _, built in self.parts)])
+
+    def __len__(self) -> int:
+        return sum(len(built) for _, built in self.parts)
+
+    def texts(self, name: str) -> list[pa.Array]:
+        """Return a column of text, in a piece for each index; nothing is copied."""
+        columns = [built.table.column(name) for _, built in self.parts]
+        return [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in columns]
+
+    @cached_property
+    def turns(self) -> NDArray[np.int32]:
+        """The place of each in the order of ids, int32 (n,); none where there is one index, which has them in order."""
+        if len(self.parts) < 2:
+            return np.zeros(0, np.int32)
+        return turns_of(*self.texts("id")).astype(np.int32)
+
+    @cached_property
+    def stands(self) -> NDArray[np.bool_]:
+        """Which rows of the table stand, bool (n,): all but those that came anew or went, and those not answered."""
+        found = np.ones(len(self), np.bool_)
+        if self.delta is not None and GONE in self.delta.arrays:
+            found[self.delta.arrays[GONE]] = False
+        for first, built in self.parts:
+            found[[first + one.row for one in built.unanswered]] = False
+        return found
+
+    @cached_property
+    def expires(self) -> NDArray[np.int64]:
+        """When each expires, int64 (n,), the greatest number where none does."""
+        return self._numbers("expires", np.iinfo(np.int64).max)
+
+    @cached_property
+    def versions(self) -> NDArray[np.int64]:
+        """The version of each, int64 (n,)."""
+        return self._numbers("version", 0)
+
+    def _numbers(self, name: str, missing: int) -> NDArray[np.int64]:
+        """Return a column of the table; that of one index without nulls is the one that is mapped."""
+        columns = [built.table.column(name) for _, built in self.parts]
+        found = [
+            np.full(len(column), missing) if column.null_count == len(column) else column.fill_null(missing).to_numpy()
+            for column in columns
+        ]
+        return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.int64), *found])
+
+    @cached_property
+    def events(self) -> NDArray[np.uint8]:
+        """What each wants, as bits, uint8 (n,)."""
+        return np.concatenate([np.zeros(0, np.uint8), *(built.arrays["events"] for _, built in self.parts)])
+
+    @cached_property
+    def columns_kept(self) -> tuple[str, ...]:
+        """The columns that conditions of enter and leave read, sorted: a state has these."""
+        return self._columns(ENTER | LEAVE)
+
+    @cached_property
+    def columns_named(self) -> tuple[str, ...]:
+        """The columns that conditions read, of whatever events, sorted."""
+        return self._columns(ENTER | LEAVE | INSIDE)
+
+    def _columns(self, events: int) -> tuple[str, ...]:
+        found: set[str] = set()
+        for first, built in self.parts:
+            asked = built.arrays["where"]
+            counts = ((built.arrays["events"] & events) != 0) & self.stands[first : first + len(built)]
+            for number in np.unique(asked[counts & (asked >= 0)]).tolist():
+                found |= built.conditions[number].columns
+        return tuple(sorted(found))
+
+    @property
+    def unanswered(self) -> list[Unanswered]:
+        """Those that rows like these cannot be held against, or whose object is not there, numbered as the table."""
+        gone = np.zeros(len(self), np.bool_)
+        if self.delta is not None and GONE in self.delta.arrays:
+            gone[self.delta.arrays[GONE]] = True
+        found = {first + one.row: one for first, built in self.parts for one in built.unanswered}
+        for row, name, thing in self._lost():
+            found.setdefault(row, Unanswered(row, name, f"the store's snapshot has no object {thing!r} to be around"))
+        return [replace(one, row=row) for row, one in sorted(found.items()) if not gone[row]]
+
+    def _lost(self) -> list[tuple[int, str, str]]:
+        """Return the row, the id and the object of what is around an object that is nowhere."""
+        found = []
+        for first, built in self.parts:
+            table = built.table
+            rows = np.flatnonzero(
+                np.asarray(pc.and_(pc.equal(table.column("kind"), AROUND), table.column("x").is_null()))
+            )
+            some = table.select(["id", "object"]).take(pa.array(rows)).to_pylist()
+            found += [(first + row, one["id"], one["object"]) for row, one in zip(rows.tolist(), some, strict=True)]
+        return found
+
+    def alive(self, clock: int | None) -> NDArray[np.bool_]:
+        """Return which stand and have not expired at a clock in microseconds, bool (n,)."""
+        if clock is None or all(built.table.column("expires").null_count == len(built) for _, built in self.parts):
+            return self.stands
+        return self.stands & (self.expires > clock)
+
+    def ended_between(self, since: int | None, clock: int) -> NDArray[np.int64]:
+        """Return the rows that stand and whose time has ended after one clock and up to another, int64 (m,)."""
+        if all(built.table.column("expires").null_count == len(built) for _, built in self.parts):
+            return np.zeros(0, np.int64)
+        over = self.stands & (self.expires <= clock)
+        return np.flatnonzero(over if since is None else over & (self.expires > since))
+
+    def rows_of(self, ids: pa.Array) -> NDArray[np.int64]:
+        """Return the rows that stand of some ids, in the order of the ids, int64 (m,); others are left out."""
+        # a look through all ids for a few costs a tenth of a table of them all
+        there = [np.asarray(pc.is_in(held, value_set=ids)).astype(np.bool_) for held in self.texts("id")]
+        rows = np.flatnonzero(np.concatenate([np.zeros(0, np.bool_), *there]) & self.stands)
+        found = pc.index_in(ids, value_set=self.table.column("id").take(pa.array(rows)).combine_chunks())
+        return rows[np.asarray(found.drop_null())]

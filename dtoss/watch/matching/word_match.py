@@ -1,0 +1,114 @@
+"""Messages against an index of subscriptions with words: whose words say what is asked, near enough by rectangle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.compiled.kernel import operand
+from dtoss.watch.index.word_index import Worded, bits_of
+from dtoss.watch.matching.word_kernel import MOST_LOOKS, WORD_LOOKS, find_spoken
+from dtoss.watch.words.messages import Messages, messages_of
+from dtoss.watch.words.vocabulary import Vocabulary
+
+_ROOM = 1 << 16
+_ROOM_A_ROW = 4
+
+
+class Piece(NamedTuple):
+    """What consecutive messages match.
+
+    Parameters
+    ----------
+    first_row, last_row
+        The messages: the first, and the one after the last.
+    row
+        int64 (m,). Of each pair, rising.
+    subscription
+        int32 (m,). Of each pair, rising for each row.
+    """
+
+    first_row: int
+    last_row: int
+    row: NDArray[np.int64]
+    subscription: NDArray[np.int32]
+
+
+def candidates(
+    worded: Worded | Mapping[str, NDArray[Any]], positions: NDArray[np.float64], texts: pa.Array
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the pairs of a message and a subscription whose formula it holds and whose rectangle holds it.
+
+    Parameters
+    ----------
+    worded
+        The index, or its arrays by name.
+    positions
+        float64 (n, 2), as :func:`dtoss.watch.index.cell_frame.grid_positions` has them.
+    texts
+        string (n,). A null is a text without words.
+
+    Returns
+    -------
+    row
+        int64 (m,). Rising.
+    subscription
+        int32 (m,). Rising for each row; each pair is there once.
+    """
+    index = as_worded(worded)
+    messages = messages_of(Vocabulary(index.letters, index.offsets, index.slots), texts)
+    pieces = list(candidate_pieces(index, positions, messages))
+    return (
+        np.concatenate([np.zeros(0, np.int64), *(piece.row for piece in pieces)]),
+        np.concatenate([np.zeros(0, np.int32), *(piece.subscription for piece in pieces)]),
+    )
+
+
+def as_worded(worded: Worded | Mapping[str, NDArray[Any]]) -> Worded:
+    """Return an index of its arrays by name."""
+    if isinstance(worded, Worded):
+        return worded
+    return Worded(*(worded[name] for name in Worded._fields))
+
+
+def candidate_pieces(
+    worded: Worded, positions: NDArray[np.float64], messages: Messages, most: int = 1 << 22
+) -> Iterator[Piece]:
+    """Yield the pairs of :func:`candidates` of consecutive messages, all in turn.
+
+    Parameters
+    ----------
+    worded
+        The index.
+    positions
+        float64 (n, 2).
+    messages
+        The words of n messages, of :func:`dtoss.watch.words.messages.messages_of` and the index's vocabulary.
+    most
+        Pairs that are made at a time. A message that has more is a piece of its own.
+    """
+    size = len(positions)
+    where = operand(positions, np.float64)
+    asked = (
+        worded.covers, worded.code, worded.phrase, worded.phrases, worded.places, worded.marks, worded.heads,
+        worded.table, worded.sift, worded.world, worded.levels,
+    )  # fmt: skip
+    bits, cells = bits_of(len(worded.heads) - 1), np.empty(len(worded.levels), np.int64)
+    looks, ends = np.empty((MOST_LOOKS, WORD_LOOKS), np.int64), np.empty(size, np.int64)
+    usual = room = max(min(max(_ROOM, _ROOM_A_ROW * size), most), 1)
+    begin = 0
+    while begin < size:
+        out = np.empty(room, np.int64)
+        tried = where if room == usual else where[: begin + 1]
+        end = find_spoken(begin, tried, *messages, *asked, bits, cells, looks, ends, out)
+        if end == begin:
+            room *= 2
+            continue
+        mine = ends[begin:end]
+        row = np.repeat(np.arange(begin, end), np.diff(mine, prepend=0))
+        yield Piece(begin, end, row, out[: mine[-1]].astype(np.int32))
+        begin, room = end, usual

@@ -1,0 +1,142 @@
+"""What a batch ends by the clock that it has moved: subscriptions whose time is over, objects that were silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.buckets import BUCKETS, bitmap
+from dtoss.watch.processing.batch_rows import ordered
+from dtoss.watch.processing.event_table import RESETS, EventWriter, coded, kinds_of
+from dtoss.watch.processing.last_rows import Run
+from dtoss.watch.processing.object_rows import kept_state, known_of, tracks_of
+from dtoss.watch.processing.transitions import EXPIRED, write_events
+from dtoss.watch.processing.watch_clock import Clock, clock_after, span_of
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_task import Done, events_of_task
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What the clock ends that a batch has moved.
+
+    Parameters
+    ----------
+    clock
+        After the batch.
+    events
+        What a commit says of the file in which it is told; None where it is nothing.
+    state
+        The runs after the batch, as a commit says them.
+    counts
+        By name.
+    objects
+        How many objects are over.
+    """
+
+    clock: Clock
+    events: dict[str, Any] | None
+    state: list[dict[str, Any]]
+    counts: Mapping[str, int]
+    objects: int
+
+
+def end_of(plan: Plan, done: Sequence[Done]) -> Ended:
+    """Return what ends with a batch: subscriptions, then objects that were silent for too long by the clock after it.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    done
+        What all tasks have done.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`dtoss.watch.processing.watch_task.run_task`.
+
+    Notes
+    -----
+    Rows of the batch are judged by the clock before it, and may be earlier than what the last ones of it end. Cost
+    O(objects) for a look at their times, where some may expire.
+    """
+    done = sorted(done, key=lambda one: one.task)
+    options = plan.options
+    span = span_of(options.expire)
+    clock = clock_after(plan.by_rows, [one.heard for one in done], options.witnesses, span, plan.clock_us)
+    state = state_after(plan, done)
+    last = max((one.task for one in done), default=-1) + 1
+    after = replace(plan, clock=clock.now, by_rows=clock, state=tuple(Run.of(one) for one in state))
+    file, out = events_of_task(after, last)
+    over = np.zeros(0, np.int64) if clock.now is None else plan.standing.ended_between(plan.clock, clock.now)
+    write_resets(plan.standing.table.take(pa.array(over)), pa.repeat(EXPIRED, len(over)), out)
+    counts, objects = {"reset": len(over)}, 0
+    if plan.timed and options.expire is not None:
+        placed = ordered(plan.settings.no_rows)
+        known = known_of(after, np.arange(BUCKETS), placed.objects, expiring=True)
+        objects = len(known.before)
+        if objects:
+            tracks = tracks_of(after, placed, known)
+            # what a task has written a moment ago is not written again
+            kept = kept_state(after, tracks, known, merges=not any(one.state is not None for one in done))
+            told = Done(last, None, kept.entry, None, kept.written, np.arange(BUCKETS), kept.stay)
+            state, clock = state_after(after, [told]), clock.without(known.before.t)
+            counts |= {"expired": objects, **write_events(after, tracks, out)}
+    return Ended(clock, file.close(plan.home.folder), state, counts, objects)
+
+
+def worth_a_commit(plan: Plan, done: Sequence[Done]) -> Ended | None:
+    """Return what ends with a batch; None where it has no rows, and nothing to commit."""
+    ended = end_of(plan, done)
+    if plan.files != plan.before or any(one.events is not None or one.state is not None for one in done):
+        return ended
+    return ended if plan.source.files or plan.source.query or ended.events is not None or ended.objects else None
+
+
+def state_after(plan: Plan, done: Sequence[Done]) -> list[dict[str, Any]]:
+    """Return the runs of the state after tasks, oldest first, with the buckets that each counts for."""
+    runs = []
+    for number, run in enumerate(plan.state):
+        left = run.buckets
+        for one in done:
+            if one.stay <= number:
+                left = np.setdiff1d(left, one.buckets)
+        if len(left):
+            runs.append(
+                {"name": run.name, "rows": run.rows, "bytes": run.bytes, "sha256": run.sha256, "buckets": bitmap(left)}
+            )
+    runs += [one.state | {"buckets": bitmap(one.written)} for one in done if one.state is not None]
+    return runs
+
+
+def write_resets(gone: pa.Table, why: pa.Array, out: EventWriter) -> None:
+    """Write that all memberships of subscriptions end, in the order of their ids.
+
+    Parameters
+    ----------
+    gone
+        The subscriptions, of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
+    why
+        The reason of each.
+    out
+        Takes the events.
+    """
+    if len(gone) == 0:
+        return
+    whole = gone.append_column("why", why)
+    whole = whole.sort_by([("id", "ascending"), ("version", "ascending")]).combine_chunks()
+    rows = np.arange(len(whole))
+    out.add(
+        {
+            "kind": kinds_of(np.full(len(whole), RESETS)),
+            "subscription": coded([whole.column("id").combine_chunks()], rows),
+            "version": whole.column("version"),
+            "reason": whole.column("why").combine_chunks().dictionary_encode(),
+            "meta": coded([whole.column("meta").combine_chunks()], rows),
+        }
+    )

@@ -1,0 +1,223 @@
+"""What is known of each object of a batch: its row before, if it counts, and the rows that came; and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.commits.file_entry import merged_from
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.processing.batch_rows import Ordered, by_id_and_time
+from dtoss.watch.processing.last_rows import Before, concatenated, write_run
+from dtoss.watch.processing.state_runs import Asked, Layer, ids_until, layers_of, merged, newest
+from dtoss.watch.processing.watch_plan import Plan
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows before: of the objects of a batch, and of those whose time is over.
+
+    Parameters
+    ----------
+    before
+        By object's id; no object twice, none that is gone.
+    expired
+        bool (n,). Whose time is over by the clock.
+    layers
+        The runs that have some of the task's buckets, oldest first.
+    """
+
+    before: Before
+    expired: NDArray[np.bool_]
+    layers: tuple[Layer, ...]
+
+
+def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool) -> Known:
+    """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    buckets
+        int64. Those of the task.
+    ids
+        Of the objects that have rows, rising, none twice.
+    expiring
+        Whether objects that are silent may be over.
+    """
+    layers = layers_of(plan.home, plan.state, buckets)
+    kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
+    ids = ids.cast(kind)
+    limit = plan.by_rows.expired_until(plan.options.expire) if expiring else None
+    if limit is not None:
+        late = ids_until(layers, limit, kind)
+        if len(late):
+            ids = pc.unique(pa.concat_arrays([ids, late]))
+    kinds = plan.kept_types
+    before = concatenated(newest(layers, Asked.of(ids)), kinds, kind)
+    if before.gone.any():
+        before = before.take(np.flatnonzero(~before.gone))
+    if len(before) > 1 and not pc.all(pc.less(before.ids[:-1], before.ids[1:])).as_py():
+        before = before.take(by_id_and_time(before.ids, before.t))
+    expired = np.zeros(len(before), np.bool_) if limit is None else before.t <= limit
+    return Known(before, expired, layers)
+
+
+def as_before(placed: Ordered, before: Before, columns: Sequence[str]) -> Ordered:
+    """Return rows in which some columns are as their objects had them in the row before, null where there is none."""
+    at = np.asarray(pc.fill_null(pc.index_in(placed.objects, value_set=before.ids), -1)).astype(np.int64)
+    of = np.repeat(at, np.diff(placed.begin))
+    taken = pa.array(of, mask=of < 0)
+    attributes = dict(placed.rows.attributes)
+    for name in columns:
+        if name in before.attributes and name in attributes:
+            attributes[name] = before.attributes[name].take(taken).cast(attributes[name].type)
+    return replace(placed, rows=replace(placed.rows, attributes=attributes))
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Objects with the rows that are judged: the row before where it counts, then those of the batch.
+
+    Parameters
+    ----------
+    rows
+        By object and time.
+    begin
+        int64 (objects + 1,). Object i has the rows ``begin[i]:begin[i + 1]``, at least one.
+    before
+        bool (n,). Which rows are rows before: the first of an object, or none.
+    expired
+        bool (n,). Rows before whose time is over.
+    changes
+        int64 (n,). The change that a row before was judged under; the batch's own of others.
+    counts
+        Rows that were left out, by reason, and how many objects were over.
+    tells
+        uint8 (n,). The events of each row that are told here, as bits; None tells all.
+    behind
+        int64 (m,). The last times of objects of which nothing is known, and all rows were over when they came.
+    """
+
+    rows: Rows
+    begin: NDArray[np.int64]
+    before: NDArray[np.bool_]
+    expired: NDArray[np.bool_]
+    changes: NDArray[np.int64]
+    counts: Mapping[str, int]
+    tells: NDArray[np.uint8] | None = None
+    behind: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
+    """Return what is judged: late rows are left out, and rows that are over already when they come."""
+    rows, before = placed.rows, known.before
+    assert rows.ids is not None
+    assert rows.t is not None
+    firsts = placed.objects
+    at = np.asarray(pc.fill_null(pc.index_in(firsts, value_set=before.ids), -1)).astype(np.int64)
+    row_before = np.repeat(at, np.diff(placed.begin))
+    counts = {"late": 0, "repeated": 0, "outdated": 0, "expired": int(known.expired.sum())}
+    kept = np.ones(len(rows), np.bool_)
+    held = np.flatnonzero(row_before >= 0)
+    if len(held):
+        of = row_before[held]
+        late = rows.t[held] <= before.t[of]
+        same = (rows.t[held] == before.t[of]) & (rows.positions[held] == before.positions[of]).all(axis=1)
+        counts["repeated"], counts["late"] = int(same.sum()), int((late & ~same).sum())
+        kept[held[late]] = False
+    behind = np.zeros(0, np.int64)
+    limit = plan.by_rows.expired_until(plan.options.expire)
+    if limit is not None:
+        outdated = kept & (rows.t <= limit)
+        counts["outdated"] = int(outdated.sum())
+        kept &= ~outdated
+        # the last row of an object is its latest
+        ends = placed.begin[1:] - 1
+        behind = rows.t[ends[(at < 0) & outdated[ends]]]
+    rows = rows.take(np.flatnonzero(kept)) if not kept.all() else rows
+    assert rows.ids is not None
+    assert rows.t is not None
+    # rows before of objects that have rows, or are over
+    speaks = np.zeros(len(before), np.bool_)
+    spoken = row_before[kept & (row_before >= 0)]
+    speaks[spoken] = True
+    taken = np.flatnonzero(speaks | known.expired)
+    some = before.take(taken)
+    ids = pa.concat_arrays([some.ids, rows.ids.cast(some.ids.type)])
+    count = len(some)
+    t = np.concatenate([some.t, rows.t])
+    # the row before of an object is earlier than all of its rows
+    order = by_id_and_time(ids, t)
+    attributes = {}
+    for name, column in rows.attributes.items():
+        held_column = some.attributes.get(name)
+        old = pa.nulls(count, column.type) if held_column is None else held_column.cast(column.type)
+        attributes[name] = pa.concat_arrays([old, column])
+    text = None if rows.text is None else pa.concat_arrays([pa.nulls(count, rows.text.type), rows.text])
+    whole = Rows(np.concatenate([some.positions, rows.positions]), ids, t, text, attributes).take(order)
+    assert whole.ids is not None
+    fresh = np.ones(len(whole), np.bool_)
+    if len(whole) > 1:
+        fresh[1:] = np.asarray(pc.not_equal(whole.ids[1:], whole.ids[:-1]))
+    expired = np.append(known.expired[taken], np.zeros(len(rows), np.bool_))[order]
+    changes = np.append(some.changes, np.full(len(rows), plan.changes))[order]
+    begin = np.append(np.flatnonzero(fresh), len(whole)).astype(np.int64)
+    counts["accepted"] = len(rows)
+    return Tracks(whole, begin, order < count, expired, changes, counts, behind=behind)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a task has kept.
+
+    Parameters
+    ----------
+    entry
+        What a commit says of the run; None where there is none.
+    written
+        int64. Buckets that it has rows of.
+    stay
+        Runs of the commit before, the oldest, of which it has no rows; it has all rows of the others in the task's
+        buckets.
+    """
+
+    entry: dict[str, Any] | None
+    written: NDArray[np.int64]
+    stay: int
+
+
+def kept_state(plan: Plan, tracks: Tracks, known: Known, *, merges: bool = True) -> Kept:
+    """Write the last row of each object, and if it ``merges``, the newer runs where they are worth it."""
+    rows = tracks.rows
+    assert rows.ids is not None
+    assert rows.t is not None
+    last = tracks.begin[1:] - 1
+    if len(last) == 0:
+        return Kept(None, np.zeros(0, np.int64), len(plan.state))
+    # a row before that is the last one is there only because its time is over
+    gone = tracks.before[last]
+    kinds = plan.kept_types
+    asked = Asked.of(rows.ids.take(pa.array(last)))
+    fresh = Before(
+        asked.key,
+        asked.ids,
+        rows.t[last],
+        rows.positions[last],
+        np.full(len(last), plan.changes),
+        gone,
+        {name: rows.attributes[name].take(pa.array(last)).cast(kind) for name, kind in kinds.items()},
+    )
+    layers = known.layers
+    stay = merged_from([layer.size for layer in layers], len(fresh)) if merges else len(layers)
+    bucket, whole = merged(layers[stay:], asked, fresh, kinds, stay == 0)
+    entry = write_run(plan.home.folder, bucket, whole)
+    number = layers[stay].number if stay < len(layers) else len(plan.state)
+    return Kept(entry, np.unique(bucket), number)

@@ -1,0 +1,305 @@
+"""What a batch will do, decided before any task runs: which commit it makes, of which state and subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.buckets import BUCKETS
+from dtoss.commits.batch_source import Source, is_committed
+from dtoss.commits.chain import Commit
+from dtoss.commits.offsets import Ledger
+from dtoss.errors import InputError, StoreError
+from dtoss.watch.index.index_changes import Centres, prepare
+from dtoss.watch.index.large_and_small import Files, Standing, standing_of
+from dtoss.watch.processing.last_rows import Run
+from dtoss.watch.processing.routing_files import Routed
+from dtoss.watch.processing.state_runs import Asked, ids_until, layers_of, newest
+from dtoss.watch.processing.watch_clock import Clock, Heard, clock_at, span_of, time_set_back
+from dtoss.watch.subscriptions.current import change_number
+from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_settings import Settings
+from dtoss.witnesses import USUAL_WITNESSES
+
+WATCH_KIND = "watch"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may differ from run to run of a watch.
+
+    Parameters
+    ----------
+    expire
+        Microseconds of the clock after which an object that was silent is gone; None for never.
+    max_ahead
+        Microseconds beyond the wall clock from which on a row's time is not believed; None believes all.
+    carry
+        Columns of the rows that events carry along.
+    max_bad
+        The share of bad rows above which a batch fails.
+    new_source
+        Batches of a query that the watch does not know are taken beside those of another.
+    witnesses
+        How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
+    keep
+        A column that the rows of a batch lack is as the object had it before; the state has all columns that conditions
+        name. Null else.
+    lacking
+        Such columns of this batch.
+    """
+
+    expire: int | None = None
+    max_ahead: int | None = 300_000_000
+    carry: tuple[str, ...] = ()
+    max_bad: float = 0.1
+    new_source: bool = False
+    witnesses: str = USUAL_WITNESSES
+    keep: bool = False
+    lacking: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the tasks of a batch, and its commit, need; small, and pickled.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    settings
+        Of the watch.
+    options
+        Of this run.
+    number
+        Of the commit that the batch makes.
+    after
+        The commit before; None where there is none.
+    files
+        What stands.
+    before
+        What stood for the commit before.
+    source
+        Where the rows come from.
+    clock
+        Microseconds since 1970, up to which the ends of subscriptions have been told; None before the first time.
+    by_rows
+        What the commit before keeps of the clock.
+    state
+        Runs, oldest first.
+    kept
+        The columns that the state keeps.
+    now_us
+        The wall clock at the beginning.
+    held
+        What stands, where no store has it.
+    routed
+        By which rows are spread over workers; None where tasks judge their own.
+    clock_us
+        Of a beat: the clock of this machine, which that of the watch follows; None where rows alone move it.
+    """
+
+    home: Home
+    settings: Settings
+    options: Options
+    number: int
+    after: Commit | None
+    files: Files | None
+    before: Files | None
+    source: Source
+    clock: int | None
+    by_rows: Clock
+    state: tuple[Run, ...]
+    kept: tuple[str, ...]
+    now_us: int
+    held: Standing | None = None
+    routed: Routed | None = None
+    clock_us: int | None = None
+
+    @property
+    def changes(self) -> int:
+        """The number of the change of subscriptions that rows are judged under."""
+        return 0 if self.files is None else self.files.number
+
+    @property
+    def changes_before(self) -> int:
+        """That of the commit before."""
+        return 0 if self.before is None else self.before.number
+
+    @property
+    def standing(self) -> Standing:
+        """What stands."""
+        return standing_of(self.home, self.files) if self.held is None else self.held
+
+    @property
+    def timed(self) -> bool:
+        """Whether objects are followed: rows have ids and times, and are no messages."""
+        return self.settings.time is not None and self.settings.id_type is not None and not self.settings.messages
+
+    @property
+    def kept_types(self) -> dict[str, pa.DataType]:
+        """The types of the columns that the state keeps, by name; an object's own id is kept in any case."""
+        types = self.settings.attributes
+        return {name: types[name] for name in self.kept if name in types}
+
+    def document_before(self) -> Mapping[str, Any]:
+        """Return the document of the commit before; an empty one where there is none."""
+        return {} if self.after is None else self.after.document
+
+
+def settings_of(home: Home) -> Settings | None:
+    """Return the settings of a watch, None where nothing was committed.
+
+    Raises
+    ------
+    StoreError
+        If its last commit is damaged.
+    """
+    head = home.batches.head()
+    return None if head is None else Settings.of(head.document.get("settings"))
+
+
+def ledger_of(home: Home) -> Ledger:
+    """Return what a watch has read of its sources."""
+    head = home.batches.head()
+    return Ledger() if head is None else Ledger.of(head.document.get("ledger"))
+
+
+def plan_batch(
+    home: Home,
+    settings: Settings,
+    source: Source,
+    options: Options,
+    now_us: int,
+    centres: Centres | None = None,
+    centred: str | None = None,
+    newer: Files | None = None,
+    patience: int = 1,
+) -> Plan | None:
+    """Return what a batch will do; None where it is committed already, or a beat has nothing to do.
+
+    A batch without files and without a query is a beat: it adopts subscriptions and lets objects expire.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    settings
+        Those that the rows have been fitted to.
+    source
+        Where the rows come from.
+    options
+        Of this run.
+    now_us
+        The wall clock, in microseconds since 1970.
+    centres, centred, newer, patience
+        As :func:`dtoss.watch.index.index_changes.prepare`.
+
+    Raises
+    ------
+    InputError
+        If the watch has other settings, or the batch is of a query that does not go on from the commits.
+    StoreError
+        If a commit is damaged.
+    OSError
+        If files cannot be written.
+    """
+    head = home.batches.head()
+    said: Mapping[str, Any] = {} if head is None else head.document
+    if head is not None:
+        if said.get("kind") != WATCH_KIND:
+            raise StoreError(f"{home.batches.path(head.number)} is of kind {said.get('kind')!r}: no commit of a watch")
+        _check_same(home, Settings.of(said.get("settings")), settings)
+    for name in options.carry:
+        if name not in settings.attributes:
+            there = ", ".join(sorted(settings.attributes)) or "none"
+            raise InputError(f"--carry {name}: the rows of watch {home.name} have no such column, they have {there}")
+    ledger = Ledger.of(said.get("ledger"))
+    if source.query and is_committed("watch", home.name, "--watch", ledger, source, options.new_source):
+        return None
+    before = Files.of(said.get("standing"))
+    files = prepare(home, change_number(home), settings, before, centres, centred, newer, patience)
+    standing = standing_of(home, files)
+    state = tuple(Run.of(one) for one in said.get("state", ()))
+    clock, by_rows = said.get("clock"), Clock.of(said)
+    if by_rows is None:
+        # of an older version: one object may have moved it, and what it had ended was told by the next commit
+        clock = said.get("clock_before")
+        by_rows = clock_at(None, lasts_of(home, state, settings), span_of(options.expire))
+    return Plan(
+        home,
+        settings,
+        options,
+        1 if head is None else head.number + 1,
+        head,
+        files,
+        before,
+        source,
+        clock,
+        by_rows,
+        state,
+        standing.columns_named if options.keep else standing.columns_kept,
+        now_us,
+    )
+
+
+def _check_same(home: Home, held: Settings, asked: Settings) -> None:
+    for name, is_, was in (
+        ("crs", asked.space.crs, held.space.crs),
+        ("metric", asked.space.metric, held.space.metric),
+        ("type of ids", asked.id_type, held.id_type),
+        ("time", asked.time, held.time),
+        ("text", asked.text, held.text),
+        ("messages", asked.messages, held.messages),
+        ("columns", dict(asked.attributes), dict(held.attributes)),
+    ):
+        if is_ != was:
+            raise InputError(
+                f"watch {home.name} has {name} {_short(was)}, these rows have {_short(is_)}: give the same options, or "
+                "another name (--watch NAME)"
+            )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {kind}" for name, kind in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def changed_since(plan: Plan) -> bool:
+    """Return whether subscriptions came or went since the commit before."""
+    return plan.changes != plan.changes_before
+
+
+def set_back(plan: Plan, heard: Sequence[Heard]) -> Plan | None:
+    """Return the plan of a batch whose tasks have heard that the clock was wrong; None where it stands.
+
+    Tasks run again by it: by a wrong clock good rows are over when they come.
+
+    Raises
+    ------
+    StoreError
+        If a file of the state is missing or damaged.
+    """
+    moment = time_set_back(plan.by_rows, heard, plan.options.witnesses)
+    if moment is None:
+        return None
+    by_rows = clock_at(moment, lasts_of(plan.home, plan.state, plan.settings), span_of(plan.options.expire))
+    return replace(plan, clock=by_rows.now, by_rows=by_rows)
+
+
+def lasts_of(home: Home, runs: Sequence[Run], settings: Settings) -> NDArray[np.int64]:
+    """Return the last times of all objects of a state, int64 (n,), in any order. Cost O(n log n)."""
+    layers = layers_of(home, runs, np.arange(BUCKETS))
+    ids = ids_until(layers, np.iinfo(np.int64).max, pa.int64() if settings.id_type == "int64" else pa.string())
+    return np.concatenate([np.zeros(0, np.int64), *(one.t for one in newest(layers, Asked.of(ids)))])
+
+
+def names_in(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the names of runs."""
+    return tuple(run.name for run in runs)

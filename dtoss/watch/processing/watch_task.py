@@ -1,0 +1,242 @@
+"""A task of a batch: rows of some buckets in; events, the rows before of these objects, and counts out.
+
+The only state is the row before of each object. A row that a subscription holds, and the row before that it does not,
+is an enter; the reverse is a leave. A subscription that is younger than the row before does not count it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.commits.file_entry import put
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.processing.batch_rows import ordered
+from dtoss.watch.processing.clock_input import heard_messages, heard_of
+from dtoss.watch.processing.event_table import EventFile, EventWriter, event_schema
+from dtoss.watch.processing.object_rows import Kept, Known, Tracks, as_before, kept_state, known_of, tracks_of
+from dtoss.watch.processing.transitions import by_id, write_events, write_messages
+from dtoss.watch.processing.watch_clock import Heard, span_of
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.watch_folder import QUARANTINED
+
+REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
+AHEAD_OF_CLOCK = "time ahead of the clock"
+
+
+class Said(NamedTuple):
+    """How many rows say a word in a routing cell, where rows are spread over workers by words.
+
+    Parameters
+    ----------
+    cell, word, rows
+        int64 (s,), rising by cell, then by word: the number of each, and how many rows.
+    """
+
+    cell: NDArray[np.int64]
+    word: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task has done; small, and pickled.
+
+    Parameters
+    ----------
+    task
+        Its number.
+    events, state, rejected
+        What a commit says of the files; None where there is none.
+    written
+        int64. Buckets that the new run has rows of.
+    buckets
+        int64. Those of the task.
+    stay
+        Runs of the commit before, the oldest, of which the new run has no rows; of the others it has all rows in the
+        buckets of the task.
+    counts
+        By name.
+    reasons
+        Rows that were set aside, by reason.
+    heard
+        How far its objects have come in time.
+    seconds
+        That it took.
+    said
+        What its rows say, where strategies want to know.
+    """
+
+    task: int
+    events: dict[str, Any] | None = None
+    state: dict[str, Any] | None = None
+    rejected: dict[str, Any] | None = None
+    written: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    buckets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    stay: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    heard: Heard = field(default_factory=Heard)
+    seconds: float = 0.0
+    said: Said | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a task knows before any event is told.
+
+    Parameters
+    ----------
+    done
+        Without events.
+    rows
+        That events are told of, in their order; of objects that are followed those of ``tracks``.
+    tracks
+        None where rows are messages.
+    """
+
+    done: Done
+    rows: Rows
+    tracks: Tracks | None
+
+
+def run_task(
+    plan: Plan,
+    task: int,
+    buckets: NDArray[np.int64],
+    rows: Rows,
+    raw: pa.Array | None = None,
+    bad: pa.Table | None = None,
+) -> Done:
+    """Return what a task has done; its files are there, and count for nothing until a commit names them.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    task
+        The number of the task, from 0 on.
+    buckets
+        int64. Those that the task has, rising, also where they have no row.
+    rows
+        Of these buckets, in any order; legal positions only.
+    raw
+        (n,). Each row as it was read, for the quarantine; None leaves it out.
+    bad
+        Rows that are set aside, of :data:`REJECTED`.
+
+    Raises
+    ------
+    StoreError
+        If a file of the state or of the subscriptions is missing or damaged.
+    OSError
+        If one cannot be written.
+
+    Notes
+    -----
+    Costs O(n log n + m) for n rows with m matches, and with ``expire`` a look at the time of each object. Memory
+    grows with the rows, and not with the matches.
+    """
+    begun = time.perf_counter()
+    judged = judge(plan, task, buckets, rows, raw, bad)
+    file, out = events_of_task(plan, task)
+    if judged.tracks is not None:
+        told = write_events(plan, judged.tracks, out)
+    else:
+        told = write_messages(plan, judged.rows, out)
+    return told_of(plan, judged.done, file, told, time.perf_counter() - begun)
+
+
+def judge(
+    plan: Plan,
+    task: int,
+    buckets: NDArray[np.int64],
+    rows: Rows,
+    raw: pa.Array | None = None,
+    bad: pa.Table | None = None,
+) -> Judged:
+    """Return which rows of a task count, with the rows before; what is kept and set aside is written.
+
+    Parameters
+    ----------
+    plan, task, buckets, rows, raw, bad
+        As :func:`run_task`.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`run_task`.
+    """
+    counts = {"rows": len(rows), "ahead": 0}
+    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED)]
+    if rows.t is not None and plan.options.max_ahead is not None:
+        ahead = rows.t > plan.now_us + plan.options.max_ahead
+        if ahead.any():
+            counts["ahead"] = int(ahead.sum())
+            rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
+            rows = rows.take(np.flatnonzero(~ahead))
+    kept, tracks = Kept(None, np.zeros(0, np.int64), len(plan.state)), None
+    if plan.timed:
+        placed = ordered(rows)
+        known: Known = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
+        if plan.options.lacking:
+            placed = as_before(placed, known.before, plan.options.lacking)
+        tracks = tracks_of(plan, placed, known)
+        counts |= {**tracks.counts, "tied": placed.tied}
+        counts["repeated"] += placed.repeated
+        kept = kept_state(plan, tracks, known)
+        rows = tracks.rows
+        heard = heard_of(plan.by_rows, span_of(plan.options.expire), tracks)
+    else:
+        rows = rows.take(by_id(rows))
+        heard = heard_messages(plan.by_rows, rows)
+    whole = pa.concat_tables(rejected) if rejected else None
+    reasons: dict[str, int] = {}
+    if whole is not None:
+        for one in whole.column("reason").value_counts().to_pylist():
+            reasons[one["values"]] = one["counts"]
+    set_aside = None if whole is None else _quarantined(plan, whole)
+    done = Done(task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, heard)
+    return Judged(done, rows, tracks)
+
+
+def events_of_task(plan: Plan, task: int) -> tuple[EventFile, EventWriter]:
+    """Return the file of a task's events, and what numbers them."""
+    file = EventFile(event_schema(plan.settings, plan.options.carry), plan.home.limits.event_group_rows)
+    return file, EventWriter(file.schema, plan.number, task + 1, file.keep)
+
+
+def told_of(plan: Plan, done: Done, file: EventFile, told: Mapping[str, int], seconds: float) -> Done:
+    """Return what a task has done once its events are told: the file is written, and they are counted."""
+    return replace(done, events=file.close(plan.home.folder), counts={**done.counts, **told}, seconds=seconds)
+
+
+def _set_aside(rows: Rows, raw: pa.Array | None, at: NDArray[np.int64]) -> pa.Table:
+    taken = pa.array(at)
+    texts = pa.nulls(len(at), pa.large_string()) if raw is None else raw.take(taken).cast(pa.large_string())
+    return pa.table(
+        {"reason": pa.repeat(pa.scalar(AHEAD_OF_CLOCK, pa.large_string()), len(at)), "row": texts}, schema=REJECTED
+    )
+
+
+def _quarantined(plan: Plan, rows: pa.Table) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
+    return put(plan.home.folder, sink.getvalue(), len(rows), "parquet", QUARANTINED)
+
+
+def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return counts of several tasks as one, by name."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, value in one.items():
+            total[name] = total.get(name, 0) + value
+    return dict(sorted(total.items()))

@@ -1,0 +1,254 @@
+"""Layouts as files: which worker has which cells, and which subscriptions each stores; immutable, mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.commits.file_entry import mapped, put
+from dtoss.errors import StoreError
+from dtoss.watch.sharding.routing_grid import RoutingGrid
+from dtoss.watch.sharding.row_routing import Routing
+from dtoss.watch.sharding.subscription_cells import AskedCells
+from dtoss.watch.watch_folder import LAYOUTS, Home
+
+_OPEN = 8
+_REMEDY = "restore it from a copy, or run the watch with another --strategy"
+_GRID = tuple(RoutingGrid.__dataclass_fields__)
+_SHAPES = b"dtoss.shapes"
+_PARTS = ("begin", "worker", "share", "word_cell", "word", "word_worker")
+
+
+def write_arrays(home: Home, arrays: Mapping[str, NDArray[Any]], begin: str) -> dict[str, Any] | None:
+    """Write arrays by name as a file of layouts, and return what a commit says of it; None where there are none.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    arrays
+        Of numbers or truths, of any shape.
+    begin
+        Begins the name of the file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    if not arrays:
+        return None
+    columns = {
+        name: pa.array([np.ascontiguousarray(array).ravel()], pa.large_list(pa.from_numpy_dtype(array.dtype)))
+        for name, array in arrays.items()
+    }
+    shapes = json.dumps({name: list(array.shape) for name, array in arrays.items()}, sort_keys=True)
+    return write_batch(home, pa.record_batch(columns).replace_schema_metadata({_SHAPES: shapes}), begin)
+
+
+def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of :func:`write_arrays`.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged.
+    """
+    batch = read_batch(home, name)
+    shapes = json.loads((batch.schema.metadata or {}).get(_SHAPES, b"{}"))
+    return {
+        column: batch.column(column).flatten().to_numpy(zero_copy_only=False).reshape(shapes[column])
+        for column in batch.schema.names
+    }
+
+
+def write_batch(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]:
+    """Write a batch of Arrow as a file of layouts, and return what a commit says of it.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    batch
+        What is written.
+    begin
+        Begins the name of the file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+    return put(home.asked, sink.getvalue(), batch.num_rows, "arrow", LAYOUTS, begin=begin)
+
+
+def read_batch(home: Home, name: str) -> pa.RecordBatch:
+    """Return the batch of :func:`write_batch`, mapped.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged.
+    """
+    data = mapped(home.asked, LAYOUTS, name, _REMEDY)
+    try:
+        return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
+    except (pa.ArrowException, ValueError, IndexError) as error:
+        path = home.asked.path(LAYOUTS, name)
+        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+
+
+def write_routing(home: Home, routing: Routing) -> dict[str, Any]:
+    """Write where rows go as a file, and return what a commit says of it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    arrays: dict[str, NDArray[Any]] = {
+        "begin": routing.begin,
+        "worker": routing.worker,
+        "share": routing.share,
+        "word_cell": routing.word_cell,
+        "word_worker": routing.word_worker,
+    }
+    columns = {name: pa.array([array], pa.list_(pa.from_numpy_dtype(array.dtype))) for name, array in arrays.items()}
+    columns["word"] = pa.array([routing.word.to_pylist()], pa.list_(pa.large_string()))
+    columns["workers"] = pa.array([routing.workers])
+    columns |= {f"grid_{name}": pa.array([value]) for name, value in asdict(routing.grid).items()}
+    return write_batch(home, pa.record_batch(columns), "layout-")
+
+
+@lru_cache(maxsize=_OPEN)
+def open_routing(home: Home, name: str) -> Routing:
+    """Return where rows go, of its file; the last few are kept.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged.
+    """
+    batch = read_batch(home, name)
+    try:
+        grid = RoutingGrid(*(batch.column(f"grid_{name}")[0].as_py() for name in _GRID))
+        parts = {column: batch.column(column).flatten() for column in _PARTS}
+        made = Routing(
+            grid,
+            batch.column("workers")[0].as_py(),
+            parts["begin"].to_numpy(),
+            parts["worker"].to_numpy(),
+            parts["share"].to_numpy(),
+            parts["word_cell"].to_numpy(),
+            parts["word"],
+            parts["word_worker"].to_numpy(),
+        )
+    except KeyError as error:
+        raise StoreError(f"{home.asked.path(LAYOUTS, name)} is damaged: it has no {error}") from None
+    if len(made.begin) != grid.cells + 1 or made.begin[-1] != len(made.worker):
+        raise StoreError(f"{home.asked.path(LAYOUTS, name)} is damaged: its parts do not cover its cells")
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Which subscriptions of an index a worker stores.
+
+    Parameters
+    ----------
+    key
+        Of the index and of these rows: what is equal is stored once.
+    rows
+        int64, rising. Of the index's table.
+    covers
+        list of large_string, one for each row: the words that decide who tells of it where cells are split; null where
+        none do.
+    """
+
+    key: str
+    rows: NDArray[np.int64]
+    covers: pa.ListArray
+
+
+def write_stored(
+    home: Home, index: str, rows: Sequence[NDArray[np.int64]], asked: AskedCells, by_words: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Write which subscriptions of an index each worker stores as a file, and return what a commit says of it.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    index
+        The name of the index's file.
+    rows
+        Of each worker, int64, rising.
+    asked
+        Of the index.
+    by_words
+        bool (n,). Subscriptions that touch a cell which is split by words, and stand under words.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    sizes = np.diff(asked.cover_begin) * by_words
+    begin = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.repeat(asked.cover_begin[:-1] - begin[:-1], sizes) + np.arange(begin[-1])
+    text = texts_of(asked).take(pa.array(asked.cover[at]))
+    whole = pa.LargeListArray.from_arrays(pa.array(begin, pa.int64()), text)
+    mine = [pa.array(some, pa.int64()) for some in rows]
+    keys = [
+        hashlib.sha256(index.encode() + np.ascontiguousarray(some, np.int64).tobytes()).hexdigest() for some in rows
+    ]
+    flat = pa.concat_arrays([pa.array([], pa.int64()), *mine])
+    batch = pa.record_batch(
+        {
+            "key": pa.array(keys, pa.string()),
+            "rows": pa.array([some.to_numpy() for some in mine], pa.large_list(pa.int64())),
+            "covers": pa.LargeListArray.from_arrays(
+                pa.array(np.concatenate([[0], np.cumsum([len(some) for some in mine])]), pa.int64()), whole.take(flat)
+            ),
+        }
+    )
+    return write_batch(home, batch, "stored-")
+
+
+def texts_of(asked: AskedCells) -> pa.Array:
+    """Return the words of a vocabulary, large_string, by their numbers."""
+    offsets, letters = asked.vocabulary.offsets, asked.vocabulary.letters
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(np.ascontiguousarray(letters))]
+    return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+
+
+def open_stored(home: Home, name: str, worker: int) -> Stored:
+    """Return which subscriptions of an index a worker stores.
+
+    Raises
+    ------
+    StoreError
+        If the file is missing or damaged.
+    """
+    batch = _opened_stored(home, name)
+    try:
+        key = batch.column("key")[worker].as_py()
+        return Stored(key, batch.column("rows")[worker].values.to_numpy(), batch.column("covers")[worker].values)
+    except (KeyError, IndexError) as error:
+        raise StoreError(f"{home.asked.path(LAYOUTS, name)} is damaged: {error}") from None
+
+
+@lru_cache(maxsize=_OPEN)
+def _opened_stored(home: Home, name: str) -> pa.RecordBatch:
+    return read_batch(home, name)

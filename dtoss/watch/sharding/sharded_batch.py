@@ -1,0 +1,72 @@
+"""A batch on workers without Spark: rows judged by tasks, sent to workers, answered, and gathered again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.buckets import BUCKETS, bucket_of
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_task import Done, judge
+from dtoss.watch.sharding.merge_events import gathered
+from dtoss.watch.sharding.sent_rows import sent_to_workers
+from dtoss.watch.sharding.words_by_cell import said_by
+from dtoss.watch.sharding.worker_task import Worked, answered
+
+
+def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[Done], list[Worked]]:
+    """Return what the tasks and the workers of a batch have done, one after another, here.
+
+    Parameters
+    ----------
+    plan
+        Of the batch, with a layout.
+    rows
+        All of it; legal positions only.
+    tasks
+        How many; task k has the buckets whose number is k modulo that.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`dtoss.watch.sharding.worker_task.answered`.
+    """
+    of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
+    buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
+    parts = [(task, buckets[task], rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
+    return run_judged(plan, parts)
+
+
+def run_judged(plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]]) -> tuple[list[Done], list[Worked]]:
+    """Return what tasks, of their numbers, buckets and rows, and workers have done.
+
+    Raises
+    ------
+    StoreError, OSError
+        As :func:`run_on_workers`.
+    """
+    assert plan.routed is not None
+    done: list[tuple[Done, float]] = []
+    sent = [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]
+    for task, buckets, rows in parts:
+        begun = time.perf_counter()
+        judged = judge(plan, task, buckets, rows)
+        for worker, batch in sent_to_workers(plan, judged):
+            sent[worker].append((task, pa.Table.from_batches([batch])))
+        done.append((replace(judged.done, said=said_by(plan, judged)), time.perf_counter() - begun))
+    worked: list[Worked] = []
+    told: dict[int, list[pa.Table]] = {one.task: [] for one, _ in done}
+    for worker, some in enumerate(sent):
+        if not some:
+            continue
+        one, events = answered(plan, worker, some)
+        worked.append(one)
+        for task, table in events.items():
+            told[task].append(table)
+    return [gathered(plan, one, told[one.task], seconds) for one, seconds in done], worked

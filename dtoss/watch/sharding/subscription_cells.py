@@ -1,0 +1,113 @@
+"""Which routing cells each subscription that stands touches, its bytes, and the words that it stands under."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.geometry.space import Space
+from dtoss.watch.index.build_index import covers_of
+from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.sharding.routing_grid import SIDE, RoutingGrid, grid_of, rects_in
+from dtoss.watch.words.formula_programs import compile_words
+from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
+
+_KEY_BYTES = 8
+
+
+class AskedCells(NamedTuple):
+    """Subscriptions of an index on a grid; n of them.
+
+    Parameters
+    ----------
+    rects
+        int64 (p, 4). First column, first row, last column and last row of the cells that a part of a place touches.
+    owner
+        int64 (p,). The row of the index's table, rising. One whose place is not known, or that is not answered, has
+        none.
+    bytes
+        float64 (n,). What each takes in an index, about.
+    cover_begin
+        int64 (n + 1,). Where the words of each begin in ``cover``.
+    cover
+        int64. Numbers of words, of ``vocabulary``.
+    vocabulary
+        The words.
+    """
+
+    rects: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    bytes: NDArray[np.float64]
+    cover_begin: NDArray[np.int64]
+    cover: NDArray[np.int64]
+    vocabulary: Vocabulary
+
+
+def grid_of_standing(standing: Standing, space: Space, side: int = SIDE) -> RoutingGrid:
+    """Return a grid over where the subscriptions that stand are, of ``side`` rows and columns."""
+    rects = [covers_of(built).rects for _, built in standing.parts]
+    return grid_of(space, np.concatenate([np.zeros((0, 4)), *rects]), side, side)
+
+
+def asked_cells(built: Built, grid: RoutingGrid) -> AskedCells:
+    """Return what the subscriptions of an index ask, by routing cells. Cost O(n), and that of reading their words.
+
+    Parameters
+    ----------
+    built
+        The index.
+    grid
+        The cells.
+    """
+    covers = covers_of(built)
+    touched = rects_in(grid, built.space, covers.rects)
+    every = _everywhere(built)
+    whole = np.tile([0, 0, grid.columns - 1, grid.rows - 1], (len(every), 1)).astype(np.int64)
+    owner = np.concatenate([covers.owner[touched.of].astype(np.int64), every])
+    order = np.argsort(owner, kind="stable")
+    answered = np.ones(len(built), np.bool_)
+    answered[[one.row for one in built.unanswered]] = False
+    order = order[answered[owner[order]]]
+    vocabulary, begin, words = _covers(built)
+    rects = np.concatenate([touched.rects, whole])[order]
+    return AskedCells(rects, owner[order], _bytes(built), begin, words, vocabulary)
+
+
+def _everywhere(built: Built) -> NDArray[np.int64]:
+    """Return the subscriptions that have no place, int64."""
+    from dtoss.watch.subscription import EVERYWHERE
+
+    return np.flatnonzero(built.arrays["kind"] == EVERYWHERE)
+
+
+def _bytes(built: Built) -> NDArray[np.float64]:
+    """Return what each subscription takes, float64 (n,): an equal share of all but polygons, and its own corners."""
+    count = len(built)
+    if count == 0:
+        return np.zeros(0)
+    corners = np.zeros(count)
+    sizes = built.arrays["polygon/corners"] * _KEY_BYTES * built.space.dimension
+    if len(sizes):
+        corners += np.bincount(np.repeat(np.arange(count), np.diff(built.arrays["parts"])), sizes, count)
+    return (built.bytes - corners.sum()) / count + corners
+
+
+def _covers(built: Built) -> tuple[Vocabulary, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the words under which subscriptions stand: all of them, where those of each begin, and their numbers."""
+    column = built.table.column("words")
+    said = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    begin = np.zeros(len(built) + 1, np.int64)
+    if len(said) == 0:
+        return vocabulary_of(pa.array([], pa.large_string())), begin, np.zeros(0, np.int64)
+    texts = column.take(pa.array(said)).combine_chunks().cast(pa.large_string())
+    vocabulary, compiled = compile_words(texts)
+    sizes = (compiled.cover[:, 1] - compiled.cover[:, 0]).astype(np.int64)
+    counts = np.zeros(len(built), np.int64)
+    counts[said] = sizes
+    begin[1:] = np.cumsum(counts)
+    at = np.repeat(compiled.cover[:, 0] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+    return vocabulary, begin, compiled.covers[at].astype(np.int64)

@@ -1,0 +1,330 @@
+"""Checks subscriptions before anything changes: each bad one is named, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.conditions.language import Mismatch
+from dtoss.conditions.parse import parse_condition
+from dtoss.conditions.program import parse_program
+from dtoss.geometry.space import LONLAT, Space
+from dtoss.watch.subscription import AROUND, EVERYWHERE, INSIDE, SUBSCRIPTION_SCHEMA, WANTS
+from dtoss.watch.subscriptions.forms import Draft, Reasons, Values, draft_of, unknown_names
+from dtoss.watch.subscriptions.place_checks import check_places
+from dtoss.watch.subscriptions.polygon_text import edges_column
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that is no subscription.
+
+    Parameters
+    ----------
+    file
+        Where it stands; "" where it was not in a file.
+    row
+        Its line in a file of lines, else its number, from 1 on.
+    id
+        Of the subscription; None where it has none.
+    reason
+        What is wrong, in a line.
+    """
+
+    file: str
+    row: int
+    id: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.row}" if self.file else f"row {self.row}"
+        named = "" if self.id is None else f" ({_short(self.id)})"
+        return f"{where}{named}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Against:
+    """What is known of the rows that subscriptions will be asked of; None is what is not known yet.
+
+    Parameters
+    ----------
+    space
+        Of their positions.
+    schema
+        Types of the columns that a condition may name.
+    text
+        Whether they have a text.
+    time
+        Whether they have a time, and are positions of objects that move: without, there is no enter and no leave.
+    allow_everything
+        Whether words that are all negated may be asked for everywhere.
+    """
+
+    space: Space = Space(LONLAT, "sphere")  # noqa: RUF009
+    schema: Mapping[str, pa.DataType] | None = None
+    text: bool | None = None
+    time: bool | None = None
+    allow_everything: bool = False
+
+
+def checked(
+    records: Iterable[Mapping[str, Any]],
+    against: Against | None = None,
+    *,
+    file: str = "",
+    lines: Sequence[int] | None = None,
+) -> tuple[pa.Table, list[Bad]]:
+    """Return the table of good subscriptions, and the bad ones.
+
+    Parameters
+    ----------
+    records
+        A row each: id, one of circle, box, polygon and around or none, where, words, events, expires, meta; numbers of
+        a circle may stand as lon, lat and radius, those of a box as west, south, east and north.
+    against
+        What is known of the rows; degrees, and nothing else, when None.
+    file
+        That they stand in, for messages.
+    lines
+        (n,) The line of each, where it is not its number; it may grow as records are taken.
+
+    Notes
+    -----
+    Of several with one id the first is good. Cost O(n); a condition and words are read once for each distinct text.
+    """
+    against = against or Against()
+    source = iter(records)
+    pieces: list[_Piece] = []
+    first = 0
+    while rows := list(islice(source, _AT_ONCE)):
+        reasons: Reasons = {}
+        for number, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                reasons[number] = f'it is of type {type(row).__name__}: an object such as {{"id": 1}} is wanted'
+                rows[number] = {}
+        names = set().union(*rows)
+        if unknown_names([str(name) for name in names]):
+            for number, row in enumerate(rows):
+                if why := unknown_names(list(row)):
+                    reasons.setdefault(number, why)
+                    # a column for each name that somebody has made up would have a cell for each row
+                    rows[number] = {"id": row["id"]} if "id" in row else {}
+            names = set().union(*rows)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        last = first + len(rows)
+        line = np.arange(first + 1, last + 1) if lines is None else np.array(lines[first:last], np.int64)
+        pieces.append(_piece(columns, line, reasons, against, file))
+        first = last
+    return _together(pieces, file)
+
+
+def checked_table(table: pa.Table, against: Against | None = None, *, file: str = "") -> tuple[pa.Table, list[Bad]]:
+    """Return the good subscriptions of a table, and the bad ones: as :func:`checked`, from columns.
+
+    Parameters
+    ----------
+    table
+        Of columns as :func:`checked` takes them, or of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such
+        tables are kept.
+    against, file
+        As in :func:`checked`.
+
+    Raises
+    ------
+    ValueError
+        If it has a column that no subscription has, or two of one name.
+    """
+    against = against or Against()
+    kept = set(SUBSCRIPTION_SCHEMA.names) <= set(table.column_names)
+    if not kept and (why := unknown_names(table.column_names)):
+        raise ValueError(f"column {why}")
+    if len(set(table.column_names)) < len(table.column_names):
+        raise ValueError(f"columns are {', '.join(table.column_names)}: two have one name")
+    pieces = []
+    for first in range(0, len(table), _AT_ONCE):
+        some = table.slice(first, _AT_ONCE)
+        columns: dict[str, Values] = {name: _one_chunk(some.column(name)) for name in some.column_names}
+        expires = None
+        if kept:
+            columns, expires = _as_written(some)
+        pieces.append(_piece(columns, np.arange(first + 1, first + len(some) + 1), {}, against, file, expires))
+    return _together(pieces, file)
+
+
+def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
+    """Return the columns as people write them of a table as it is kept, but for when it expires."""
+    column = {name: _one_chunk(table.column(name)) for name in SUBSCRIPTION_SCHEMA.names}
+    around = column["object"].is_valid()
+    nothing = pa.scalar(None, pa.float64())
+    bits = column["events"].fill_null(INSIDE).to_pylist()
+    names = {bit: [name for name, one in WANTS.items() if bit & one] for bit in set(bits)}
+    columns: dict[str, Values] = {name: column[name] for name in ("id", "where", "words", "meta", "polygon")}
+    columns["edges"] = edges_column(column["polygon"])
+    columns |= {name: column[name] for name in ("west", "south", "east", "north")}
+    columns |= {name: pc.if_else(around, nothing, column[name]) for name in ("x", "y", "radius")}
+    columns["around"] = [
+        None if name is None else {"object": name, "metres": metres}
+        for name, metres in zip(column["object"].to_pylist(), column["radius"].to_pylist(), strict=True)
+    ]
+    columns["events"] = [names[bit] for bit in bits]
+    return columns, column["expires"]
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Good and bad ones of some rows, and the lines of the good ones."""
+
+    table: pa.Table
+    bad: list[Bad]
+    lines: NDArray[np.int64]
+
+
+def _piece(
+    columns: Mapping[str, Values],
+    line: NDArray[np.int64],
+    reasons: Reasons,
+    against: Against,
+    file: str,
+    expires: pa.Array | None = None,
+) -> _Piece:
+    count = len(line)
+    draft = draft_of(columns, count, reasons)
+    polygons = check_places(draft, against.space)
+    _check_texts(draft, against)
+    _check_events(draft, against)
+    ids = draft.texts["id"]
+    bad = [Bad(file, int(line[row]), ids[row].as_py(), reasons[row]) for row in sorted(reasons)]
+    numbers = {name: pa.array(values, from_pandas=True) for name, values in draft.numbers.items()}
+    held = draft.texts | numbers | {
+        "kind": pa.array(draft.kind),
+        "polygon": polygons,
+        "events": pa.array(draft.events),
+        "expires": draft.expires if expires is None else expires,
+        "version": pa.nulls(count, pa.int64()),
+    }  # fmt: skip
+    table = pa.table([held[name] for name in SUBSCRIPTION_SCHEMA.names], schema=SUBSCRIPTION_SCHEMA)
+    if not reasons:
+        return _Piece(table, bad, line)
+    good = np.ones(count, np.bool_)
+    good[list(reasons)] = False
+    return _Piece(table.filter(pa.array(good)), bad, line[good])
+
+
+def _together(pieces: Sequence[_Piece], file: str) -> tuple[pa.Table, list[Bad]]:
+    """Return all pieces; of several good rows with one id the first stays."""
+    if not pieces:
+        return SUBSCRIPTION_SCHEMA.empty_table(), []
+    table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
+    bad = [one for piece in pieces for one in piece.bad]
+    ids = table.column("id")
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return table, bad
+    line = np.concatenate([piece.lines for piece in pieces])
+    coded = _one_chunk(ids).dictionary_encode()
+    number = coded.indices.to_numpy()
+    first = np.full(len(coded.dictionary), len(ids))
+    np.minimum.at(first, number, np.arange(len(ids)))
+    twice = first[number] != np.arange(len(ids))
+    for row in np.flatnonzero(twice).tolist():
+        name, before = ids[row].as_py(), int(line[first[number[row]]])
+        where = f"{file}:{before}" if file else f"row {before}"
+        bad.append(Bad(file, int(line[row]), name, f"the id {_short(name)} stands twice: {where} has it too"))
+    return table.filter(pa.array(~twice)), sorted(bad, key=lambda one: one.row)
+
+
+def _check_texts(draft: Draft, against: Against) -> None:
+    where = draft.texts["where"]
+    _spread(where, {text: _condition(text, against.schema) for text in where.unique().to_pylist()}, draft.reasons)
+    words = draft.texts["words"]
+    distinct = [text for text in words.unique().to_pylist() if text is not None]
+    if not distinct:
+        return
+    from dtoss.watch.words.formula import parse_words
+
+    negated = set()
+    why: dict[Any, str | None] = {}
+    for text in distinct:
+        try:
+            if parse_words(text).only_negated:
+                negated.add(text)
+        except (ValueError, RecursionError) as error:
+            why[text] = f"words {_short(text)}: {' '.join(str(error).split()).removeprefix('words: ')}"
+        if against.text is False:
+            way = "dtoss watch --text COLUMN under another --watch NAME reads one"
+            why.setdefault(text, f"it has words, and the rows have no text: {way}")
+    _spread(words, why, draft.reasons)
+    if negated and not against.allow_everything:
+        anywhere = pc.and_(pc.is_in(words, pa.array(sorted(negated))), pa.array(draft.kind == EVERYWHERE))
+        for row in np.flatnonzero(anywhere.to_numpy(zero_copy_only=False)).tolist():
+            draft.reasons.setdefault(
+                row,
+                f"words {_short(words[row].as_py())} only say what is not there, and no place does: almost every row "
+                "would be found; name a place or a word, or give --allow-everything",
+            )
+
+
+def _condition(text: str | None, schema: Mapping[str, pa.DataType] | None) -> str | None:
+    """Return what is wrong with a condition; of columns only where their types are known."""
+    if text is None:
+        return None
+    try:
+        if schema is not None:
+            parse_condition(text, schema)
+        elif text.strip():
+            parse_program(text)
+        else:
+            parse_condition(text, {})
+    except (ValueError, RecursionError) as error:
+        return " ".join(str(error).split())
+    except Mismatch as error:
+        return f"where {_short(text)}: {' '.join(str(error).split())}"
+    return None
+
+
+def _spread(texts: pa.Array, why: Mapping[Any, str | None], reasons: Reasons) -> None:
+    """Name the rows whose text is wrong."""
+    wrong = {text: reason for text, reason in why.items() if reason is not None}
+    if wrong:
+        found = pc.is_in(texts, pa.array(list(wrong), pa.string())).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(found).tolist():
+            reasons.setdefault(row, wrong[texts[row].as_py()])
+
+
+def _check_events(draft: Draft, against: Against) -> None:
+    crossing = (draft.events & ~np.uint8(INSIDE)) != 0
+    words = np.asarray(draft.texts["words"].is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    _name(crossing & words, "words go with inside only: a message is not a position, leave enter and leave out", draft)
+    _name(
+        crossing & (draft.kind == AROUND),
+        "around goes with inside only: its centre moves, leave enter and leave out",
+        draft,
+    )
+    if against.time is False:
+        _name(crossing, "enter and leave need rows of objects that move, with a time: these have none", draft)
+
+
+def _name(rows: NDArray[np.bool_], why: str, draft: Draft) -> None:
+    for row in np.flatnonzero(rows).tolist():
+        draft.reasons.setdefault(row, why)
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else repr(text[: _SHOWN - 1] + "…")
+
+
+_AT_ONCE = 1 << 14
+"""Rows that are looked at together: objects of Python do not pile up."""
+_SHOWN = 60
+"""Characters of a text that a reason shows."""

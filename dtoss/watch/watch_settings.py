@@ -1,0 +1,102 @@
+"""What a watch is fixed to with its first batch: where its rows are, what they carry. A commit holds it as JSON."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dtoss.errors import StoreError
+from dtoss.geometry.space import Space
+from dtoss.watch.arriving_rows import Rows
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all batches of a watch have in common.
+
+    Parameters
+    ----------
+    space
+        Of the rows and the subscriptions.
+    id_type
+        "int64" or "string"; None where rows have no id.
+    time
+        "timestamp", "double" (seconds since 1970) or None, where rows have no time.
+    text
+        The column of text, None where there is none.
+    messages
+        Rows are messages, not positions of objects: inside only, no state.
+    attributes
+        The types of the other columns, by name.
+    """
+
+    space: Space
+    id_type: str | None
+    time: str | None
+    text: str | None = None
+    messages: bool = False
+    attributes: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> dict[str, pa.DataType]:
+        """The types of what a condition may name: the attributes, and the id."""
+        known = dict(self.attributes)
+        if self.id_type is not None:
+            known.setdefault("id", pa.int64() if self.id_type == "int64" else pa.string())
+        return known
+
+    @property
+    def no_rows(self) -> Rows:
+        """Rows of these types, of which there are none."""
+        kind = {"int64": pa.int64(), "string": pa.string(), None: None}[self.id_type]
+        return Rows(
+            np.zeros((0, 2)),
+            None if kind is None else pa.array([], kind),
+            None if self.time is None else np.zeros(0, np.int64),
+            None if self.text is None else pa.array([], pa.string()),
+            {name: pa.array([], column) for name, column in self.attributes.items()},
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit's document holds of it."""
+        kept = pa.schema(list(self.attributes.items())).serialize()
+        return {
+            "crs": self.space.crs,
+            "metric": self.space.metric,
+            "to_lonlat": self.space.to_lonlat,
+            "id": self.id_type,
+            "time": self.time,
+            "text": self.text,
+            "messages": self.messages,
+            "attributes": {name: str(kind) for name, kind in self.attributes.items()},
+            "arrow": base64.b64encode(kept).decode(),
+        }
+
+    @classmethod
+    def of(cls, said: Any) -> Settings:
+        """Return the settings that :meth:`as_json` has made.
+
+        Raises
+        ------
+        StoreError
+            If they are not.
+        """
+        try:
+            kept = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["arrow"])))
+            if said["id"] not in ("int64", "string", None) or said["time"] not in ("timestamp", "double", None):
+                raise ValueError("types of ids and times")
+            return cls(
+                Space(said["crs"], said["metric"], bool(said["to_lonlat"])),
+                said["id"],
+                said["time"],
+                said["text"],
+                bool(said["messages"]),
+                {column.name: column.type for column in kept},
+            )
+        except (KeyError, TypeError, ValueError, OSError, pa.ArrowInvalid) as error:
+            raise StoreError(f"the settings of the watch are damaged: {error}") from None

@@ -1,0 +1,163 @@
+"""Some parts of the groups counted anew: what is others than what was told, and the state that raw rows give."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoss.commits.file_entry import Listed, put
+from dtoss.errors import InputError
+from dtoss.windows.aggregation.columns import Columns
+from dtoss.windows.aggregation.pane_cells import Cells, sorted_cells
+from dtoss.windows.aggregation.pane_state import PaneState
+from dtoss.windows.aggregation.patch_cells import incoming_of
+from dtoss.windows.aggregation.reduce_step import groups_step
+from dtoss.windows.backfill.affected_ends import Rebuild
+from dtoss.windows.patches import group_of
+from dtoss.windows.processing.panes_task import MOST_DUE, Told
+from dtoss.windows.query.open_files import Reader
+from dtoss.windows.query.result_files import results_between
+from dtoss.windows.state.state_files import PARTS, of_part, read_patches, write_panes
+from dtoss.windows.state.state_files_merge import Change
+from dtoss.windows.storage.window_document import Document, Part
+from dtoss.windows.storage.window_folder import RESULTS
+from dtoss.windows.storage.window_plan import Plan
+
+Numbers = NDArray[np.int64]
+
+
+def recount(plan: Plan, rebuild: Rebuild, head: Document, patches: Sequence[Listed], parts: Sequence[int]) -> Told:
+    """Return what came of a rebuild for some parts of the groups.
+
+    Parameters
+    ----------
+    plan
+        Of the rebuild: without any state before.
+    rebuild
+        What is counted anew.
+    head
+        The last commit.
+    patches
+        Files of all tasks: all that raw rows add to panes.
+    parts
+        Numbers.
+
+    Raises
+    ------
+    InputError
+        If there are far too many ends.
+    StoreError
+        If a file is missing or damaged.
+    OSError
+        If one cannot be read or written.
+
+    Notes
+    -----
+    O(ends times keys) rows are in memory, of what was told and of what is told now.
+    """
+    begun = time.perf_counter()
+    spec = plan.spec
+    _check_ends(plan, rebuild)
+    read = read_patches(plan.home, spec, patches)
+    columns = Columns(spec)
+    names = [name for name in columns.results.names if name in columns.measured]
+    before = results_between(Reader(plan.home, plan.fixed.keys), spec, head, rebuild.first + 1, rebuild.last, names)
+    part_of = group_of(before["key"].to_numpy()) % PARTS
+    watermark = head.watermark
+    assert watermark is not None
+    states, out = {}, []
+    for part in parts:
+        told: list[pa.Table] = [columns.results.empty_table()]
+        step = groups_step(
+            spec, PaneState.none(spec), incoming_of(spec, *(of_part(one, part) for one in read)), None, rebuild.last,
+            into=told.append, told_after=rebuild.first,
+        )  # fmt: skip
+        now = pa.concat_tables(told).combine_chunks()
+        changed, revisions = _changed(columns, before.filter(pa.array(part_of == part)), now, watermark - spec.late)
+        out.append(changed)
+        if rebuild.replaced:
+            assert step.after.base is not None
+            later = int(np.searchsorted(revisions.pane, step.after.base * spec.pane, "right"))
+            states[part] = replace(step.after, revisions=revisions.take(slice(later, None)))
+    results = pa.concat_tables(out)
+    bases = (write_panes(plan.home, states),) if rebuild.replaced else ()
+    return Told(
+        Change(tuple(parts), bases), _written(plan, results), len(results), len(results), time.perf_counter() - begun
+    )
+
+
+def _check_ends(plan: Plan, rebuild: Rebuild) -> None:
+    ends = (rebuild.last - rebuild.first) // plan.spec.slide
+    if ends > MOST_DUE:
+        raise InputError(
+            f"{ends:,} ends would be counted anew, and at most {MOST_DUE:,} are: rebuild a shorter time, one after "
+            "another"
+        )
+
+
+def _changed(columns: Columns, before: pa.Table, now: pa.Table, final_until: int) -> tuple[pa.Table, Cells]:
+    """Return a new revision of each end and key that has other values, and the revisions of all that are above 0."""
+    ends, keys, was, is_ = _met(before, now)
+    old, new = _values(columns, before), _values(columns, now)
+    other = (new[:, is_] != old[:, was]).any(axis=0)
+    held = np.append(before["revision"].to_numpy(), 0)[was]
+    revision = held + other
+    at = np.flatnonzero(other)
+    made = {
+        "end": pa.array(ends[at]),
+        "key": pa.array(keys[at]),
+        "revision": pa.array(revision[at]),
+        "final": pa.array(ends[at] <= final_until),
+    }
+    for name, values in zip(_measured(columns), new, strict=True):
+        column = values[is_[at]]
+        made[name] = pa.array(column, mask=column < 0) if columns.is_speed(name) else pa.array(column)
+    table = pa.table([made[field.name] for field in columns.results], schema=columns.results)
+    some = revision > 0
+    return table, sorted_cells(ends[some], keys[some][:, None], revision[some][:, None])
+
+
+def _met(before: pa.Table, now: pa.Table) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return all ends and keys, by both, and the row of each before and now; -1 where there is none."""
+    ends, keys = (np.concatenate([one[name].to_numpy() for one in (before, now)]) for name in ("end", "key"))
+    order = np.lexsort((keys, ends))
+    ends, keys = ends[order], keys[order]
+    new = np.ones(len(ends), np.bool_)
+    new[1:] = (ends[1:] != ends[:-1]) | (keys[1:] != keys[:-1])
+    group = np.cumsum(new) - 1
+    rows = np.full((2, int(new.sum())), -1)
+    late = order >= len(before)
+    rows[0, group[~late]], rows[1, group[late]] = order[~late], order[late] - len(before)
+    return ends[new], keys[new], rows[0], rows[1]
+
+
+def _measured(columns: Columns) -> list[str]:
+    return [name for name in columns.results.names if name in columns.measured]
+
+
+def _values(columns: Columns, table: pa.Table) -> Numbers:
+    """Return the values of rows, int64 (columns, rows + 1), -1 for a speed that there is not; the last is of no row."""
+    names = _measured(columns)
+    found = np.zeros((len(names), len(table) + 1), np.int64)
+    for i, name in enumerate(names):
+        nothing = -1 if columns.is_speed(name) else 0
+        found[i, :-1] = table[name].fill_null(nothing).to_numpy()
+        found[i, -1] = nothing
+    return found
+
+
+def _written(plan: Plan, results: pa.Table) -> Part | None:
+    if len(results) == 0:
+        return None
+    ordered = results.sort_by([("end", "ascending"), ("key", "ascending")])
+    sink = pa.BufferOutputStream()
+    pq.write_table(ordered, sink, compression="zstd", compression_level=1, write_page_checksum=True)
+    listed = put(plan.home.folder, sink.getvalue(), len(ordered), "parquet", RESULTS)
+    ends = ordered["end"].to_numpy()
+    return Part(Listed.of(listed), (int(ends[0]), int(ends[-1])))

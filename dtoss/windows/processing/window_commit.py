@@ -1,0 +1,155 @@
+"""A batch becomes visible: one commit names its results, the state after, and what it has read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.file_entry import Listed
+from dtoss.commits.offsets import Ledger
+from dtoss.errors import InputError
+from dtoss.windows.processing.panes_task import Told, tell
+from dtoss.windows.processing.window_task import Done, summed
+from dtoss.windows.spec import Spec
+from dtoss.windows.state.state_files import PARTS
+from dtoss.windows.state.state_files_merge import listed_after
+from dtoss.windows.storage.group_placement import as_json
+from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, WINDOWS_KIND, Part
+from dtoss.windows.storage.window_plan import Plan
+from dtoss.windows.watermark import Reached, added, followed, watermark_of
+
+Second = Callable[[int | None, Sequence[Listed]], Sequence[Told]]
+"""Runs the second step of all parts, of a watermark and the files of patches."""
+
+_NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined"), 0)
+"""What a beat without rows counts."""
+
+
+def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None, forgotten: int = 0) -> Commit:
+    """Run the second step of a batch whose tasks are done, commit it, and return its commit.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    done
+        What the tasks have done, in any order; tasks without rows may be missing.
+    second
+        Runs the second step; here, one part after another, when None.
+    forgotten
+        Rows that were dropped before, as those of whom they are were forgotten.
+
+    Raises
+    ------
+    Conflict
+        If another one has committed meanwhile: the batch counts for nothing.
+    InputError
+        If more rows are bad than are borne, or far too many ends would be due at once.
+    StoreError
+        If a file of the state is missing or damaged.
+    OSError
+        If it cannot be written.
+    """
+    done = sorted(done, key=lambda one: one.task)
+    counts = summed([_NOTHING, *(one.counts for one in done)])
+    reasons = summed([one.reasons for one in done])
+    check_bad(plan, counts, reasons)
+    before = plan.document_before()
+    reached = reached_by(plan, done, before)
+    watermark = watermark_of(plan.spec, reached, plan.watermark)
+    if plan.clock_us is not None and watermark is not None:
+        watermark = followed(plan.spec, plan.clock_us, watermark)
+    patches = [one.patches for one in done if one.patches is not None]
+    if second is None:
+        told: Sequence[Told] = [tell(plan, watermark, patches, range(PARTS))]
+    else:
+        told = second(watermark, patches)
+    counts |= {"results": sum(one.rows for one in told), "revised": sum(one.revised for one in told)}
+    counts |= {"forgotten": forgotten} if forgotten else {}
+    document = {
+        "kind": WINDOWS_KIND,
+        "format": DOCUMENT_FORMAT,
+        "id": plan.id_type,
+        "time": plan.time,
+        "ledger": plan.source.read(Ledger.of(before.get("ledger"))).as_json(),
+        "batch": batch_of(plan, done),
+        "placement": as_json(plan.placement, before, [one.load for one in done]),
+        "watermark": watermark,
+        "watermark_before": plan.watermark,
+        "reached": said_of(plan.spec, reached, watermark),
+        "objects": [one.as_json() for one in listed_after(plan.objects, [one.objects for one in done])],
+        "patches": [Part(one, ()).as_json() for one in patches],
+        "panes": [one.as_json() for one in listed_after(plan.panes, [one.panes for one in told])],
+        "results": [one.results.as_json() for one in told if one.results is not None],
+        "quarantine": [Part(one.rejected, ()).as_json() for one in done if one.rejected is not None],
+        "hours": before.get("hours", []),
+        "counts": counts,
+        "reasons": reasons,
+        "totals": summed([before.get("totals", {}), counts]),
+        "reasons_total": summed([before.get("reasons_total", {}), reasons]),
+        "rebuilds": before.get("rebuilds", []),
+    }
+    return plan.home.batches.append(document, plan.after)
+
+
+def batch_of(plan: Plan, done: Sequence[Done]) -> dict[str, Any]:
+    """Return what a commit says of where its rows came from, and of their first and last time (null of none)."""
+    spans = [one.span for one in done if one.span is not None]
+    return {
+        "query": plan.source.query,
+        "batch": plan.source.batch,
+        "plan": plan.source.plan,
+        "wall_us": plan.now_us,
+        "files": sorted(set(plan.source.files) - set(plan.source.refused)),
+        **plan.source.refusals(),
+        "first": min((first for first, _ in spans), default=None),
+        "last": max((last for _, last in spans), default=None),
+    }
+
+
+def check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
+    """Check that no more rows are bad than are borne.
+
+    Raises
+    ------
+    InputError
+        If more are; the message says the worst reasons.
+    """
+    bad, rows = sum(reasons.values()), counts.get("rows", 0)
+    if bad > plan.options.max_bad * rows:
+        worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda x: -x[1])[:3])
+        raise InputError(
+            f"{bad:,} of {rows:,} rows are bad ({worst}), and --max-bad bears {plan.options.max_bad:.0%}: nothing of "
+            "this batch counts; mend the rows, or bear more"
+        )
+
+
+def reached_by(plan: Plan, done: Sequence[Done], before: Mapping[str, Any]) -> Reached:
+    """Return how far all objects have come, after tasks: those that they had leave the panes where they stood.
+
+    What stands for no later watermark has been left out of a commit, and nothing leaves it.
+    """
+    come = [Reached(*_numbers(before["reached"]))] if "reached" in before else []
+    left = added([one.left for one in done])
+    if plan.watermark is not None:
+        there = left.panes >= plan.watermark // plan.spec.pane - plan.spec.longest
+        left = Reached(left.panes[there], left.objects[there])
+    whole = added([*come, *(one.reached for one in done), Reached(left.panes, -left.objects)])
+    some = whole.objects != 0
+    return Reached(whole.panes[some], whole.objects[some])
+
+
+def said_of(spec: Spec, reached: Reached, watermark: int | None) -> list[list[int]]:
+    """Return what a commit says of how far objects have come, without what counts for no later watermark."""
+    there = np.ones(len(reached.panes), np.bool_)
+    if watermark is not None:
+        there = reached.panes >= watermark // spec.pane - spec.longest
+    return [reached.panes[there].tolist(), reached.objects[there].tolist()]
+
+
+def _numbers(said: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    panes, objects = said
+    return np.array(panes, np.int64), np.array(objects, np.int64)

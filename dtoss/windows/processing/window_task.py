@@ -1,0 +1,155 @@
+"""A task of a batch: rows of some buckets in; what they change in panes, the state of their objects, and counts out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dtoss.buckets import BUCKETS
+from dtoss.commits.file_entry import Listed, put
+from dtoss.windows.processing.rejected_rows import REJECTED_ROWS, set_aside
+from dtoss.windows.state.object_state import step_objects
+from dtoss.windows.state.state_files import write_patches
+from dtoss.windows.state.state_files_merge import Change
+from dtoss.windows.storage.group_placement import Load
+from dtoss.windows.storage.window_folder import SET_ASIDE
+from dtoss.windows.storage.window_plan import Plan
+from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, Reached
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task has done; small, and pickled.
+
+    Parameters
+    ----------
+    task
+        Its number.
+    objects
+        What changes in the files of the state of its objects.
+    patches, rejected
+        What has changed in panes, and the rows that were set aside; None where there are none.
+    reached, left
+        The last panes of the objects that it has looked at, after the batch and before.
+    load
+        Rows, bytes of state and seconds.
+    counts
+        By name.
+    reasons
+        Rows that were set aside, by reason.
+    span
+        The first and the last time of its rows but those ahead of the clock; None of none.
+    """
+
+    task: int
+    objects: Change
+    patches: Listed | None
+    rejected: Listed | None
+    reached: Reached
+    left: Reached
+    load: Load
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    span: tuple[int, int] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """That it took."""
+        return self.load.seconds
+
+
+def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = None, bad: pa.Table | None = None) -> Done:
+    """Return what a task has done; its files are there, and count for nothing until a commit names them.
+
+    Parameters
+    ----------
+    plan
+        Of the batch.
+    task
+        The number of the task, from 0 on.
+    rows
+        Of its buckets, in any order; legal positions only.
+    raw
+        (n,). Rows as they were read, for the quarantine, null where that is not known.
+    bad
+        Rows that are set aside, of :data:`REJECTED_ROWS`.
+
+    Raises
+    ------
+    StoreError
+        If a file of the state is missing or damaged.
+    OSError
+        If one cannot be written.
+
+    Notes
+    -----
+    Costs O(n), and what :func:`dtoss.windows.state.object_state.step_objects` says of the state.
+    """
+    begun = time.perf_counter()
+    spec, home = plan.spec, plan.home
+    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED_ROWS)]
+    read = len(rows) + sum(map(len, rejected))
+    came = np.bincount(rows.bucket, minlength=BUCKETS)
+    span: tuple[int, int] | None = None
+    for reason, wrong in ((IN_FUTURE, _ahead), (TOO_LATE, _late)):
+        if reason == TOO_LATE and len(rows):
+            span = int(rows.t.min()), int(rows.t.max())
+        aside = wrong(plan, rows.t)
+        if aside.any():
+            at = np.flatnonzero(aside)
+            rejected.append(set_aside(reason, rows.take(at), None if raw is None else raw.take(pa.array(at))))
+            rows = rows.take(np.flatnonzero(~aside))
+            raw = None if raw is None else raw.filter(pa.array(~aside))
+    objects = step_objects(plan, task, rows)
+    step = objects.step
+    whole = pa.concat_tables(rejected) if rejected else None
+    reasons: dict[str, int] = {}
+    if whole is not None:
+        reasons = {one["values"]: one["counts"] for one in whole.column("reason").value_counts().to_pylist()}
+    counts = {
+        "rows": read,
+        "counted": len(rows) - step.losers,
+        "losers": step.losers,
+        "jumps": step.jumps,
+        "quarantined": sum(reasons.values()),
+    }
+    patches = write_patches(home, spec, step.patches)
+    away = None if whole is None else _quarantined(plan, whole)
+    load = Load(task, came, objects.bytes, time.perf_counter() - begun)
+    return Done(task, objects.change, patches, away, step.reached, step.left, load, counts, reasons, span)
+
+
+def _ahead(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return t > plan.now_us + plan.spec.max_ahead
+
+
+def _late(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows are too late by the watermark of the commit before: none in the first batch."""
+    if plan.watermark is None:
+        return np.zeros(len(t), np.bool_)
+    return t < plan.watermark - plan.spec.late
+
+
+def _quarantined(plan: Plan, rows: pa.Table) -> Listed:
+    """Write rows that are set aside: with the number of the batch, as another one may set aside equal rows."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
+    begin = f"{plan.number:08}-"
+    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=begin))
+
+
+def summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return counts of several tasks as one, by name."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, value in one.items():
+            total[name] = total.get(name, 0) + value
+    return dict(sorted(total.items()))

@@ -1,0 +1,81 @@
+"""One wide row a key, with the measures of all lengths; and the rows that are others than before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.windows.spec import Spec
+from dtoss.windows.window_rows import answer_of
+
+BEFORE_MEASURES = ("key", "end", "revision", "final")
+"""The columns before the measures."""
+
+
+def wide_of(spec: Spec, results: pa.Table) -> pa.Table:
+    """Return results as answers have them, the measures of each length with its name behind: ``objects_5min``.
+
+    Parameters
+    ----------
+    spec
+        Of the windows.
+    results
+        With all columns of results.
+
+    Returns
+    -------
+    pyarrow.Table
+        :data:`BEFORE_MEASURES`, ``here`` where it is asked for, then the measures of the shortest length, of the next
+        one, and so on.
+    """
+    columns = {name: results[name] for name in BEFORE_MEASURES}
+    if "here" in spec.measures:
+        columns["here"] = results["here"]
+    for length in spec.names:
+        answer = answer_of(spec, results, length, (), empty=True)
+        columns |= {f"{name}_{length}": answer[name] for name in answer.column_names if name != "here"}
+    return pa.table(columns)
+
+
+def changed_between(before: pa.Table, now: pa.Table, end: int, final: bool) -> pa.Table:
+    """Return the rows of keys whose measures are others than before; one that has none any more has 0 and nulls.
+
+    Parameters
+    ----------
+    before, now
+        Answers about one end each, by key, of the same columns.
+    end, final
+        Of the answer now, for keys that are not in it.
+    """
+    both = [np.asarray(one["key"]) for one in (before, now)]
+    keys = np.union1d(*both)
+    were, are = (_at(one, keys) for one in (before, now))
+    changed = np.zeros(len(keys), np.bool_)
+    for name in now.column_names:
+        if name not in BEFORE_MEASURES:
+            changed |= _differ(were[name], are[name])
+    same = {"key": pa.array(keys), "end": pa.array(np.full(len(keys), end)), "final": _filled(are["final"], final)}
+    whole = pa.table({name: same.get(name, are[name]) for name in now.column_names})
+    return whole.filter(pa.array(changed))
+
+
+def _at(table: pa.Table, keys: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Return the columns of keys: counts of those that are missing are 0, speeds null."""
+    rows = pc.index_in(pa.array(keys), value_set=table["key"].combine_chunks())
+    taken = table.take(rows)
+    return {
+        name: _filled(taken[name], 0) if pa.types.is_integer(taken[name].type) else taken[name].combine_chunks()
+        for name in table.column_names
+    }
+
+
+def _filled(column: pa.Array | pa.ChunkedArray, value: int | bool) -> pa.Array:
+    filled = pc.fill_null(column, value)
+    return filled.combine_chunks() if isinstance(filled, pa.ChunkedArray) else filled
+
+
+def _differ(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
+    a, b = (column.to_numpy(zero_copy_only=False) for column in (one, other))
+    return np.asarray((a != b) & ~(np.asarray(one.is_null()) & np.asarray(other.is_null())))

@@ -1,0 +1,146 @@
+"""What windows of a name are asked for, in a file that is made once: all batches are held to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dtoss.commits.file_entry import Listed
+from dtoss.commits.formats import check_format
+from dtoss.errors import InputError, StoreError
+from dtoss.snapshots.store_location import shown
+from dtoss.windows.spec import Spec
+from dtoss.windows.storage.window_folder import SPEC, Home, way_to
+
+SPEC_FORMAT = 1
+"""Of the files that this reads."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What a name stands for.
+
+    Parameters
+    ----------
+    spec
+        Of the windows.
+    keys
+        The file of what their keys are made of.
+    """
+
+    spec: Spec
+    keys: Listed
+
+
+def fixed_of(home: Home) -> Fixed | None:
+    """Return what a name stands for; None where there are no windows of it.
+
+    Raises
+    ------
+    StoreError
+        If the file is damaged.
+    OSError
+        If it cannot be read.
+    """
+    data = home.folder.read(SPEC)
+    if data is None:
+        return None
+    path = home.folder.path(SPEC)
+    try:
+        said = json.loads(data)
+        if said["kind"] != "windows":
+            raise ValueError(f"it is of kind {said['kind']!r:.60}")
+        check_format(path, said["format"], (SPEC_FORMAT,))
+        body = {name: said[name] for name in ("kind", "format", "spec", "keys")}
+        if data != (_encoded(body) if "sha256" in said else _canonical(body) + b"\n"):  # earlier ones had none
+            raise ValueError("it does not have the hash that it says")
+        return Fixed(Spec.of(said["spec"]), Listed.of(said["keys"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} is damaged: {error!s:.200}; restore it from a copy") from None
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    """Return the bytes of a file with its own hash: of a number that has changed nothing else would tell."""
+    return _canonical(body | {"sha256": hashlib.sha256(_canonical(body)).hexdigest()}) + b"\n"
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def known(home: Home) -> Fixed:
+    """Return what a name stands for.
+
+    Raises
+    ------
+    StoreError
+        If there are no windows of this name (the message says which there are), or the file is damaged.
+    OSError
+        If it cannot be read.
+    """
+    found = fixed_of(home)
+    if found is None:
+        raise StoreError(f"there are no windows {home.name!r} in {shown(home.store)}{way_to(home)}")
+    return found
+
+
+def fix(home: Home, wanted: Fixed) -> None:
+    """Let a name stand for a spec from now on, or check that it does.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    wanted
+        The spec, and the file of its keys, which is there.
+
+    Raises
+    ------
+    InputError
+        If the name stands for another spec; the message says the difference.
+    StoreError
+        If the file is damaged.
+    OSError
+        If it cannot be read or written.
+    """
+    body = {
+        "kind": "windows",
+        "format": SPEC_FORMAT,
+        "spec": wanted.spec.as_json(),
+        "keys": wanted.keys.as_json(),
+    }
+    data = _encoded(body)
+    held = fixed_of(home)
+    if held is None:
+        home.folder.make()
+        if home.folder.create(data, SPEC):
+            return
+        held = known(home)
+    if home.batches.head() is None:  # nothing was made by the one before
+        home.folder.replace(data, SPEC)
+        return
+    check_same(home, held.spec, wanted.spec)
+
+
+def check_same(home: Home, held: Spec, asked: Spec) -> None:
+    """Check that windows are asked for as they were before.
+
+    Raises
+    ------
+    InputError
+        If not; the message says the difference and the way out.
+    """
+    if held.by == asked.by == "partition" and held.keys != asked.keys:
+        raise InputError(
+            f"the pivots of {shown(home.store)} have changed since windows {home.name} began, and its partitions are "
+            "other places now: let a new set take over without a gap (--replace), or begin windows of another name "
+            "(--name NAME)"
+        )
+    difference = held.difference(asked)
+    if difference:
+        raise InputError(
+            f"windows {home.name} stand for something else: {difference}; give the same options, let a new set take "
+            "over without a gap (--replace), or give another name (--name NAME)"
+        )

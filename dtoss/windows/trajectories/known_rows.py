@@ -1,0 +1,171 @@
+"""What is known of objects: their rows that may change still, the last one before, the last visits before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.windows.labels import Labels, Numbers, offsets, ranges, together
+
+
+@dataclass(frozen=True)
+class ObjectState:
+    """Objects by id.
+
+    Parameters
+    ----------
+    ids
+        int64 or string (k,), rising.
+    bucket
+        int64 (k,).
+    first
+        int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``, by time.
+    t
+        int64 (n,). Microseconds since 1970.
+    positions
+        float64 (n, 2).
+    labels
+        The keys of the rows.
+    speed
+        int64 (n,). That of the move to each row in mm/s, -1 where there is none; or none at all, where no greatest
+        speed is asked for.
+    visit_first
+        int64 (k + 1,). Object i has the visits ``visit_first[i]:visit_first[i + 1]``.
+    visit_key, visit_pane
+        int64 (v,). Each key of an object with its last pane before the rows that may change, no key twice.
+    """
+
+    ids: pa.Array
+    bucket: Numbers
+    first: Numbers
+    t: Numbers
+    positions: NDArray[np.float64]
+    labels: Labels
+    speed: Numbers
+    visit_first: Numbers
+    visit_key: Numbers
+    visit_pane: Numbers
+
+    def __len__(self) -> int:
+        return len(self.bucket)
+
+    @classmethod
+    def none(cls, id_type: pa.DataType, single: bool) -> ObjectState:
+        """Return the state before the first batch.
+
+        Parameters
+        ----------
+        id_type
+            int64 or string.
+        single
+            Whether no row has several keys.
+        """
+        zero, no = np.zeros(0, np.int64), np.zeros(1, np.int64)
+        return cls(
+            pa.array([], id_type), zero, no, zero, np.zeros((0, 2)), Labels.none(single), zero, no, zero, zero
+        )  # fmt: skip
+
+    def take(self, objects: Numbers) -> ObjectState:
+        """Return the state of some objects, by their numbers, which ascend. Cost O(their rows)."""
+        rows, visits = np.diff(self.first)[objects], np.diff(self.visit_first)[objects]
+        taken, seen = ranges(self.first[objects], rows), ranges(self.visit_first[objects], visits)
+        return ObjectState(
+            self.ids.take(pa.array(objects)), self.bucket[objects], offsets(rows), self.t[taken],
+            np.ascontiguousarray(self.positions[taken]), self.labels.take(taken),
+            self.speed[taken] if len(self.speed) else self.speed, offsets(visits), self.visit_key[seen],
+            self.visit_pane[seen],
+        )  # fmt: skip
+
+    def of_buckets(self, buckets: Numbers) -> ObjectState:
+        """Return the state of the objects of some buckets."""
+        return self.take(np.flatnonzero(np.isin(self.bucket, buckets)))
+
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """Return tables of the objects, their rows and their visits."""
+        lists = self.labels
+        rows = {
+            "t": self.t,
+            "x": np.ascontiguousarray(self.positions[:, 0]),
+            "y": np.ascontiguousarray(self.positions[:, 1]),
+            "key": lists.key if lists.first is None else _lists(lists),
+        }
+        if len(self.speed):
+            rows["speed"] = self.speed
+        return {
+            "objects": pa.table({
+                "id": self.ids, "bucket": self.bucket, "rows": np.diff(self.first), "visits": np.diff(self.visit_first),
+            }),
+            "rows": pa.table(rows),
+            "visits": pa.table({"key": self.visit_key, "pane": self.visit_pane}),
+        }  # fmt: skip
+
+    @classmethod
+    def some_from_arrow(cls, tables: dict[str, pa.Table], objects: Numbers) -> ObjectState:
+        """Return the state of some objects, by their numbers, which ascend. Cost O(their rows, and all objects)."""
+        head, rows, visits = tables["objects"], tables["rows"], tables["visits"]
+        counts, seen = head["rows"].to_numpy(), head["visits"].to_numpy()
+        taken = pa.array(ranges(offsets(counts)[objects], counts[objects]))
+        at, some = pa.array(objects), rows.take(taken)
+        visited = visits.take(pa.array(ranges(offsets(seen)[objects], seen[objects])))
+        return cls.from_arrow({"objects": head.take(at), "rows": some, "visits": visited})
+
+    @classmethod
+    def from_arrow(cls, tables: dict[str, pa.Table]) -> ObjectState:
+        """Return the state that :meth:`to_arrow` has made tables of."""
+        objects, rows, visits = tables["objects"], tables["rows"], tables["visits"]
+        ids = objects["id"].combine_chunks()
+        positions = np.empty((rows.num_rows, 2))
+        positions[:, 0], positions[:, 1] = rows["x"].to_numpy(), rows["y"].to_numpy()
+        key = rows["key"].combine_chunks()
+        labels = labels_from(key)
+        return cls(
+            ids, _numbers(objects["bucket"]), offsets(_numbers(objects["rows"])), _numbers(rows["t"]), positions,
+            labels, _numbers(rows["speed"]) if "speed" in rows.column_names else np.zeros(0, np.int64),
+            offsets(_numbers(objects["visits"])), _numbers(visits["key"]), _numbers(visits["pane"]),
+        )  # fmt: skip
+
+
+def newest(states: Sequence[ObjectState]) -> ObjectState:
+    """Return the state of the objects of several states, of an object that of the last that has it; at least one."""
+    if len(states) == 1:
+        return states[0]
+    some = [state for state in states if len(state)]
+    if len(some) < len(states):
+        return newest(some or states[:1])
+    whole = ObjectState(
+        pa.concat_arrays([state.ids for state in some]),
+        np.concatenate([state.bucket for state in some]),
+        offsets(np.concatenate([np.diff(state.first) for state in some])),
+        np.concatenate([state.t for state in some]),
+        np.concatenate([state.positions for state in some]),
+        together([state.labels for state in some]),
+        np.concatenate([state.speed for state in some]),
+        offsets(np.concatenate([np.diff(state.visit_first) for state in some])),
+        np.concatenate([state.visit_key for state in some]),
+        np.concatenate([state.visit_pane for state in some]),
+    )
+    order = np.asarray(pc.sort_indices(whole.ids)).astype(np.int64)  # stable: of equal ones the last is the newest
+    ids = whole.ids.take(pa.array(order))
+    last = np.append(np.asarray(pc.not_equal(ids[1:], ids[:-1])).astype(np.bool_), True)
+    return whole.take(order[last])
+
+
+def labels_from(key: pa.Array) -> Labels:
+    """Return the keys of rows as a file of state has them: numbers, or lists of these."""
+    if pa.types.is_list(key.type):
+        return Labels(_numbers(key.flatten()), offsets(_numbers(key.value_lengths())))
+    return Labels(_numbers(key))
+
+
+def _lists(labels: Labels) -> pa.Array:
+    assert labels.first is not None
+    return pa.ListArray.from_arrays(pa.array(labels.first.astype(np.int32)), pa.array(labels.key))
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> Numbers:
+    return np.asarray(column.to_numpy() if isinstance(column, pa.ChunkedArray) else column).astype(np.int64)

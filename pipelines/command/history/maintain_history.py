@@ -1,0 +1,256 @@
+"""``dtoss history info``, ``files``, ``log``, ``verify``, ``gc``, ``forget``, ``export``: a history kept in order."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.command.history.query_history import OfVersion, PastHistory
+from pipelines.command.terminal.options import Json, seconds_or_none, seconds_said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dtoss.history.maintenance.verify_history import Damage
+    from dtoss.history.versions import Home
+
+
+def info(history: PastHistory, version: OfVersion = None, as_json: Json = False) -> None:
+    """Say what a history holds: rows, times, orders, periods."""
+    from dtoss.history.maintenance.history_facts_of import facts_of
+    from dtoss.history.versions import Home
+
+    facts = facts_of(Home(history).version(version))
+    if as_json:
+        print(json.dumps(facts))
+        return
+    from pipelines.command.terminal.output import print_columns, print_table
+
+    columns = ", ".join(f"{name} ({kind})" for name, kind in facts["columns"].items()) or "none"
+    print_table(
+        [
+            ("version", f"{facts['version']} ({facts['what']}) of {facts['time']}; {facts['oldest']} is the oldest"),
+            ("rows", f"{facts['rows']:,} in {facts['batches']:,} batches, of which {facts['deletions']:,} delete"),
+            ("times", f"{facts['first'] or '-'} to {facts['last'] or '-'}"),
+            ("bytes", f"{facts['bytes']:,}"),
+            ("positions", f"{facts['crs']}, {facts['metric']}"),
+            ("ids, times", f"{facts['id_type']}, {facts['t_type']}"),
+            ("columns", columns),
+            ("periods", f"{len(facts['periods']):,}"),
+        ]
+    )
+    header = ("order", "periods", "files", "leaves", "blocks", "rows", "bytes", "dead_bytes")
+    print_columns(header, [[name, *(f"{one[key]:,}" for key in header[1:])] for name, one in facts["orders"].items()])
+
+
+def files(history: PastHistory, version: OfVersion = None, as_json: Json = False) -> None:
+    """Name the files that have the rows of a history, each row once: those by time that count."""
+    from dtoss.history.maintenance.history_facts_of import counting_files
+    from dtoss.history.versions import Home
+
+    home = Home(history)
+    at = home.version(version)
+    found = counting_files(at)
+    paths = [home.folder.path(*one.name.split("/")) for one in found]
+    if as_json:
+        facts = [{"file": path, "rows": one.rows, "bytes": one.bytes} for path, one in zip(paths, found, strict=True)]
+        print(json.dumps({"version": at.number, "files": facts}))
+        return
+    for path in paths:
+        print(path)
+
+
+def log(
+    history: PastHistory,
+    count: Annotated[int, typer.Option("-n", help="How many of the last versions.", min=1)] = 20,
+    as_json: Json = False,
+) -> None:
+    """Say which versions a history had: when, by whom, what was done."""
+    from dtoss.history.maintenance.history_facts_of import log_of
+    from dtoss.history.versions import Home
+
+    said = log_of(Home(history), count)
+    if as_json:
+        print(json.dumps(said))
+        return
+    from pipelines.command.terminal.output import print_columns
+
+    header = ("number", "time", "what", "rows", "detail", "writer")
+    print_columns(header, [[_text(one[name]) for name in header] for one in said])
+
+
+def verify(
+    history: PastHistory,
+    version: OfVersion = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Make again what is damaged, where another order has the same rows.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Read every file, compare every sum, and name what is damaged (exit code 2) or could not be read (1)."""
+    from dtoss.history.maintenance.restore import restore as restore_history
+    from dtoss.history.maintenance.verify_history import Damage
+    from dtoss.history.maintenance.verify_history import verify as damages
+    from dtoss.history.versions import Home
+
+    home = Home(history)
+    if restore:
+        done = restore_history(home, say=None if as_json else print)
+        left, unread = _told(damages(home))
+        left = [*done.lost, *left]
+        made = [{"order": order, "period": period} for order, period in done.made]
+        if as_json:
+            facts = {"version": done.version.number, "restored": made, "damaged": left, "unread": unread}
+            print(json.dumps(facts))
+        else:
+            _say_damage(left, unread)
+            print(
+                f"version {done.version.number}: {len(made):,} orders were made again, {len(left):,} things are damaged"
+            )
+    else:
+        looked, left, unread = None, [], []
+        try:
+            looked = home.version(version)
+            left, unread = _told(damages(home, looked))
+        except OSError as error:
+            left, unread = _told([Damage.of(error)])
+        if as_json:
+            number, rows = (None, None) if looked is None else (looked.number, looked.rows)
+            print(json.dumps({"version": number, "rows": rows, "damaged": left, "unread": unread}))
+        else:
+            _say_damage(left, unread)
+            if looked is not None and not left and not unread:
+                print(f"version {looked.number}: {looked.rows:,} rows in {len(looked.files.name):,} files are whole")
+    return 2 if left else 1 if unread else 0
+
+
+def _told(damages: Iterable[Damage]) -> tuple[list[str], list[str]]:
+    """Return what is damaged, and what could not be read."""
+    found = list(damages)
+    return [one.what for one in found if not one.unread], [one.what for one in found if one.unread]
+
+
+def gc(
+    history: PastHistory,
+    keep: Annotated[int, typer.Option("--keep", help="Versions that stay, the newest one among them.")] = 1,
+    keep_for: Annotated[
+        str,
+        typer.Option("--keep-for", help="Versions that were the newest less than this ago stay too.", metavar="TIME"),
+    ] = "10min",
+    now: Annotated[
+        bool, typer.Option("--now", help="Only the newest version stays, and what others needed goes at once.")
+    ] = False,
+    grace: Annotated[
+        str,
+        typer.Option(
+            "--grace",
+            help="Files that are of no version stay for so long after the last touch: a writer may commit them.",
+            metavar="TIME",
+        ),
+    ] = "1h",
+    retain: Annotated[
+        str | None,
+        typer.Option("--retain", help="First remove rows that are older: 400d.", metavar="TIME"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove old versions, and files that no version needs; with --retain old rows, too."""
+    from dtoss.history.maintenance.vacuum import clear
+    from dtoss.history.versions import Home
+
+    home, spared = Home(history), seconds_said(grace, "--grace")
+    rows = _retain(home, seconds_or_none(retain))
+    done = clear(home, keep=keep, keep_for=seconds_or_none(keep_for) or 0.0, now=now, grace=spared)
+    facts = {
+        "version": done.version.number,
+        "ended": done.ended,
+        "files": done.files,
+        "bytes": done.bytes,
+        "rows": rows,
+    }
+    if as_json:
+        print(json.dumps(facts))
+        return
+    old = "" if retain is None else f"{rows:,} old rows went, "
+    files = f"{done.files:,} files ({done.bytes:,} bytes) went"
+    print(f"version {done.version.number}: {old}{done.ended:,} versions ended, {files}")
+
+
+def _retain(home: Home, seconds: float | None) -> int:
+    """Remove rows that are older than so many seconds, and return how many they were."""
+    if seconds is None:
+        return 0
+    from dtoss.history.maintenance.erase_rows import retain
+    from dtoss.history.time_scale import MICROSECONDS, seconds_before
+
+    kind = home.version().schema.t_type
+    now = time.time() * (MICROSECONDS if kind == "timestamp" else 1)
+    return retain(home, seconds_before(int(now), seconds, kind)).rows
+
+
+def forget(
+    history: PastHistory,
+    id_: Annotated[list[str], typer.Option("--id", help="Of an object; may stand again.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Remove all rows of objects from all orders; dtoss history gc --now removes the versions that had them."""
+    from dtoss.history.maintenance.erase_rows import forget as forget_objects
+    from dtoss.history.versions import Home
+    from pipelines.command.history.query_history import ids_of
+
+    home = Home(history)
+    done = forget_objects(home, ids_of(home.version().schema, id_))
+    _say_dropped(done.version.number, done.rows, as_json)
+
+
+def export(
+    history: PastHistory,
+    delta: Annotated[
+        str,
+        typer.Option(
+            "--delta",
+            help="Folder of the Delta table: the history itself, or one on its disk. Nothing is copied.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ],
+    version: OfVersion = None,
+    as_json: Json = False,
+) -> None:
+    """Make a history a Delta table, or bring one up to date."""
+    from dtoss.history.maintenance.delta import export_delta
+    from dtoss.history.versions import Home
+
+    done = export_delta(Home(history), delta, version)
+    if as_json:
+        print(json.dumps(asdict(done)))
+        return
+    print(
+        f"version {done.version}: {done.rows:,} rows are version {done.table_version} of {delta}; {done.added:,} files "
+        f"came, {done.removed:,} went"
+    )
+
+
+def _say_dropped(version: int, rows: int, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"version": version, "rows": rows}))
+        return
+    print(f"version {version}: {rows:,} rows went; older versions have them until dtoss history gc --now")
+
+
+def _say_damage(damaged: list[str], unread: list[str]) -> None:
+    for line in damaged:
+        print(f"damaged: {line}", file=sys.stderr)
+    for line in unread:
+        print(line, file=sys.stderr)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {said}" for name, said in value.items()) or "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,179 @@
+"""How answers are printed: as CSV, JSON or GeoJSON, all of their rows or the first ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import dtoss
+from dtoss.names import position_names
+from pipelines.command.terminal.notes import note
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dtoss.geometry.space import Space
+
+Asked: TypeAlias = "dtoss.Index | dtoss.RemoteIndex"
+"""What is asked: a store's index, or a server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an answer is printed.
+
+    Parameters
+    ----------
+    as_json, geojson
+        At most one of them; CSV where there is none.
+    limit
+        How many rows, the first ones; all where it is None.
+    """
+
+    as_json: bool = False
+    geojson: bool = False
+    limit: int | None = None
+
+
+def form_of(as_json: bool, geojson: bool, limit: int | None, other: str | None = None) -> Form:
+    """Return how an answer is printed.
+
+    Parameters
+    ----------
+    as_json, geojson, limit
+        As they were given.
+    other
+        The option that is given and prints no rows, such as ``--count``; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        If they do not go together, or the limit is less than 1.
+    """
+    if as_json and geojson:
+        raise ValueError("--json and --geojson are both given: one of them is wanted")
+    if limit is not None and limit < 1:
+        raise ValueError(f"--limit is {limit}: a whole number of at least 1 is wanted")
+    for option, given in (("--geojson", geojson), ("--limit", limit is not None)):
+        if given and other is not None:
+            raise ValueError(f"{option} is for rows on stdout, and {other} prints none: leave one of them out")
+    return Form(as_json, geojson, limit)
+
+
+def columns_for(index: Asked, names: list[str], form: Form) -> list[str]:
+    """Return the columns to ask for: those of the user, and positions where they are printed."""
+    wanted = position_names(index.space.geographic) if form.geojson else ()
+    return [*names, *(name for name in wanted if name not in names)]
+
+
+def print_count(index: Asked, number: int, as_json: bool) -> None:
+    """Print how many objects there are."""
+    print(json.dumps({"snapshot": index.snapshot, "count": number}) if as_json else number)
+
+
+def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], total: int | None = None) -> None:
+    """Print hits with their attributes.
+
+    Parameters
+    ----------
+    index
+        Was asked.
+    hits
+        The answer, with the columns of :func:`columns_for`.
+    form
+        How they are printed.
+    names
+        The columns that the user asked for.
+    total
+        How many hits there are, where the answer is only the first of them.
+
+    Raises
+    ------
+    ValueError
+        If GeoJSON is asked for, and nothing says where on earth the positions are.
+    """
+    names = list(dict.fromkeys(names))
+    found = len(hits) if total is None else total
+    if form.limit is not None and form.limit < found:
+        hits = hits[: form.limit]
+        note(f"the first {len(hits):,} of {found:,} hits: --limit {form.limit}")
+    # not by way of an Arrow table, for which Arrow loads pandas
+    header = ["query_id", "id", "distance", "rank", *names]
+    columns = [values.tolist() for values in (hits.query, hits.id, hits.distance, hits.rank())]
+    rows = zip(*columns, *(hits.columns[name].to_pylist() for name in names), strict=True)
+    if form.geojson:
+        degrees = degrees_of(hits.positions, index.space, "ask with --columns x,y, or rebuild the store with --crs")
+        print_points({"snapshot": index.snapshot}, degrees, header, rows)
+    elif form.as_json:
+        said = [dict(zip(header, row, strict=True)) for row in rows]
+        print(json.dumps({"snapshot": index.snapshot, "hits": said}, default=str))
+    else:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def print_points(
+    about: dict[str, Any], positions: NDArray[np.float64], names: list[str], rows: Iterator[tuple[Any, ...]]
+) -> None:
+    """Print a FeatureCollection of points as in RFC 7946, a line a feature.
+
+    Parameters
+    ----------
+    about
+        Said of all of them, such as the snapshot.
+    positions
+        lon, lat of WGS 84, float64 (n, 2), not finite where there are none.
+    names
+        Of the properties.
+    rows
+        Their values.
+    """
+    write = sys.stdout.write
+    head = json.dumps({"type": "FeatureCollection", **about})
+    write(f'{head[:-1]}, "features": [')
+    nowhere = 0
+    for number, (place, row) in enumerate(zip(positions.tolist(), rows, strict=True)):
+        there = math.isfinite(place[0]) and math.isfinite(place[1])
+        nowhere += not there
+        feature = {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": place} if there else None,
+            "properties": {name: _value(value) for name, value in zip(names, row, strict=True)},
+        }
+        write(("," if number else "") + "\n" + json.dumps(feature, default=str))
+    write("\n]}\n")
+    if nowhere:
+        print(f"warning: {nowhere:,} hits have no place in degrees: their geometry is null", file=sys.stderr)
+
+
+def _value(value: Any) -> Any:
+    """Return a value that JSON can say: it has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def degrees_of(positions: NDArray[np.float64], space: Space, way_out: str) -> NDArray[np.float64]:
+    """Return positions as lon, lat of WGS 84, float64 (n, 2).
+
+    Raises
+    ------
+    ValueError
+        If they are in a plane without a CRS; ``way_out`` says what to do then.
+    """
+    from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
+
+    if space.crs.lower() == NO_CRS:
+        raise ValueError(f"--geojson wants degrees, and this plane has no CRS: {way_out}")
+    if same_crs(space.crs, LONLAT):
+        return positions
+    import numpy as np
+    import pyproj
+
+    turn = pyproj.Transformer.from_crs(space.crs, LONLAT, always_xy=True)
+    return np.stack(turn.transform(positions[:, 0], positions[:, 1]), axis=1)

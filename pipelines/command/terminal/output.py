@@ -1,0 +1,71 @@
+"""What commands share when they run: a Spark, and tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal
+
+from dtoss.compiled.notice import COMPILING_SAID, QUIET, say_early
+from dtoss.errors import InputError
+from pipelines.command.terminal.signals import interrupt_once
+
+
+def start_spark(master: str | None, driver_memory: str | None, end_seconds: float | None = None) -> Any:
+    """Return a Spark session.
+
+    Parameters
+    ----------
+    master, driver_memory
+        As :func:`pipelines.spark.session.spark_session`.
+    end_seconds
+        That Java may take to end after a signal; ten when None.
+
+    Raises
+    ------
+    InputError
+        If pyspark or a Java runtime is missing.
+    """
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise InputError("this needs Spark: pip install 'dtoss[spark]'") from None
+    from pipelines.spark.java import JavaNotFound
+    from pipelines.spark.session import SECONDS_TO_END, spark_session, stop_java
+
+    try:
+        session = spark_session(master, driver_memory=driver_memory)
+    except JavaNotFound as error:
+        raise InputError(str(error)) from None
+    seconds = SECONDS_TO_END if end_seconds is None else end_seconds
+    interrupt_once(partial(stop_java, seconds))  # Spark has set a handler of its own
+    return session
+
+
+def say_compiling(function: Literal["build", "open", "windows"]) -> None:
+    """Say that compiling begins, before anything is loaded, where nothing that a function calls is compiled yet."""
+    if say_early(function):
+        os.environ.setdefault(QUIET, COMPILING_SAID)  # the processes that Spark starts need not say it again
+
+
+def print_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of texts under the names of their columns, each on one line, with blanks between."""
+    widths = [max(len(name), *(len(row[place]) for row in rows), 0) for place, name in enumerate(names)]
+    for row in [names, *rows]:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_table(rows: Sequence[tuple[str, str]]) -> None:
+    """Print rows of a name and a text, wide where nobody looks."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(name, text)
+    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    console.print(table)

@@ -1,0 +1,168 @@
+"""What stands before a cycle: the state that a snapshot keeps for the next one, or nothing yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.errors import StoreError
+from dtoss.geometry.space import FURTHEST, Space, space_of
+from dtoss.names import renamed_of_manifest
+from dtoss.partitioning.bounds import bounds_round
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
+from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.read_file import check_sum
+from dtoss.snapshots.store import FORMAT, Store
+from dtoss.snapshots.tombstones import decode_tombstones
+from pipelines.cycles.partitions import Wishes
+from pipelines.cycles.store_clock import Scale
+from pipelines.rows.manifest_columns import time_of
+from pipelines.rows.position_frame import Positions
+
+
+@dataclass(frozen=True)
+class Stands:
+    """What stands before a cycle.
+
+    Parameters
+    ----------
+    manifest
+        Of the snapshot; None where nothing stands.
+    space, regions, reach, bounds
+        Of its partitions; regions of one partition where nothing stands.
+    scale
+        Of the times.
+    order
+        The attributes, in the order in which they are stored.
+    tombstones
+        The deletions that are remembered, id and t; None where there were never any.
+    wishes
+        What the user has said of partitions and bounds when the store was made.
+    string_ids
+        Whether ids are strings.
+    """
+
+    manifest: dict[str, Any] | None
+    space: Space
+    regions: Regions
+    reach: NDArray[np.float64]
+    bounds: NDArray[np.float64] | None
+    scale: Scale
+    order: tuple[str, ...]
+    tombstones: pa.Table | None
+    wishes: Wishes
+    string_ids: bool
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """Of the partitions, none where nothing stands."""
+        found: list[dict[str, Any]] = [] if self.manifest is None else self.manifest["partitions"]
+        return found
+
+    @property
+    def time(self) -> dict[str, Any] | None:
+        """What the manifest says of the times."""
+        return None if self.manifest is None else self.manifest["time"]
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """Which columns of the input mean what."""
+        return None if self.manifest is None else self.manifest["source"]
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Attributes of the input that are called otherwise."""
+        return {} if self.manifest is None else renamed_of_manifest(self.manifest)
+
+    @property
+    def objects(self) -> int:
+        """How many stand."""
+        return sum(entry["objects"] for entry in self.entries)
+
+
+def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> Stands:
+    """Return the state of a snapshot.
+
+    Raises
+    ------
+    StoreError
+        If it is of an older format, or has no times where it is to be ``timed``.
+    """
+    name = manifest["snapshot"]
+    if manifest["format"] != FORMAT:
+        raise StoreError(
+            f"snapshot {name!r} has format {manifest['format']}, which cannot be updated: rebuild once from all rows"
+        )
+    scale = Scale.of(manifest) if timed or manifest["time"] is not None else Scale("bigint", "s")
+    source = home.source(name, manifest["partitions"][0]["file"])
+    tombstones = None
+    if (entry := manifest.get("tombstones")) is not None:
+        file = home.source(name, entry["file"], entry["bytes"])
+        check_sum(file, entry)
+        tombstones = pa.Table.from_batches([decode_tombstones(file.data, file.path)])
+    return Stands(
+        manifest=manifest,
+        space=space_of_manifest(manifest),
+        regions=regions_of_manifest(manifest),
+        reach=reach_of(manifest),
+        bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
+        scale=scale,
+        order=tuple(decode(source.data, source.path).attributes),
+        tombstones=tombstones,
+        wishes=Wishes.of(manifest["parameters"]),
+        string_ids=manifest["id_type"] == "string",
+    )
+
+
+def nothing_stands(positions: Positions, first: Mapping[str, Any]) -> Stands:
+    """Return the state before the first cycle: one region that knows all, until there are places to choose others."""
+    crs, metric = first.get("crs"), first.get("metric")
+    space = space_of(crs if crs is not None or metric == "plane" else positions.crs, metric)
+    said = time_of(positions)
+    scale = Scale("bigint", "s") if said is None else Scale(said["type"], said["unit"])
+    return Stands(None, space, *everybody(space), None, scale, (), None, Wishes.of(first), positions.string_ids)
+
+
+def everybody(space: Space) -> tuple[Regions, NDArray[np.float64]]:
+    """Return one region that holds everything, and its lambda."""
+    pivot = np.zeros((1, space.dimension))
+    pivot[0, 0] = 1.0
+    return Regions(pivot, np.zeros(1)), np.full(1, np.inf)
+
+
+def bounds_of_cycle(stands: Stands, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the bounds that hold what stands and the box ``low, high`` of what arrived; None on the sphere.
+
+    Bounds that nobody has given grow by 1, 3, 7, ... times the longer side that they had at first. So they depend on
+    all places that ever arrived, and not on the order or the cycles in which they came.
+    """
+    if stands.space.dimension != 2:
+        return None
+    if stands.manifest is None:
+        known = not np.isnan(low).any()
+        given = stands.wishes.bounds
+        return bounds_round(low if known else np.zeros(2), high if known else np.zeros(2), given)
+    assert stands.bounds is not None
+    if stands.wishes.bounds is not None or np.isnan(low).any():
+        return stands.bounds
+    base = np.array((stands.manifest.get("policy") or {}).get("bounds") or stands.bounds)
+    side = float((base[2:] - base[:2]).max())
+    grown = stands.bounds.copy()
+    for axis in (0, 1):
+        grown[axis] = min(grown[axis], -_reaching(-base[axis], side, -low[axis]))
+        grown[axis + 2] = max(grown[axis + 2], _reaching(base[axis + 2], side, high[axis]))
+    return np.clip(grown, -FURTHEST, FURTHEST)
+
+
+def _reaching(edge: float, side: float, place: float) -> float:
+    """Return the first of edge, edge + side, edge + 3 side, edge + 7 side, ... that a place is not beyond."""
+    step = 0.0
+    while edge + step * side < place:
+        step = 2.0 * step + 1.0
+    return edge + step * side

@@ -1,0 +1,315 @@
+"""Objects out of a store: a snapshot without them becomes current, then those go that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.lease import Writer
+from dtoss.erasure.mentions import Mentions
+from dtoss.erasure.rejected import encode_rejected, read_rejected, without_mentions
+from dtoss.partition import Ids
+from dtoss.snapshots.manifest import make_manifest, write_tombstones
+from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.read_file import check_sum
+from dtoss.snapshots.retention import KEPT_FOR_SECONDS, snapshot_of
+from dtoss.snapshots.snapshot_orphans import remove_snapshot, why_unfinished
+from dtoss.snapshots.store import Store
+from dtoss.snapshots.tombstones import decode_tombstones
+from pipelines.cycles.arrivals import Arrivals, Place
+from pipelines.cycles.build_tasks import BuildPlan
+from pipelines.cycles.current_state import Stands, stands_of
+from pipelines.cycles.merge_tasks import CyclePlan, erased_of
+from pipelines.cycles.newer_updates import Findings
+from pipelines.cycles.upsert_rules import Ruling
+from pipelines.cycles.write_snapshot import renewed
+from pipelines.rows.position_frame import attribute_column
+from pipelines.spark.stage_progress import Stages
+
+QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a snapshot has of somebody.
+
+    Parameters
+    ----------
+    objects
+        That it owns.
+    deletions
+        That it remembers.
+    rejected
+        Rows that were set aside.
+    """
+
+    objects: int = 0
+    deletions: int = 0
+    rejected: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.deletions or self.rejected)
+
+
+@dataclass(frozen=True)
+class ErasedStore:
+    """What went of a store, or would go.
+
+    Parameters
+    ----------
+    current
+        What the current snapshot had.
+    made
+        The snapshot that became current instead; None where the current one had nothing.
+    removed
+        Snapshots that went.
+    waiting
+        Those that stay for readers who may be opening them, each with until when.
+    unfinished
+        Folders that are no snapshots and stay, each with the reason: they may have anything.
+    """
+
+    current: Held = Held()
+    made: str | None = None
+    removed: tuple[str, ...] = ()
+    waiting: tuple[tuple[str, datetime], ...] = ()
+    unfinished: tuple[tuple[str, str], ...] = ()
+
+
+def erase_objects(
+    home: Store,
+    ids: pa.Array,
+    mentions: Callable[[str | None], Mentions],
+    held: Writer | None,
+    warn: Callable[[str], None],
+    *,
+    dry: bool = False,
+) -> ErasedStore:
+    """Make a snapshot without some objects current, remove those that have them, and return what was done.
+
+    Parameters
+    ----------
+    home
+        The store; one without a snapshot has nothing.
+    ids
+        Those of the type of its ids.
+    mentions
+        Returns the same for rows as they were read, of the name of the column of ids.
+    held
+        The right to write to the store; None where nothing is to be changed.
+    warn
+        Is told what could not be removed.
+    dry
+        Change nothing, and return what would be done.
+
+    Raises
+    ------
+    Conflict
+        If another one has committed meanwhile, who has no lease: nothing has changed.
+    StoreError
+        If the current snapshot is damaged, or of an older format.
+    OSError
+        If something cannot be read or written.
+
+    Notes
+    -----
+    Pivots, bounds and lambdas stay. Partitions that know nothing of the objects are linked; of the others and of the
+    borders the files are byte for byte those of a rebuild of the rows that are left. Where it is ended on its way, the
+    next call goes on.
+    """
+    if not dry:
+        home.clear(None, lock=held, warn=warn)
+    names = home.snapshots()
+    if not names:
+        return ErasedStore(unfinished=_left(home))
+    # before the snapshot is looked at: who commits meanwhile, without a lease, is not overwritten
+    head = home.head()
+    last = home.current()
+    manifest = home.manifest(last)
+    here = _held(home, manifest, ids, mentions)
+    others = [name for name in names if name != last and _held(home, home.manifest(name), ids, mentions)]
+    if dry:
+        return ErasedStore(here, last if here else None, (*others, *([last] if here else [])), unfinished=_left(home))
+    made = None
+    if here:
+        made = _without(home, head, manifest, ids, mentions, held, warn)
+        others.append(last)
+    kept_for = 0.0 if home.local else KEPT_FOR_SECONDS
+    ended = _ended(home, others)
+    removed, waiting = [], []
+    for name in others:
+        until = ended.get(name, datetime.min.replace(tzinfo=UTC)) + timedelta(seconds=kept_for)
+        if kept_for and until > datetime.now(UTC):
+            waiting.append((name, until))
+        elif remove_snapshot(home.folder, name, home.current):
+            removed.append(name)
+    return ErasedStore(here, made, tuple(removed), tuple(waiting), _left(home))
+
+
+def _left(home: Store) -> tuple[tuple[str, str], ...]:
+    return tuple((name, why_unfinished(home.folder, name)) for name, _ in home.unfinished())
+
+
+def _ended(home: Store, names: Sequence[str]) -> dict[str, datetime]:
+    """Return when snapshots ceased to be current, as far as commits say."""
+    found: dict[str, datetime] = {}
+    since = None
+    for commit in home.chain.newest_first():
+        name = snapshot_of(commit)
+        if name is not None and name in names and name not in found and since is not None:
+            found[name] = since
+        since = commit.at
+    return found
+
+
+def _held(home: Store, manifest: dict[str, Any], ids: pa.Array, mentions: Callable[[str | None], Mentions]) -> Held:
+    name, objects = manifest["snapshot"], 0
+    for entry in manifest["partitions"]:
+        source = home.source(name, entry["file"], entry["bytes"])
+        partition = decode(source.data, source.path)
+        objects += _count(_arrow(partition.ids)[: partition.owned_objects], ids)
+    buried = _tombstones(home, manifest)
+    deletions = 0 if buried is None else _count(buried.column("id"), ids)
+    speaks = mentions(_id_column(manifest))
+    rejected = 0
+    for entry in manifest.get("quarantine", ()):
+        rows = read_rejected(home.folder, "snapshots", name, *entry["file"].split("/"))
+        rejected += int(speaks.mask(rows.column("row")).sum())
+    return Held(objects, deletions, rejected)
+
+
+def _count(column: Any, ids: pa.Array) -> int:
+    if pa.types.is_integer(column.type) != pa.types.is_integer(ids.type):
+        return 0
+    return int(pc.sum(pc.is_in(column, value_set=ids.cast(column.type))).as_py() or 0)
+
+
+def _arrow(ids: Ids) -> pa.Array:
+    return ids if isinstance(ids, pa.Array) else pa.array(ids)
+
+
+def _id_column(manifest: dict[str, Any]) -> str | None:
+    source = manifest.get("source") or {}
+    return source.get("id")
+
+
+def _tombstones(home: Store, manifest: dict[str, Any]) -> pa.RecordBatch | None:
+    if (entry := manifest.get("tombstones")) is None:
+        return None
+    source = home.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    check_sum(source, entry)
+    return decode_tombstones(source.data, source.path)
+
+
+def _without(
+    home: Store,
+    head: Commit | None,
+    last: dict[str, Any],
+    ids: pa.Array,
+    mentions: Callable[[str | None], Mentions],
+    held: Writer | None,
+    warn: Callable[[str], None],
+) -> str:
+    """Make a snapshot without objects current, after a commit, and return its name."""
+    stands = stands_of(home, last, timed=False)
+    stages = Stages(None)
+    with home.fresh(warn) as snapshot:
+        place = Place(home, snapshot)
+        place.make()
+        build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, stands.bounds, stands.order)
+        carried = tuple((attribute_column(name), name) for name in stands.order)
+        plan = CyclePlan(
+            build, last["snapshot"], tuple(stands.entries), Arrivals(place, (), None), stands.scale, -np.inf, carried,
+            ids.cast(pa.large_string()) if stands.string_ids else ids,
+        )  # fmt: skip
+        found = [_found(plan, number) for number in range(len(stands.entries))]
+        made = renewed(None, plan, Ruling(np.zeros(0, np.uint8), None, {}), found, False, stands, stages)
+        place.clear()
+        manifest = _manifest(snapshot, last, stands, stages, made.entries, made.borders)
+        manifest["tombstones"] = _buried(home, snapshot, last, ids)
+        manifest["quarantine"] = _aside(home, snapshot, last, mentions(_id_column(last)))
+        home.finish(snapshot, manifest, held, after="head" if head is None else head)
+    return snapshot
+
+
+def _found(plan: CyclePlan, number: int) -> Findings:
+    partition = plan.standing(number, compared=True)
+    mask = erased_of(plan, partition)
+    nothing = np.zeros(0, np.int32)
+    mine = int(mask[: partition.owned_objects].sum())
+    return Findings(number, None, nothing, nothing, nothing, 0, 0, False, mine, bool(mask.any()))
+
+
+def _manifest(
+    snapshot: str,
+    last: dict[str, Any],
+    stands: Stands,
+    stages: Stages,
+    entries: list[dict[str, Any]],
+    borders: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the manifest of the last snapshot, with other files; nothing of it says where anybody was."""
+    objects = sum(entry["objects"] for entry in entries)
+    manifest = make_manifest(
+        snapshot,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        stands.space,
+        stands.regions,
+        stands.reach,
+        stands.bounds,
+        entries,
+        borders,
+        id_type=last["id_type"],
+        columns=last["columns"],
+        time=last["time"],
+        ledger=last["ledger"],
+        clock=last["clock"],
+        policy=last["policy"],
+        cycle=last["cycle"],
+        source=last["source"],
+        parameters=last["parameters"],
+        counts={**last["counts"], "kept": objects, "erased": stands.objects - objects},
+        timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
+    )
+    manifest["renamed"] = last.get("renamed", {})
+    taken = {name: value for name, value in (last.get("input") or {}).items() if name not in ("box", "times")}
+    manifest["input"] = {"box": None, "times": None} | taken
+    return manifest
+
+
+def _buried(home: Store, snapshot: str, last: dict[str, Any], ids: pa.Array) -> dict[str, Any] | None:
+    buried = _tombstones(home, last)
+    if buried is None:
+        return None
+    kept = buried
+    if pa.types.is_integer(buried.schema.field("id").type) == pa.types.is_integer(ids.type):
+        mine = pc.is_in(buried.column("id"), value_set=ids.cast(buried.schema.field("id").type))
+        kept = buried.filter(pc.invert(mine))
+    left = kept.column("id")
+    return write_tombstones(home, snapshot, left if pa.types.is_large_string(left.type) else left.to_numpy(), kept["t"])
+
+
+def _aside(home: Store, snapshot: str, last: dict[str, Any], mentions: Mentions) -> list[dict[str, Any]]:
+    entries = []
+    if last.get("quarantine"):
+        home.folder.make("snapshots", snapshot, QUARANTINE)
+    for entry in last.get("quarantine", ()):
+        rows = read_rejected(home.folder, "snapshots", last["snapshot"], *entry["file"].split("/"))
+        kept = without_mentions(rows, mentions)
+        if len(kept) == len(rows):
+            home.link(snapshot, entry["file"], last["snapshot"])
+            entries.append(entry)
+        elif len(kept):
+            data = encode_rejected(kept)
+            digest = checksum(data)
+            file = f"{QUARANTINE}/{digest[:16]}.parquet"
+            home.write(snapshot, file, data)
+            entries.append({"file": file, "rows": len(kept), "bytes": data.size, "sha256": digest})
+    return sorted(entries, key=lambda one: one["file"])

@@ -1,0 +1,241 @@
+"""What runs on the workers of a cycle: each partition compared with what arrived, and built anew where that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.building.border import border_of
+from dtoss.building.construct import construct
+from dtoss.partition import Partition
+from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.read_file import check_sum
+from pipelines.cycles.arrivals import Arrivals
+from pipelines.cycles.build_tasks import BuildPlan, write_built, write_share
+from pipelines.cycles.newer_updates import Findings, findings, updates_of
+from pipelines.cycles.store_clock import Scale
+
+ROWS_AT_ONCE = 100_000
+"""Rows of a batch that goes to Spark."""
+COMPARED_AT_ONCE = 2_000_000
+"""Objects whose ids are looked for together among those of the updates."""
+
+
+@dataclass(frozen=True)
+class CyclePlan:
+    """What the workers of a cycle need to know.
+
+    Parameters
+    ----------
+    build
+        What is built, and where to.
+    last
+        The snapshot whose objects stand.
+    entries
+        Of its partitions in the manifest, in their order.
+    arrivals
+        What arrived.
+    scale
+        Of the times.
+    expired_before
+        Objects older than this go.
+    carried
+        The updates' attribute columns, and the attribute of each, in the order in which they are stored.
+    erased
+        Ids of objects that go, whatever arrived; None for none.
+    """
+
+    build: BuildPlan
+    last: str
+    entries: tuple[dict[str, Any], ...]
+    arrivals: Arrivals
+    scale: Scale
+    expired_before: float
+    carried: tuple[tuple[str, str], ...]
+    erased: pa.Array | None = None
+
+    def standing(self, number: int, *, compared: bool = False) -> Partition:
+        """Return a partition as it stands, its checksum compared if so wanted.
+
+        Raises
+        ------
+        StoreError
+            If its file is missing or damaged: what is wrong in it would stand for ever, under a new checksum.
+        """
+        entry = self.entries[number]
+        source = self.build.store.source(self.last, entry["file"], entry["bytes"])
+        if compared:
+            check_sum(source, entry, "xxh64")
+        return decode(source.data, source.path)
+
+
+def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
+    """Return what partitions say of the updates."""
+    return [one for some in standing_together(plan, numbers, compared=True) for one in _compared(plan, some)]
+
+
+def standing_together(plan: CyclePlan, numbers: Sequence[int], *, compared: bool) -> Iterator[list[Partition]]:
+    """Yield partitions as they stand, as many at a time as are looked through together.
+
+    Parameters
+    ----------
+    plan
+        Of the cycle.
+    numbers
+        Of the partitions.
+    compared
+        Whether checksums are.
+    """
+    some: list[Partition] = []
+    for number in numbers:
+        some.append(plan.standing(number, compared=compared))
+        if sum(len(one.ids) for one in some) >= COMPARED_AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _compared(plan: CyclePlan, partitions: Sequence[Partition]) -> list[Findings]:
+    updates = updates_of(partitions, plan.arrivals)
+    return [
+        findings(partition, update, plan.arrivals, plan.scale, plan.expired_before, plan.carried)
+        for partition, update in zip(partitions, updates, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A partition that may have to be built: its number, the file of its objects' updates, whether some are old.
+
+    ``always`` is for one that is built in any case, ``holds`` for one with objects that are erased.
+    """
+
+    number: int
+    matches: str | None
+    ages: bool
+    always: bool
+    holds: bool = False
+
+
+def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
+    """Build the partitions in whose knowledge something has changed, link the others, and return their entries.
+
+    Parameters
+    ----------
+    plan
+        Of the cycle.
+    dropped
+        The name of the file that says of each update whether it does not count, uint8; None where all count.
+    wanted
+        The partitions.
+
+    Returns
+    -------
+    list of dict
+        The manifest's entry, with the file of the border's share in ``border``; of a partition that was linked
+        ``number``, ``border`` and ``linked`` alone.
+    """
+    flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
+    return [_renewed(plan, flags, one) for one in wanted]
+
+
+def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted) -> dict[str, Any]:
+    number, build = wanted.number, plan.build
+    partition = plan.standing(number)
+    came = []
+    for batch, numbers in plan.arrivals.of_partition(number):
+        counts = None if dropped is None else np.flatnonzero(dropped[numbers] == 0)
+        if counts is not None and len(counts) < len(numbers):
+            batch = batch.take(pa.array(counts))
+        if batch.num_rows:
+            came.append(batch)
+    keep = _kept(plan, partition, wanted, dropped)
+    if not came and keep is None and not wanted.always:
+        build.store.link(build.snapshot, plan.entries[number]["file"], plan.last)
+        return {"number": number, "border": write_share(build, number, border_of(partition)), "linked": True}
+    rows = np.arange(len(partition.positions)) if keep is None else np.flatnonzero(keep)
+    return write_built(build, _built(plan, partition, rows, came))
+
+
+def stays(
+    plan: CyclePlan, wanted: Wanted, dropped: NDArray[np.uint8] | None, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the objects of a partition that stay as they are, in columns of these names."""
+    partition = plan.standing(wanted.number)
+    keep = _kept(plan, partition, wanted, dropped)
+    owned = np.arange(partition.owned_objects)
+    rows = pa.array(owned if keep is None else owned[keep[: len(owned)]])
+    ids = partition.ids.cast(pa.string()) if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
+    columns = [ids, *(pa.array(partition.positions[:, axis]) for axis in (0, 1)), partition.times]
+    for column, name in plan.carried:
+        mine = partition.attributes.get(name)
+        columns.append(pa.nulls(len(ids), plan.arrivals.kind(column)) if mine is None else mine)
+    table = pa.table([column.take(rows) for column in columns], names=list(names))
+    yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
+
+
+def _kept(
+    plan: CyclePlan, partition: Partition, wanted: Wanted, dropped: NDArray[np.uint8] | None
+) -> NDArray[np.bool_] | None:
+    """Return which objects stay as they are; None where all do."""
+    gone = np.zeros(len(partition.positions), np.bool_)
+    if wanted.matches is not None:
+        update = np.frombuffer(plan.arrivals.place.read(wanted.matches), np.int32)
+        gone = update >= 0
+        if dropped is not None:
+            gone &= dropped[np.maximum(update, 0)] == 0
+    if wanted.ages:
+        gone = gone | (plan.scale.numbers(partition.times) < plan.expired_before)
+    if wanted.holds:
+        gone = gone | erased_of(plan, partition)
+    return ~gone if gone.any() else None
+
+
+def erased_of(plan: CyclePlan, partition: Partition) -> NDArray[np.bool_]:
+    """Return which objects of a partition, owned or not, are erased."""
+    if plan.erased is None:
+        return np.zeros(len(partition.positions), np.bool_)
+    ids = partition.ids if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
+    return np.asarray(pc.is_in(ids, value_set=plan.erased))
+
+
+def _built(plan: CyclePlan, partition: Partition, rows: NDArray[np.int64], came: list[pa.RecordBatch]) -> Any:
+    build, number = plan.build, partition.number
+    owned = partition.owned_sites
+    site_home = np.concatenate([np.full(owned, number, np.int32), partition.replica_home])
+    home = np.repeat(site_home, np.diff(partition.first_object))
+    whole = len(rows) == len(home)
+    taken = None if whole else pa.array(rows)
+
+    def joined(mine: pa.Array | None, column: str) -> pa.Array:
+        theirs = [batch.column(column) for batch in came]
+        if mine is None:
+            return pa.concat_arrays([pa.nulls(len(rows), plan.arrivals.kind(column)), *theirs])
+        kept = mine if taken is None else mine.take(taken)
+        return pa.concat_arrays([kept, *(values.cast(mine.type) for values in theirs)])
+
+    def numbers(mine: NDArray[Any], column: str) -> NDArray[Any]:
+        kept = mine if whole else mine[rows]
+        return np.concatenate([kept, *(batch.column(column).to_numpy() for batch in came)]).astype(mine.dtype)
+
+    x, y = (numbers(np.ascontiguousarray(partition.positions[:, axis]), "xy"[axis]) for axis in (0, 1))
+    text = isinstance(partition.ids, pa.Array)
+    return construct(
+        number,
+        joined(partition.ids, "id") if text else numbers(partition.ids, "id"),
+        np.stack([x, y], axis=1),
+        numbers(home, "home"),
+        build.space,
+        build.regions,
+        float(build.reach[number]),
+        build.bounds,
+        attributes={name: joined(partition.attributes.get(name), column) for column, name in plan.carried},
+        times=None if partition.times is None else joined(partition.times, "t"),
+    )

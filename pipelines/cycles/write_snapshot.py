@@ -1,0 +1,173 @@
+"""The files of a cycle's snapshot: partitions renewed in place, or all of them built anew; and the borders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.building.border import fix
+from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
+from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.manifest import write_borders
+from pipelines.cycles.arrivals import Arrivals
+from pipelines.cycles.build_tasks import BuildPlan, share_of_border
+from pipelines.cycles.current_state import Stands
+from pipelines.cycles.in_process_share import USUAL, Here
+from pipelines.cycles.merge_tasks import CyclePlan, Wanted, renew, stays
+from pipelines.cycles.newer_updates import Findings
+from pipelines.cycles.partitions import choose_regions, make_partitions
+from pipelines.cycles.spread import spread
+from pipelines.cycles.store_clock import Clock
+from pipelines.cycles.upsert_rules import Ruling
+from pipelines.rows.position_frame import RAW, REASON, Positions
+from pipelines.rows.survey import survey
+from pipelines.spark.stage_progress import Stages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Made:
+    """The files of a snapshot, as its manifest lists them, and whose they are."""
+
+    entries: list[dict[str, Any]]
+    borders: dict[str, Any]
+    regions: Regions
+    reach: NDArray[np.float64]
+    linked: int
+
+
+def plan_of(
+    stands: Stands, build: BuildPlan, arrivals: Arrivals, clock: Clock, carried: tuple[tuple[str, str], ...]
+) -> CyclePlan:
+    """Return what the workers of a cycle need to know, from what stands and what arrived."""
+    last = "" if stands.manifest is None else stands.manifest["snapshot"]
+    return CyclePlan(build, last, tuple(stands.entries), arrivals, stands.scale, clock.expired_before, carried)
+
+
+def renewed(
+    session: SparkSession | None,
+    plan: CyclePlan,
+    ruling: Ruling,
+    found: Sequence[Findings],
+    always: bool,
+    stands: Stands,
+    stages: Stages,
+    own: Here = USUAL,
+) -> Made:
+    """Return the files of a snapshot with the pivots of the last one: partitions that nothing concerns are linked.
+
+    Without a session all is done in this process.
+    """
+    build, place = plan.build, plan.arrivals.place
+    entries = stands.entries
+    concerned = {number for parcels in plan.arrivals.parcels for number in parcels.batches}
+    wanted, weights = [], []
+    for one in found:
+        wanted.append(Wanted(one.number, one.matches, one.ages, always, one.holds))
+        objects = entries[one.number]["objects"] + entries[one.number]["replicas"]
+        looked = always or one.ages or one.holds or one.matches is not None or one.number in concerned
+        weights.append(float(objects + 1000 if looked else 1000))
+    dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
+    with stages.stage("build"):
+        little = sum(weights) - 1000 * len(weights) <= own.built
+        here = session is None or (build.store.local and little)
+        made = spread(session, partial(renew, plan, dropped), wanted, weights, here=here)
+        made.sort(key=lambda entry: entry["number"])
+    linked = [entry for entry in made if entry.get("linked")]
+    with stages.stage("borders"):
+        shares = [entry.pop("border") for entry in made]
+        if len(linked) == len(made) and stands.manifest is not None:
+            borders = stands.manifest["borders"]
+            build.store.link(build.snapshot, borders["file"], plan.last)
+            for share in shares:
+                build.store.remove(build.snapshot, share)
+        else:
+            little = sum(entry["replicas"] for entry in entries) <= own.copies
+            here = session is None or (build.store.local and little)
+            borders = spread(session, partial(_borders, build), [shares], [1.0], here=here)[0]
+    whole = [entries[entry["number"]] if entry.get("linked") else entry for entry in made]
+    return Made(whole, borders, build.regions, build.reach, len(linked))
+
+
+def _borders(build: BuildPlan, groups: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    (names,) = groups
+    table = fix([share_of_border(build, name) for name in names], build.bounds)
+    entry = write_borders(build.store, build.snapshot, table)
+    for name in names:
+        build.store.remove(build.snapshot, name)
+    return [entry]
+
+
+def built_anew(
+    session: SparkSession,
+    plan: CyclePlan,
+    ruling: Ruling,
+    found: Sequence[Findings],
+    stands: Stands,
+    types: dict[str, str],
+    keep: bool,
+    stages: Stages,
+) -> Made:
+    """Return the files of a snapshot that is built of all that counts, with new pivots unless these are to be kept."""
+    place = plan.arrivals.place
+    dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
+    positions = _counting(session, plan, dropped, found, stands, types)
+    wishes = stands.wishes
+    with stages.stage("sample"):
+        per = wishes.objects_per_partition or OBJECTS_PER_PARTITION
+        profile = survey(positions, stands.space, wishes.partitions, per, wishes.seed)
+    with stages.stage("pivots"):
+        if keep:
+            regions, reach = stands.regions, stands.reach
+        else:
+            regions, reach = choose_regions(session, positions, stands.space, profile, plan.build.bounds, wishes)
+    build = replace(plan.build, regions=regions, reach=reach)
+    entries, borders, _ = make_partitions(positions, build, profile, "error", stages, distinct=True)
+    return Made(entries, borders, regions, reach, 0)
+
+
+def _counting(
+    session: SparkSession,
+    plan: CyclePlan,
+    dropped: str | None,
+    found: Sequence[Findings],
+    stands: Stands,
+    types: dict[str, str],
+) -> Positions:
+    """Return all objects that stand after the cycle, one row each."""
+    from pyspark.sql import functions as F
+
+    wanted = {one.number: Wanted(one.number, one.matches, one.ages, False) for one in found}
+    files = len(plan.arrivals.parcels)
+    count = len(wanted)
+    columns = [f"`{column}` {types[name]}" for column, name in plan.carried]
+    ids = "string" if stands.string_ids else "bigint"
+    schema = ", ".join([f"id {ids}", "x double", "y double", f"t {stands.scale.kind}", *columns])
+    names = ["id", "x", "y", "t", *(column for column, _ in plan.carried)]
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
+        for batch in batches:
+            for item in batch.column(0).to_pylist():
+                if item < count:
+                    yield from stays(plan, wanted[item], flags, names)
+                else:
+                    yield from plan.arrivals.counted(item - count, flags, names)
+
+    many = max(count + files, 1)
+    frame = session.range(0, count + files, 1, many).mapInArrow(rows, schema)
+    text = F.lit(None).cast("string")
+    return Positions(
+        frame=frame.withColumn(REASON, text).withColumn(RAW, text),
+        attributes=tuple(name for _, name in plan.carried),
+        timed=True,
+        string_ids=stands.string_ids,
+    )

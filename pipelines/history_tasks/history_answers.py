@@ -1,0 +1,165 @@
+"""What is asked of a history for every row of a batch of queries, and the rows that answer it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.answer_rows import as_rows, places_of, usable
+from dtoss.history.query.block_pairs import Places, time_keys
+from dtoss.history.query.found_rows import Found
+from dtoss.history.query.place_batches import Wanted, near
+from dtoss.history.query.scan_blocks import Scan, condition_on, read_columns, satisfying, stored_name
+from dtoss.history.read_blocks import Reads
+from dtoss.history.schema import Schema
+from dtoss.history.versions import Home, Version
+from dtoss.queries.gather import floats_of
+
+_WHOLE, _END = re.compile(r"-?\d{1,19}", re.ASCII), 1 << 63
+"""Texts that may be ids that are numbers, and the end of these."""
+
+
+@dataclass(frozen=True)
+class PastAsk:
+    """What is asked of each query, of a version that is known.
+
+    Parameters
+    ----------
+    home, number
+        The history and its version.
+    k
+        How many; None for a range, 0 where each query has its own.
+    radius
+        None for the nearest, infinite where each query has its own.
+    max_distance
+        Of the nearest.
+    per_object
+        Of each id the nearest row only.
+    per_row
+        The column of the queries that holds k or the radius.
+    how
+        "inner" or "left".
+    columns
+        Of the rows, besides id and t.
+    where, having
+        Conditions on the rows and on the hits.
+    exclude_self
+        Leave out rows of the id that is the query's.
+    """
+
+    home: Home
+    number: int
+    k: int | None
+    radius: float | None
+    max_distance: float | None
+    per_object: bool
+    per_row: str | None
+    how: str
+    columns: tuple[str, ...]
+    where: str | None
+    having: str | None
+    exclude_self: bool
+
+
+def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Places, NDArray[np.bool_]]:
+    """Return what is asked, with infinite radii, and of which rows of a batch: those that have a place and a time."""
+    places = places_of(batch)
+    good = usable(schema.space, places)
+    ends = []
+    for name in ("first", "last"):
+        column = batch.column(name)
+        good &= column.is_valid().to_numpy(zero_copy_only=False)
+        values = floats_of(column) if schema.t_type == "double" else column.fill_null(0).to_numpy(zero_copy_only=False)
+        if schema.t_type == "double":
+            good &= ~np.isnan(values)
+        ends.append(values)
+    rows = np.flatnonzero(good)
+    vectors = schema.space.vectors(np.ascontiguousarray(places[rows]))
+    return Places(vectors, np.full(len(rows), np.inf), *(time_keys(values[rows]) for values in ends)), good
+
+
+def answered(version: Version, ask: PastAsk, batch: pa.RecordBatch, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch of queries, those of a query together.
+
+    Parameters
+    ----------
+    version
+        Of the history.
+    ask
+        What is asked.
+    batch
+        Columns query_id, x, y, first, last, and perhaps per_row.
+    arrow
+        The columns of the result but the first one, query_id.
+
+    Raises
+    ------
+    StoreError
+        If a file is gone or damaged.
+    ValueError
+        If a condition cannot be evaluated.
+    """
+    schema = version.schema
+    rows, places, k = _places(ask, schema, batch)
+    having = condition_on(schema, ask.having)
+    own = _as_ids(batch.column("query_id").take(pa.array(rows)), schema) if ask.exclude_self else None
+    wanted = Wanted(0 if ask.radius is not None else int(k.max(initial=1)), ask.per_object, own)
+    named = [*ask.columns, *(() if having is None else sorted(having.columns))]
+    scan = Scan(ask.home, version, read_columns(named, schema), condition_on(schema, ask.where), Reads())
+    unanswered = np.ones(batch.num_rows, np.bool_)
+    query_id, names = batch.column("query_id"), ["query_id", *arrow.names]
+    for found in near(scan, places, wanted) if len(rows) else ():
+        rank = np.arange(len(found)) - np.searchsorted(found.question, found.question) + 1
+        keep = rank <= k[found.question] if ask.radius is None else np.ones(len(found), np.bool_)
+        if having is not None:
+            keep &= satisfying(having, found.rows, schema)
+        at = np.flatnonzero(keep)
+        hits, query = found.take(at), rows[found.question[at]]
+        unanswered[query] = False
+        yield as_rows(query_id, query, _columns(hits, rank[at], ask, schema, arrow), names, "inner")
+    if ask.how == "left" and unanswered.any():
+        lost = query_id.filter(pa.array(unanswered))
+        nulls = [pa.nulls(len(lost), field.type) for field in arrow]
+        yield pa.record_batch([lost, *nulls], names=names)
+
+
+def _places(ask: PastAsk, schema: Schema, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], Places, NDArray[np.int64]]:
+    """Return which queries can have hits, their places with radii and intervals, and the k of each."""
+    places, good = asked_of(batch, schema)
+    rows = np.flatnonzero(good)
+    each = floats_of(batch.column("per_row"))[rows] if ask.per_row else np.full(len(rows), ask.radius or ask.k or 0.0)
+    if ask.radius is not None:
+        asks, radius = each >= 0.0, each
+    else:
+        asks, radius = each >= 1.0, places.radius if ask.max_distance is None else np.full(len(rows), ask.max_distance)
+    k = np.where(asks, each, 0.0) if ask.radius is None else np.zeros(len(rows))
+    return rows[asks], replace(places, radius=radius).take(asks), k[asks].astype(np.int64)
+
+
+def _as_ids(values: pa.Array, schema: Schema) -> pa.Array:
+    """Return ids of queries as those of the history, null where none is like it."""
+    kind = schema.arrow.field("id").type
+    if pa.types.is_integer(values.type) or schema.id_type == "string":
+        return values.cast(kind)
+    ids = []
+    for text in values.to_pylist():
+        number = int(text) if text and _WHOLE.fullmatch(text) else None
+        ids.append(number if number is not None and str(number) == text and -_END <= number < _END else None)
+    return pa.array(ids, kind)
+
+
+def _columns(found: Found, rank: NDArray[np.int64], ask: PastAsk, schema: Schema, arrow: pa.Schema) -> list[pa.Array]:
+    """Return the columns of a result but the first one."""
+    held = {name: found.rows.column(stored_name(name, schema)) for name in ("id", "t", *ask.columns)}
+    held |= {"distance": pa.chunked_array([found.distance]), "rank": pa.chunked_array([rank.astype(np.int32)])}
+    return [_whole_column(held[field.name], field.type) for field in arrow]
+
+
+def _whole_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    made = column.cast(kind).combine_chunks()
+    return made if isinstance(made, pa.Array) else pa.concat_arrays(made.chunks)

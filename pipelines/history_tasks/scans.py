@@ -1,0 +1,197 @@
+"""What tasks read of a history: chosen blocks of a version, which each worker opens once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.errors import InputError
+from dtoss.history.query.block_queries import Asked
+from dtoss.history.query.place_batches import cuts
+from dtoss.history.query.query_intervals import Spans, stored_kind
+from dtoss.history.query.range_query import asked_of_shapes
+from dtoss.history.query.read_plan import Chosen, gathered, plan
+from dtoss.history.query.scan_blocks import Piece, Scan, condition_on, pieces_of, read_columns
+from dtoss.history.read_blocks import Reads
+from dtoss.history.versions import Home, Version
+from dtoss.queries.areas.covered import boxes_of
+from pipelines.spark.freeze_imports import settled
+from pipelines.spark.session import configured
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+TASK_ROWS = 1_000_000
+"""Rows of the blocks that a task reads, about."""
+BATCH_ROWS = 65_536
+"""Rows of a batch on its way to Java, at the most."""
+
+
+@lru_cache(maxsize=2)
+def opened(home: Home, number: int) -> Version:
+    """Return a version, its tables mapped; kept for the next task of this process."""
+    return home.version(number)
+
+
+@dataclass(frozen=True)
+class PastScan:
+    """Which rows of a version are read, and in which columns.
+
+    Parameters
+    ----------
+    home, number
+        The history and its version.
+    names
+        The columns, as the schema calls them.
+    span
+        Earliest and latest time, as times are stored; both are within.
+    box
+        As in :meth:`dtoss.Index.box`, or None.
+    where
+        A condition on the rows, or None.
+    deletions
+        Whether rows come that are deletions.
+    """
+
+    home: Home
+    number: int
+    names: tuple[str, ...]
+    span: tuple[int | float, int | float]
+    box: tuple[float, ...] | None = None
+    where: str | None = None
+    deletions: bool = False
+
+    def chosen(self) -> Chosen:
+        """Return the blocks that can hold such rows."""
+        version = opened(self.home, self.number)
+        kind = stored_kind(version.schema)
+        spans = Spans(*(np.full(1, end, kind) for end in self.span))
+        if self.box is None:
+            return plan(version, Asked(spans)).chosen
+        return plan(
+            version, asked_of_shapes(boxes_of(self.box, version.schema.space), spans, version.schema.space)
+        ).chosen
+
+    def rows(self, chosen: Chosen) -> Iterator[pa.Table]:
+        """Yield the rows of chosen blocks that are wanted, some blocks at a time.
+
+        Raises
+        ------
+        StoreError
+            If a file is gone or damaged; the message names it.
+        ValueError
+            If arithmetic in the condition overflows.
+        """
+        version = opened(self.home, self.number)
+        condition = condition_on(version.schema, self.where)
+        columns = read_columns(self.names, version.schema)
+        for piece in pieces_of(Scan(self.home, version, columns, condition, Reads(), self.deletions), chosen):
+            yield piece.rows.filter(pa.array(self._wanted(piece, version))).select(list(self.names))
+
+    def _wanted(self, piece: Piece, version: Version) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = piece.good & (piece.t >= self.span[0]) & (piece.t <= self.span[1])
+        if self.box is not None:
+            ((shape,),) = boxes_of(self.box, version.schema.space)
+            positions = piece.positions(np.arange(len(piece.rows)))
+            # boxes compare positions as they were read, and look at no vectors
+            mask &= shape.holds(positions, positions)
+        return mask
+
+
+def rows_frame(
+    session: SparkSession,
+    scan: PastScan,
+    chosen: Chosen,
+    called: Sequence[str],
+    kept: Callable[[pa.Table], pa.Table] | None = None,
+) -> DataFrame:
+    """Return the rows of a scan as a DataFrame.
+
+    Parameters
+    ----------
+    session
+        The one whose executors read.
+    scan
+        Which rows.
+    chosen
+        The blocks that can hold such rows.
+    called
+        How the DataFrame calls the columns.
+    kept
+        Of the rows of a task, in the columns as they are called, those that are kept; all when None.
+
+    Raises
+    ------
+    InputError
+        If Spark has no such type.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    version = opened(scan.home, scan.number)
+    types = spark_types(version.schema.arrow, scan.names, called)
+    tasks = _tasks(version, chosen)
+    if not tasks:
+        return configured(session).createDataFrame([], types)
+    arrow = to_arrow_schema(types, timezone="UTC")
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                found = (rows.rename_columns(list(called)) for rows in scan.rows(tasks[number]))
+                for rows in found if kept is None else [kept(pa.concat_tables(found))]:
+                    yield from as_batches(rows, arrow)
+
+    return configured(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(settled(read), types)
+
+
+def as_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the names and types of a schema."""
+    if len(rows):
+        columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=True)]
+        yield from pa.table(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
+
+
+def _tasks(version: Version, chosen: Chosen) -> list[Chosen]:
+    """Return blocks in groups for a task each, neighbours together."""
+    rows = gathered(version, chosen, "rows")
+    return [chosen.take(np.arange(begin, end)) for begin, end in cuts(rows, TASK_ROWS)]
+
+
+def spark_types(schema: pa.Schema, names: Sequence[str], called: Sequence[str]) -> StructType:
+    """Return the Spark types of columns of a schema; unsigned ones are the next that hold all their values.
+
+    Raises
+    ------
+    InputError
+        If Spark has no such type.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import types as T
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    fields = []
+    for name, title in zip(names, called, strict=True):
+        kind = schema.field(name).type
+        try:
+            # a time without a zone stays one
+            found = from_arrow_type(_SIGNED.get(kind, kind), True)
+        except (PySparkException, TypeError):
+            raise InputError(f"column {name!r} is {kind}, which Spark does not have: name others (columns)") from None
+        fields.append(T.StructField(title, found))
+    return T.StructType(fields)
+
+
+_SIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}

@@ -1,0 +1,284 @@
+"""Live patterns: new files of a server's access log are added to panes, and patterns are made of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from dtoss.commits.chain import Commit
+from dtoss.commits.lease import Writer, take
+from dtoss.commits.log_compaction import clear_passing, fold
+from dtoss.commits.named import path_in
+from dtoss.commits.offsets import Ledger
+from dtoss.errors import InputError, StoreError
+from dtoss.snapshots.manifest import space_of_manifest
+from dtoss.snapshots.store import Store, on_stderr
+from dtoss.snapshots.store_location import shown
+from pipelines.load_patterns.log_files import Group, LogFolder
+from pipelines.load_patterns.patterns_folder import NAMES, NAMES_SCHEMA, PANED, ROWS, Home, Spec, State, check_spec
+from pipelines.load_patterns.patterns_of_sums import EPOCH, Counted
+from pipelines.load_patterns.reads_by_request import Reader
+from pipelines.load_patterns.request_panes import Panes, added, panes_of, patterns_of
+from pipelines.rows.access_rows import Asks
+
+DEFAULT_NAME = "live"
+"""The name of live patterns where none is said."""
+ACCESSES = "accesses"
+"""The folder of a store in which its servers keep their log, unless they are told another one."""
+ROWS_AT_ONCE = 1_000_000
+"""Rows that are counted at a time."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look at the log has done.
+
+    Parameters
+    ----------
+    commit
+        The number of the last commit; 0 where there is none.
+    state
+        What it says.
+    manifest
+        Of the current snapshot, whose pivots these are.
+    files, rows
+        How many were added.
+    recounted
+        Rows that were counted anew.
+    """
+
+    commit: int
+    state: State
+    manifest: dict[str, Any]
+    files: int = 0
+    rows: int = 0
+    recounted: int = 0
+
+
+@dataclass(frozen=True)
+class LivePatterns:
+    """Live patterns of a store; to be used by who holds their lease, :func:`leased`.
+
+    Parameters
+    ----------
+    home
+        Where they are.
+    asks
+        How requests are counted, and which days count.
+    log
+        Path or URI of the log's folder; the store's own when None.
+    patient
+        Leave out files of the log that cannot be read, and tell of each once, instead of failing.
+    warn
+        Is told what looks wrong.
+    """
+
+    home: Home
+    asks: Asks
+    log: str | None = None
+    patient: bool = False
+    warn: Callable[[str], None] = on_stderr
+
+    @property
+    def log_path(self) -> str:
+        """Path or URI of the log's folder."""
+        return self.log or path_in(self.home.store, ACCESSES)
+
+    @cached_property
+    def _log(self) -> LogFolder:
+        return LogFolder(self.log_path, self.log is not None, self.patient, self.warn)
+
+    def look(self, lease: Writer, *, recount: bool = False, stop: Callable[[], bool] = lambda: False) -> Look:
+        """Add what is new in the log, and return what was done.
+
+        All is counted anew where the pivots are others than those by which it was counted.
+
+        Parameters
+        ----------
+        lease
+            Of the home's folder.
+        recount
+            Count all anew in any case, by the current snapshot, and as ``asks`` says from now on.
+        stop
+            Is asked after each commit whether to end.
+
+        Raises
+        ------
+        InputError
+            If a file of the log cannot be read or has changed, or requests are to be counted otherwise than they were.
+        StoreError
+            If the store, or what was counted before, is missing or damaged, or the lease was lost.
+        OSError
+            If something cannot be written.
+        """
+        manifest = Store(self.home.store).manifest()
+        head = self.home.chain.head(self.warn)
+        state = self._begun(manifest, head)
+        if not recount:
+            check_spec(self.home, state, Spec.of(self.asks))
+        done = Look(0 if head is None else head.number, state, manifest)
+        if head is not None and (recount or state.pivots != manifest["pivots_hash"]):
+            before, state = state, self._recounted(manifest, state)
+            head = self._commit(lease, before, state, head)
+            done = Look(head.number, state, manifest, recounted=state.rows)
+        if stop():
+            return done
+        for group in self._log.groups(self._ledger(state), space_of_manifest(manifest)):
+            before, state = state, self._with(manifest, state, group)
+            head = self._commit(lease, before, state, head)
+            files, rows = done.files + len(group.names), done.rows + len(group.rows)
+            done = replace(done, commit=head.number, state=state, files=files, rows=rows)
+            if stop():
+                break
+        return done
+
+    def last(self) -> Look:
+        """Return what the last look has left; without a lease, for who only reads.
+
+        Raises
+        ------
+        InputError
+            If nothing was counted yet.
+        StoreError
+            If the store, or what was counted, is missing or damaged.
+        """
+        head = self.home.chain.head(self.warn)
+        if head is None:
+            raise InputError(
+                f"nothing is counted in live patterns {self.home.name!r} of {shown(self.home.store)}: dtoss patterns "
+                "--live counts what servers log"
+            )
+        manifest = Store(self.home.store).manifest()
+        return Look(head.number, self._begun(manifest, head), manifest)
+
+    def counted(self, done: Look, max_bad: float, now: datetime | None = None) -> Counted:
+        """Return the patterns of all that was added: of the days that have ended, or as ``asks`` says.
+
+        Parameters
+        ----------
+        done
+            The last look.
+        max_bad
+            The share of bad rows from which on this fails.
+        now
+            The clock's time when None.
+
+        Raises
+        ------
+        InputError
+            If too many rows are bad, or no row counts.
+        StoreError
+            If a file is missing or damaged.
+        """
+        state = done.state
+        panes = added([Panes.from_arrow(table) for table in self.home.tables(state, PANED)])
+        today = running_day(self.asks.time_zone, now)
+        return patterns_of(panes, state.read, dict(state.bad), done.manifest, self.asks, today, max_bad)
+
+    def _begun(self, manifest: dict[str, Any], head: Commit | None) -> State:
+        if head is None:
+            return self._fresh(manifest)
+        state = State.of(head, self.home.chain.path(head.number))
+        if (state.crs, state.metric) != (manifest["crs"], manifest["metric"]):
+            raise InputError(
+                f"places of live patterns {self.home.name!r} are in {state.crs} ({state.metric}), the store is in "
+                f"{manifest['crs']} ({manifest['metric']}) now: begin others (--name NAME)"
+            )
+        return state
+
+    def _fresh(self, manifest: dict[str, Any]) -> State:
+        spec = Spec.of(self.asks)
+        return State(spec, manifest["pivots_hash"], manifest["crs"], manifest["metric"], manifest["snapshot"])
+
+    def _ledger(self, state: State) -> Ledger:
+        files: dict[str, int] = {}
+        for table in self.home.tables(state, NAMES):
+            files |= zip(table.column("name").to_pylist(), table.column("bytes").to_pylist(), strict=True)
+        return Ledger(files)
+
+    def _panes(self, manifest: dict[str, Any], rows: pa.Table) -> Panes:
+        nearest = rows.column("k").null_count < len(rows)
+        reader = Reader.of(self.home.store, manifest, nearest, self.asks.costs)
+        parts = [rows.slice(begin, ROWS_AT_ONCE) for begin in range(0, len(rows), ROWS_AT_ONCE)]
+        return added([panes_of(part, reader, self.asks.slot_seconds, self.asks.time_zone) for part in parts])
+
+    def _recounted(self, manifest: dict[str, Any], state: State) -> State:
+        """Return the state once all rows are counted anew, by the current snapshot."""
+        panes = added([])
+        for file in state.listed[ROWS]:
+            panes = added([panes, self._panes(manifest, self.home.table(ROWS, file))])
+        kept = replace(self._fresh(manifest), files=state.files, read=state.read, rows=state.rows, bad=state.bad)
+        kept = replace(kept, listed={**state.listed, PANED: ()})
+        return self.home.with_more(kept, PANED, panes.to_arrow())
+
+    def _with(self, manifest: dict[str, Any], state: State, group: Group) -> State:
+        """Return the state once more files are in, all of which are written."""
+        snapshot, rows = manifest["snapshot"], group.rows
+        state = replace(
+            state,
+            snapshot=snapshot,
+            earlier=state.earlier if snapshot == state.snapshot else state.rows,
+            files=state.files + len(group.names),
+            read=state.read + len(rows) + sum(group.bad.values()),
+            rows=state.rows + len(rows),
+            bad=dict(Counter(state.bad) + Counter(group.bad)),
+        )
+        names = sorted(group.names.items())
+        table = pa.table([[name for name, _ in names], [size for _, size in names]], schema=NAMES_SCHEMA)
+        state = self.home.with_more(state, NAMES, table)
+        if len(rows) == 0:
+            return state
+        state = self.home.with_more(state, ROWS, rows)
+        return self.home.with_more(state, PANED, self._panes(manifest, rows).to_arrow(), _added_tables)
+
+    def _commit(self, lease: Writer, before: State, state: State, after: Commit | None) -> Commit:
+        lease.check()
+        commit = self.home.chain.append(state.as_json(), after)
+        with suppress(StoreError):  # whoever has the lease by now goes on from this commit
+            lease.check()
+            self.home.remove_old(before, state)
+            clear_passing(self.home.chain)
+            fold(self.home.chain, warn=self.warn)
+        return commit
+
+
+def _added_tables(tables: list[pa.Table]) -> pa.Table:
+    return added([Panes.from_arrow(table) for table in tables]).to_arrow()
+
+
+def running_day(time_zone: str, now: datetime | None = None) -> int:
+    """Return the day, since 1970, that has not ended yet.
+
+    Parameters
+    ----------
+    time_zone
+        Where days begin.
+    now
+        The clock's time when None.
+    """
+    zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
+    return ((now or datetime.now(UTC)).astimezone(zone).date() - EPOCH).days
+
+
+def leased(home: Home, warn: Callable[[str], None] = on_stderr) -> Writer:
+    """Return the right to add to live patterns, whose folder is made.
+
+    Raises
+    ------
+    StoreError
+        If another process has it (the message says which), or the folder cannot be written.
+    """
+    try:
+        home.folder.make()
+        return take(home.folder, f"live patterns {home.name} of {shown(home.store)}", warn, lambda: None)
+    except OSError as error:
+        why = error.strerror or error
+        raise StoreError(f"live patterns of {shown(home.store)} cannot be written: {why}") from None

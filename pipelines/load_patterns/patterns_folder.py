@@ -1,0 +1,298 @@
+"""Where live patterns are: the folder ``STORE/patterns/NAME``, and what a commit of them says.
+
+::
+
+    STORE/patterns/NAME/
+      CURRENT, commits/        the chain of commits: which files of the log count, and which files hold their sums
+      LEASE                    who adds
+      names/<hash>.parquet     names and bytes of the log's files that are in
+      rows/<hash>.parquet      their rows: places, so that they can be counted by other pivots
+      panes/<hash>.parquet     sums by day, slot and partition
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ceps.model.costs import RequestCosts
+from dtoss.commits.chain import Chain, Commit
+from dtoss.commits.file_entry import Listed, checked_bytes, merged_from, put, whole
+from dtoss.commits.folder import Folder
+from dtoss.commits.formats import check_format
+from dtoss.commits.lease import LEASE_SECONDS
+from dtoss.commits.named import check_name, path_in
+from dtoss.errors import InputError, StoreError
+from dtoss.snapshots.store_location import folder_of
+from pipelines.rows.access_rows import Asks
+
+PATTERNS = "patterns"
+"""The folder of a store that holds its live patterns."""
+NAMES, ROWS, PANED = "names", "rows", "panes"
+ROOMS = (NAMES, ROWS, PANED)
+"""Folders of files that commits list."""
+NAMES_SCHEMA = pa.schema([("name", pa.string()), ("bytes", pa.int64())])
+KIND, FORMAT = "patterns", 1
+MOST_ROWS = 1_000_000
+"""Rows of a file of places; what is larger is not written anew with others."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How requests are counted: what cannot be changed without counting them anew.
+
+    Parameters
+    ----------
+    slot_seconds, time_zone, costs
+        As :class:`pipelines.rows.access_rows.Asks`.
+    """
+
+    slot_seconds: int
+    time_zone: str
+    costs: RequestCosts | None
+
+    @classmethod
+    def of(cls, asks: Asks) -> Spec:
+        """Return that of what was asked for."""
+        return cls(asks.slot_seconds, asks.time_zone, asks.costs)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit says of it."""
+        costs = None
+        if self.costs is not None:
+            curves = {"by_k": self.costs.by_k, "by_radius": self.costs.by_radius}
+            costs = {name: [list(at) for at in curve] for name, curve in curves.items()}
+        return {"slot_seconds": self.slot_seconds, "time_zone": self.time_zone, "costs": costs}
+
+    @classmethod
+    def read(cls, said: Any) -> Spec:
+        """Return what a commit says."""
+        costs = said["costs"]
+        if costs is not None:
+            costs = RequestCosts(*(tuple((k, w) for k, w in costs[name]) for name in ("by_k", "by_radius")))
+        return cls(whole(said["slot_seconds"], "slot_seconds", 1), str(said["time_zone"]), costs)
+
+    def difference(self, other: Spec) -> str:
+        """Return in what another one differs, and both values; "" where it does not."""
+        parts = []
+        if self.slot_seconds != other.slot_seconds:
+            parts.append(f"slots of {self.slot_seconds / 60:g} and not {other.slot_seconds / 60:g} minutes")
+        if self.time_zone != other.time_zone:
+            parts.append(f"days of {self.time_zone} and not {other.time_zone}")
+        if self.costs != other.costs:
+            words = ["no costs" if one.costs is None else "costs" for one in (self, other)]
+            parts.append("other costs" if words[0] == words[1] else f"{words[0]} and not {words[1]}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a commit of live patterns says.
+
+    Parameters
+    ----------
+    spec
+        How requests are counted.
+    pivots, crs, metric
+        Of the snapshots by which they were counted.
+    snapshot
+        The last of these.
+    earlier
+        Rows that were counted by earlier ones, of the same pivots.
+    files, read, rows
+        Files of the log, their rows, and how many of these are good.
+    bad
+        How many were set aside, by reason.
+    listed
+        The files of each of :data:`ROOMS`, oldest first.
+    """
+
+    spec: Spec
+    pivots: str
+    crs: str
+    metric: str
+    snapshot: str
+    earlier: int = 0
+    files: int = 0
+    read: int = 0
+    rows: int = 0
+    bad: Mapping[str, int] = field(default_factory=dict)
+    listed: Mapping[str, tuple[Listed, ...]] = field(default_factory=lambda: dict.fromkeys(ROOMS, ()))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of a commit."""
+        return {
+            "kind": KIND,
+            "format": FORMAT,
+            "spec": self.spec.as_json(),
+            "pivots": self.pivots,
+            "crs": self.crs,
+            "metric": self.metric,
+            "snapshot": self.snapshot,
+            "counts": {"earlier": self.earlier, "files": self.files, "read": self.read, "rows": self.rows},
+            "bad": dict(sorted(self.bad.items())),
+            "listed": {room: [one.as_json() for one in self.listed[room]] for room in ROOMS},
+        }
+
+    @classmethod
+    def of(cls, commit: Commit, path: str) -> State:
+        """Return what a commit says.
+
+        Raises
+        ------
+        StoreError
+            If it is none of live patterns, or of a later version; the message names its file.
+        """
+        said = commit.document
+        try:
+            if said["kind"] != KIND:
+                raise ValueError(f"its kind is {said['kind']!r:.40}, {KIND!r} is wanted")
+            check_format(path, said["format"], (FORMAT,))
+            counts = said["counts"]
+            return cls(
+                spec=Spec.read(said["spec"]),
+                pivots=str(said["pivots"]),
+                crs=str(said["crs"]),
+                metric=str(said["metric"]),
+                snapshot=str(said["snapshot"]),
+                earlier=whole(counts["earlier"], "earlier"),
+                files=whole(counts["files"], "files"),
+                read=whole(counts["read"], "read"),
+                rows=whole(counts["rows"], "rows"),
+                bad={str(reason): whole(count, str(reason)) for reason, count in said["bad"].items()},
+                listed={room: tuple(Listed.of(one) for one in said["listed"][room]) for room in ROOMS},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{path} is no commit of live patterns: {error}; begin others (--name NAME)") from None
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where live patterns are.
+
+    Parameters
+    ----------
+    store
+        Path or URI of the store.
+    name
+        Theirs.
+    idle_seconds
+        After which a file that no commit lists is nobody's.
+
+    Raises
+    ------
+    InputError
+        If the name is none that a folder of every system can have.
+    """
+
+    store: str
+    name: str
+    idle_seconds: float = LEASE_SECONDS
+
+    def __post_init__(self) -> None:
+        check_name("name", self.name)
+
+    @cached_property
+    def folder(self) -> Folder:
+        """Their folder."""
+        return folder_of(path_in(self.store, PATTERNS, self.name))
+
+    @property
+    def chain(self) -> Chain:
+        """Their commits."""
+        return Chain(self.folder, kept=True)
+
+    @cached_property
+    def _read(self) -> dict[str, pa.Table]:
+        return {}
+
+    def table(self, room: str, file: Listed) -> pa.Table:
+        """Return what a file holds that a commit lists; those of names and panes are kept, as each look asks for them.
+
+        Raises
+        ------
+        StoreError
+            If it is missing or damaged; the message names it.
+        """
+        found = self._read.get(file.name)
+        if found is None:
+            data = checked_bytes(self.folder.read(room, file.name), file, self.folder.path(room, file.name))
+            found = pq.read_table(pa.BufferReader(data))
+            if room != ROWS:
+                self._read[file.name] = found
+        return found
+
+    def tables(self, state: State | None, room: str) -> list[pa.Table]:
+        """Return what all files of a room hold that a commit lists."""
+        return [] if state is None else [self.table(room, file) for file in state.listed[room]]
+
+    def with_more(self, state: State, room: str, table: pa.Table, added: Any = pa.concat_tables) -> State:
+        """Write what comes to a room, with the newest files there where they are not much larger, and list it.
+
+        Parameters
+        ----------
+        state
+            Before.
+        room
+            Of :data:`ROOMS`.
+        table
+            What comes.
+        added
+            Makes one table of several.
+
+        Raises
+        ------
+        StoreError
+            If one of those files is missing or damaged.
+        """
+        files = state.listed[room]
+        stay = merged_from([file.rows for file in files], len(table))
+        if room == ROWS:
+            while stay < len(files) and files[stay].rows >= MOST_ROWS:
+                stay += 1
+        if stay < len(files):
+            table = added([*(self.table(room, file) for file in files[stay:]), table])
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        wrote = Listed.of(put(self.folder, sink.getvalue(), len(table), "parquet", room))
+        return replace(state, listed={**state.listed, room: (*files[:stay], wrote)})
+
+    def remove_old(self, before: State | None, after: State) -> None:
+        """Remove what a commit lists no more; for one who has just made it, and holds the lease.
+
+        Files that neither it nor the one before lists are what somebody has left who was killed, or they are somebody's
+        who goes on from there: they go once they are older than a lease.
+        """
+        for room in ROOMS:
+            old = set() if before is None else {file.name for file in before.listed[room]}
+            new = {file.name for file in after.listed[room]}
+            for name in self.folder.files(room):
+                if name not in new and (name in old or self.folder.idle(room, name) > self.idle_seconds):
+                    self.folder.remove(room, name)
+        self._forget(after)
+
+    def _forget(self, state: State) -> None:
+        names = {file.name for room in ROOMS for file in state.listed[room]}
+        for name in [name for name in self._read if name not in names]:
+            del self._read[name]
+
+
+def check_spec(home: Home, state: State, spec: Spec) -> None:
+    """Check that requests are to be counted as they were.
+
+    Raises
+    ------
+    InputError
+        If not; the message says in what both differ.
+    """
+    difference = state.spec.difference(spec)
+    if difference:
+        raise InputError(
+            f"live patterns {home.name!r} are counted with {difference}: give others a name of their own "
+            "(--name NAME), or count all of these anew (--recount)"
+        )

@@ -1,0 +1,255 @@
+"""What files of rows are asked for, held against their footers and first lines: what is wrong is said before Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from dtoss.delimited.record_batches import FLAW
+from dtoss.errors import InputError
+from pipelines.local_joins.delimited_text import text_batches
+from pipelines.local_joins.parquet_places import check_numbers, id_type_of
+from pipelines.rows.delimited_frame import layout_in
+from pipelines.rows.geoparquet_in import crs_taken, point_of
+from pipelines.rows.inputs import PACKED, Inputs, look
+from pipelines.rows.option_checks import check_said
+from pipelines.rows.paths import check_found, leaves, type_at
+from pipelines.rows.position_frame import Columns, listed
+
+FIRST_BYTES = 1 << 20
+"""Of text that is looked at, of all files together."""
+FIRST_ROWS = 10_000
+_TIMES = (
+    pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary,
+    pa.types.is_duration, pa.types.is_time, pa.types.is_null,
+)  # fmt: skip
+"""Types that may be times; of some of them Spark has the last word."""
+_OF_ROW, _OF_OBJECT = "id", "uid"
+"""The column of ids where none is named; what readers of raw formats call the object where rows have an id, too."""
+
+
+@dataclass(frozen=True)
+class First:
+    """The columns of files, as far as they are known without Spark.
+
+    Parameters
+    ----------
+    names
+        Of the columns.
+    nested
+        Paths to fields of their structs.
+    whole
+        Whether other rows can have no other columns.
+    schema
+        Their types, of Parquet.
+    rows
+        The first rows, where they were asked for.
+    """
+
+    names: tuple[str, ...]
+    nested: tuple[str, ...] = ()
+    whole: bool = True
+    schema: pa.Schema | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Return whether a name, or a path, is that of a column or of a field."""
+        return (
+            name in self.names or name in self.nested or (self.schema is not None and bool(type_at(self.schema, name)))
+        )
+
+
+def look_at(
+    paths: Sequence[str], columns: Columns, *, schema: str = "union", numbers: Mapping[str, Any] | None = None
+) -> Inputs:
+    """Return what is at paths, once all that needs no Spark is found to be right.
+
+    Parameters
+    ----------
+    paths
+        As :func:`pipelines.rows.inputs.look`.
+    columns
+        Which columns mean what, and how text is written.
+    schema
+        As :func:`pipelines.rows.inputs.look`.
+    numbers
+        As :func:`check_columns`.
+
+    Raises
+    ------
+    InputError, ValueError
+        As :func:`check_said`, :func:`pipelines.rows.inputs.look` and :func:`check_columns`.
+    """
+    check_said(columns)
+    inputs = look(paths, schema=schema, encoding=columns.encoding)
+    check_columns(inputs, columns, numbers)
+    return inputs
+
+
+def check_columns(
+    inputs: Inputs,
+    columns: Columns,
+    numbers: Mapping[str, Any] | None = None,
+    others: Mapping[str, str | None] | None = None,
+) -> None:
+    """Check that files have the columns that are named, as far as their footers and first lines tell.
+
+    Parameters
+    ----------
+    inputs
+        What is read; nothing is known of files that only Spark can reach.
+    columns
+        Which columns mean what.
+    numbers
+        Columns of numbers, by the options that name them; what is no text is none.
+    others
+        Columns of any type.
+
+    Raises
+    ------
+    InputError
+        If a column is not there, of Parquet also if it is of a type that is of no use; or if the CRS of points is not
+        known, or another one than is said.
+    """
+    first = first_of(inputs, columns)
+    if first is None:
+        return
+    point = None
+    if first.schema is not None:
+        point = point_of(first.schema, columns)
+        crs_taken(point, columns.crs)
+    always = [("--id", columns.id)]
+    if columns.geometry is not None:
+        always.append(("--geometry", columns.geometry))
+    elif point is None and columns.deleted is None:
+        always += zip(("--x", "--y"), columns.coordinates(first.names), strict=True)
+    some = [("--time", columns.time), ("--deleted", columns.deleted)]
+    numbers = {option: name for option, name in (numbers or {}).items() if isinstance(name, str)}
+    some += [*numbers.items(), *(others or {}).items()]
+    named = {name for _, name in some}
+    some += [("--columns", name) for name in listed(columns.attributes) if name not in named]
+    for option, name in [*always, *(some if first.whole else ())]:
+        if name is not None and not first.has(name):
+            check_found(name, option, first.names, first.nested)
+    if first.schema is not None:
+        axes = () if point is not None else columns.coordinates(first.names)
+        _check_types(first.schema, columns, axes, [*numbers.values()])
+
+
+def _check_types(schema: pa.Schema, columns: Columns, axes: Sequence[str], numbers: Sequence[str]) -> None:
+    kind = None if columns.id is None else type_at(schema, columns.id)
+    if columns.id is not None and kind is not None and not pa.types.is_null(kind):
+        id_type_of(columns.id, kind)
+    for names, what in ((axes, "coordinates are numbers"), (numbers, "numbers are wanted")):
+        for name in names:
+            if (found := type_at(schema, name)) is not None and not pa.types.is_null(found):
+                check_numbers(name, found, what)
+    time = None if columns.time is None else type_at(schema, columns.time)
+    if time is not None and not any(is_kind(time) for is_kind in _TIMES):
+        raise InputError(f"column {columns.time!r} is {time}: times are timestamps, dates, numbers or text")
+
+
+def first_of(inputs: Inputs, columns: Columns, rows: int = 0) -> First | None:
+    """Return the columns of files, by footers and first lines, and their first rows; None where they are not known."""
+    if not inputs.places:
+        return None
+    folders = [one.partition("=")[0] for above in inputs.folders for one in above.split("/") if "=" in one]
+    try:
+        if inputs.kind == "parquet":
+            if inputs.schema is None:
+                return None
+            names = dict.fromkeys([*inputs.schema.names, *folders])
+            some = _parquet_rows(inputs, rows) if rows else ()
+            return First(tuple(names), tuple(leaves(inputs.schema)), schema=inputs.schema, rows=some)
+        read = _json if inputs.kind == "json" else _text
+        found = read(inputs, columns, rows)
+    except (InputError, OSError, EOFError, ValueError, LookupError, pa.ArrowException):
+        return None  # the reader says what is wrong
+    return found and First(
+        tuple(dict.fromkeys([*found.names, *folders])), found.nested, found.whole, found.schema, found.rows
+    )
+
+
+def _parquet_rows(inputs: Inputs, rows: int) -> tuple[dict[str, Any], ...]:
+    """Return the first rows of the first file, in the columns of ids alone."""
+    filesystem, file = inputs.places[0]
+    with pq.ParquetFile(filesystem.open_input_file(file), pre_buffer=False) as reader:
+        names = [name for name in (_OF_ROW, _OF_OBJECT) if name in reader.schema_arrow.names]
+        batch = next(reader.iter_batches(rows, columns=names), None)
+    return () if batch is None else tuple(batch.to_pylist())
+
+
+def _text(inputs: Inputs, columns: Columns, rows: int) -> First:
+    layout = layout_in(inputs, columns)
+    some: list[dict[str, Any]] = []
+    for batch in text_batches(inputs, layout, list(dict.fromkeys(layout.names))) if rows else ():
+        some += batch.drop_columns([FLAW]).slice(0, rows - len(some)).to_pylist()
+        if len(some) >= rows:
+            break
+    return First(tuple(layout.names), rows=tuple(some))
+
+
+def _json(inputs: Inputs, columns: Columns, many: int) -> First | None:
+    if columns.multiline:
+        return None
+    left, whole = FIRST_BYTES, True
+    rows: list[dict[str, Any]] = []
+    for filesystem, file in inputs.places:
+        if left <= 0:
+            whole = False
+            break
+        data = _begin(filesystem, file, left + 1)
+        cut = len(data) > left
+        lines = data.split(b"\n")
+        for line in lines[:-1] if cut else lines:
+            with suppress(ValueError, RecursionError):  # that is a bad row
+                one = json.loads(line.decode("utf-8-sig", "replace"))
+                rows += [row for row in (one if isinstance(one, list) else [one]) if isinstance(row, dict)]
+        whole, left = whole and not cut, left - len(data)
+    if not rows:
+        return None
+    names = dict.fromkeys(name for row in rows for name in row)
+    nested = dict.fromkeys(path for row in rows for path in _paths(row))
+    return First(tuple(names), tuple(nested), whole, rows=tuple(rows[:many]))
+
+
+def _begin(filesystem: fs.FileSystem, file: str, size: int) -> bytes:
+    packed = "detect" if file.lower().endswith(PACKED) else None
+    with filesystem.open_input_stream(file, compression=packed) as stream:
+        return bytes(stream.read(size))
+
+
+def _paths(row: dict[str, Any], above: str = "") -> list[str]:
+    found = []
+    for name, value in row.items():
+        written = f"`{name}`" if "." in name else name
+        found += [f"{above}{written}", *(_paths(value, f"{above}{written}.") if isinstance(value, dict) else ())]
+    return found
+
+
+def said_of_ids(inputs: Inputs, columns: Columns) -> str | None:
+    """Return what is odd about ids: those of rows are taken for those of objects, which stand beside them and repeat.
+
+    By the first rows alone; None where nothing is.
+    """
+    first = None if columns.id != _OF_ROW else first_of(inputs, columns)
+    if first is not None and {_OF_ROW, _OF_OBJECT} <= set(first.names):
+        first = first_of(inputs, columns, FIRST_ROWS)
+    if first is None or not first.rows:
+        return None
+    both = [(row.get(_OF_ROW), row.get(_OF_OBJECT)) for row in first.rows]
+    rows, objects = ({pair[at] for pair in both} for at in (0, 1))
+    if len(rows) < len(both) or len(objects) >= len(both):
+        return None
+    return (
+        f"each row has an {_OF_ROW} of its own, and {_OF_OBJECT} repeats ({len(objects):,} in the first {len(both):,} "
+        f"rows): --id {_OF_OBJECT} makes objects of these"
+    )

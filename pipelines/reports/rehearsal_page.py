@@ -1,0 +1,234 @@
+"""The page of a rehearsal, made of the kit: which strategy to take and why, then its map, hot cells and all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ceps.balance.rehearse import Rehearsed
+from ceps.model.number_text import how_many
+from ceps.plan.plans import bytes_text
+from ceps.reporting.kit.cards import Card, cards
+from ceps.reporting.kit.html_page import document, notes, section, terms
+from ceps.reporting.kit.html_tables import table
+from ceps.reporting.kit.palette import series
+from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
+from pipelines.reports.rehearsal_film import film, hottest
+from pipelines.simulation.rounds import Rounds
+
+Facts = Mapping[str, Any]
+_MOST_LINES = 6
+"""Strategies whose course is drawn: the best ones."""
+_TOP = 4.0
+"""Times the mean that a chart shows at most: what is worse runs along its edge."""
+_MEANINGS = {
+    "replicated": "Every worker has all subscriptions; rows are spread by a hash.",
+    "uniform": "The map halved until each worker has a rectangle.",
+    "history": "Rectangles fitted to the first round by SWARM's cost, and left as they are.",
+    "kd": "Rectangles with equal work in the first round, and left as they are.",
+    "rtree": "Tiles with equally many subscriptions; where rows are does not count.",
+    "swarm": "SWARM: the busiest and the idlest worker exchange a rectangle now and then.",
+    "swarm-work": "SWARM with the real work of rows for its cost, which adds up.",
+    "swarm-always": "SWARM with the real work of rows for its cost, in every round, with up to eight exchanges.",
+    "space": "PS2Stream's tree without words: eight leaves of space for each worker, and left as they are.",
+    "words": "Words dealt to workers by how often rows say them, everywhere alike; one worker sees all rows.",
+    "ps2stream": "PS2Stream: a tree of space and words; where one worker has 1.5 times another, words and cells move.",
+    "ps2stream-work": "PS2Stream with the real work of rows for its load.",
+    "curve": "A curve through all cells cut into equal work after each round; cells at the cuts are shared.",
+    "ours": "Every worker above the mean gives its cheapest cells away; a place too hot for one is shared by several.",
+    "auto": "Everything everywhere while it fits a worker's memory, else ours.",
+}
+
+
+def page(facts: Facts, rounds: Rounds, results: Sequence[Rehearsed], geographic: bool) -> str:
+    """Return the HTML text of the page; it needs no script and no network.
+
+    Parameters
+    ----------
+    facts
+        As :func:`pipelines.simulation.simulate.facts_of` makes them.
+    rounds, results
+        What they are made of: the map is drawn of it.
+    geographic
+        Whether positions are degrees.
+    """
+    counts = sorted({one["workers"] for one in facts["strategies"]})
+    return document(
+        "Rehearsal of a watch",
+        _head(facts),
+        *(_first_screen(facts, count) for count in counts),
+        *(_map(facts, rounds, results, count, geographic) for count in counts),
+        _table(facts),
+        _foot(facts),
+    )
+
+
+def _of(facts: Facts, count: int) -> list[Facts]:
+    """Return the strategies of a number of workers, the evenest first."""
+    return sorted((one for one in facts["strategies"] if one["workers"] == count), key=lambda one: one["mean"])
+
+
+def _taken(facts: Facts, count: int) -> Facts:
+    name = next(one["strategy"] for one in facts["take"] if one["workers"] == count)
+    return next(one for one in _of(facts, count) if one["strategy"] == name)
+
+
+def _head(facts: Facts) -> str:
+    about = (
+        f"{facts['rows']:,} rows in {facts['rounds'] + 1:,} rounds of {_duration(facts['roundSeconds'])}, "
+        f"{how_many(facts['subscriptions'], 'subscription')} of {bytes_text(facts['subscriptionBytes'])}"
+    )
+    return f"<header><h1>Rehearsal of a watch</h1><span>{escape(about)}</span></header>\n"
+
+
+def _duration(seconds: float) -> str:
+    for name, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {name}"
+    return f"{seconds:g} s"
+
+
+def advice(facts: Facts, count: int) -> str:
+    """Return which strategy to take, and what it costs, in words."""
+    best = _taken(facts, count)
+    moved = f"{_percent(best['movedShare'])} of the subscriptions' bytes move in a round"
+    return (
+        f"Take {best['strategy']} with {how_many(count, 'worker')}: the busiest has {best['mean']:.2f} times the mean "
+        f"work. {moved}, and all workers together store {best['copies']:.2f} copies"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %" if share else "Nothing"
+
+
+def _first_screen(facts: Facts, count: int) -> str:
+    ranked, best = _of(facts, count), _taken(facts, count)
+    shown = [best, *(one for one in ranked if one is not best)][:3]
+    lead = f'<p class="lead">{escape(advice(facts, count))}.</p>'
+    whole = bytes_text(facts["subscriptionBytes"])
+    why = (
+        f"All subscriptions take {whole}: while that fits each worker's memory, replicated is even without any move. "
+        "A batch is over when its busiest worker is: at 2 times the mean, half of what you pay for waits. "
+        "Of strategies within 5 % of the evenest, the one that moves fewest bytes is taken, and then the one that "
+        "stores fewest copies."
+    )
+    title = f"With {how_many(count, 'worker')}"
+    return (
+        f"<section><h2>{escape(title)}</h2>{lead}"
+        f'<p class="quiet">{escape(why)}</p>{cards([_card(one, one is best) for one in shown])}'
+        f"{_course(facts, ranked, best)}{_moved(facts, ranked, best)}</section>\n"
+    )
+
+
+def _card(one: Facts, chosen: bool) -> Card:
+    return Card(
+        one["strategy"],
+        f"{one['mean']:.2f}",
+        "times the mean",
+        [
+            ("worst round", f"{one['worst']:.2f}"),
+            ("moved a round", _percent(one["movedShare"]).lower()),
+            ("copies stored", f"{one['copies']:.2f}"),
+        ],
+        why=_MEANINGS.get(one["strategy"], ""),
+        kind="chosen" if chosen else "",
+        badge="take this" if chosen else "",
+    )
+
+
+def _course(facts: Facts, ranked: Sequence[Facts], best: Facts) -> str:
+    """Draw the busiest worker over the mean, round by round."""
+    chosen = [best, *(one for one in ranked if one is not best)][:_MOST_LINES]
+    most = min(max(max(one["maxOverMean"]) for one in chosen), _TOP)
+    ticks = nice(most)
+    lines = [
+        Curve(one["strategy"], np.minimum(np.array(one["maxOverMean"]), ticks[-1]), number)
+        for number, one in reversed(list(enumerate(chosen)))
+    ]
+    label = "Work of the busiest worker over the mean of all, by round, for " + ", ".join(x["strategy"] for x in chosen)
+    up = [Tick(value / ticks[-1], short(value)) for value in ticks]
+    keys = legend([(one["strategy"], series(number), "line") for number, one in enumerate(chosen)])
+    caption = '<p class="about">Busiest worker over the mean of all, by round; 1 is even work.</p>'
+    return f"{caption}{curves(label, lines, ticks[-1], _rounds(facts), up)}{keys}"
+
+
+def _rounds(facts: Facts) -> list[Tick]:
+    begin = facts["begin"]
+    count = len(begin)
+    step = max(count // 6, 1)
+    form = "%H:%M" if begin[-1] - begin[0] < 2 * 86_400 else "%d %b"
+    found: list[Tick] = []
+    for number in range(0, count, step):
+        text = datetime.fromtimestamp(begin[number], UTC).strftime(form)
+        if not found or found[-1].text != text:
+            found.append(Tick((number + 0.5) / count, text, False, len(found) % 2 == 1))
+    return found
+
+
+def _moved(facts: Facts, ranked: Sequence[Facts], best: Facts) -> str:
+    rows = [
+        Bar(one["strategy"], one["movedShare"], _percent(one["movedShare"]).lower(), chosen=one is best)
+        for one in sorted(ranked, key=lambda one: (-one["movedShare"], one["strategy"]))
+    ]
+    caption = (
+        '<p class="about">Bytes of subscriptions moved in a round, as a share of all; a mean of the later rounds.</p>'
+    )
+    return f"{caption}{bars('Share of bytes moved in a round, by strategy', rows)}"
+
+
+def _map(facts: Facts, rounds: Rounds, results: Sequence[Rehearsed], count: int, geographic: bool) -> str:
+    best = _taken(facts, count)
+    result = next(one for one in results if one.name == best["strategy"] and one.workers == count)
+    if result.layouts[-1].held.all() and count > 1:
+        about = f"With {best['strategy']} each of {count} workers has every cell: there is nothing to draw."
+        return section(f"Where {how_many(count, 'worker')} work", about, notes([("", "Rows are spread by a hash.")]))
+    about = (
+        f"Each cell of the grid in the colour of its worker under {best['strategy']}; of a cell that is shared, of the "
+        "worker with the largest share, with a line around it. Cells without rows and subscriptions are left out."
+    )
+    return section(
+        f"Where {how_many(count, 'worker')} work",
+        about,
+        film(f"film{count}", rounds, result, geographic),
+        hottest(rounds, result),
+    )
+
+
+def _table(facts: Facts) -> str:
+    head = ["Strategy", "Workers", "Mean", "Worst", "Moved", "Most moved", "Copies", "Messages"]
+    rows = [
+        [
+            one["strategy"],
+            str(one["workers"]),
+            f"{one['mean']:.3f}",
+            f"{one['worst']:.2f}",
+            _percent(one["movedShare"]).lower(),
+            _percent(one["mostMovedShare"]).lower(),
+            f"{one['copies']:.3f}",
+            bytes_text(one["messageBytes"]),
+        ]
+        for one in sorted(facts["strategies"], key=lambda one: (one["workers"], one["mean"]))
+    ]
+    about = "Mean and worst: the busiest worker over the mean. Moved: a round. Messages: sent for a decision."
+    return section("All strategies", about, table("All strategies, the evenest first", head, rows))
+
+
+def _foot(facts: Facts) -> str:
+    prices = facts["prices"]
+    remarks = [
+        ("", f"A row counts {prices['row']:g}, a candidate {prices['candidate']:g}, a match {prices['match']:g}."),
+        (
+            "",
+            "Each round is judged under the layout that was made of earlier rounds. Means leave out the first quarter.",
+        ),
+    ]
+    if facts["skipped"]:
+        remarks.append(("warn", f"{facts['skipped']:,} rows have no legal position or no time and were left out."))
+    used = {one["strategy"] for one in facts["strategies"]}
+    meant = [(name, text) for name, text in _MEANINGS.items() if name in used]
+    return section("What was compared", "In a line each.", terms(meant), notes(remarks))

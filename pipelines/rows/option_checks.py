@@ -1,0 +1,26 @@
+"""What a user says of rows, held against what can be said."""
+
+from __future__ import annotations
+
+from dtoss.errors import InputError
+from pipelines.rows.delimited_frame import check_text
+from pipelines.rows.position_frame import Columns
+from pipelines.rows.time_columns import check_times
+
+
+def check_said(columns: Columns) -> None:
+    """Check what is said of rows, whatever they are.
+
+    Raises
+    ------
+    InputError
+        If a time format or a zone is not known, or positions are said to be in two places.
+    ValueError
+        As :func:`pipelines.rows.delimited_frame.check_text`.
+    """
+    check_text(columns)
+    check_times(columns.time_format, columns.zone)
+    if columns.geometry is not None and (columns.x is not None or columns.y is not None):
+        raise InputError("--geometry and --x, --y are two ways to say where positions are: name one")
+    if columns.id_type not in (None, "int", "text"):
+        raise ValueError(f"id_type is {columns.id_type!r}: int or text is wanted")

@@ -1,0 +1,64 @@
+"""Rejected rows to files in the snapshot: their reasons, and the rows as they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.compute import sort_indices
+
+from dtoss.snapshots.partition_file import checksum
+from dtoss.snapshots.store import Store
+from pipelines.rows.by_id import by_hash
+from pipelines.rows.position_frame import RAW, REASON, Positions
+
+ROWS_PER_FILE = 1_000_000
+SCHEMA = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
+
+
+def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> list[dict[str, Any]]:
+    """Write the rows that have a reason as Parquet (reason, row), and return the manifest's entries of the files.
+
+    Files are the same for the same rows: a row goes to one of them by its hash, and stands sorted in it.
+
+    Parameters
+    ----------
+    positions
+        All rows, with the reason of each bad one.
+    store
+        Where the files go.
+    snapshot
+        The name of the one that is being made.
+    rows
+        How many have a reason.
+    """
+    from pyspark.sql import functions as F
+
+    store.folder.make("snapshots", snapshot, "quarantine")
+    files = -(-rows // ROWS_PER_FILE)
+    rejected = positions.frame.where(F.col(REASON).isNotNull())
+    rejected = rejected.select(F.col(REASON).alias("reason"), F.col(RAW).alias("row"))
+    rejected = rejected.repartitionById(files, by_hash(F.col("row"), files))
+    written = rejected.mapInArrow(_writer(store, snapshot), "file string, rows bigint, bytes bigint, sha256 string")
+    return sorted(written.toArrow().to_pylist(), key=lambda entry: entry["file"])
+
+
+def _writer(store: Store, snapshot: str) -> Callable[..., Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = [batch.cast(SCHEMA) for batch in batches]
+        if not kept:
+            return
+        table = pa.Table.from_batches(kept)
+        order = sort_indices(table, sort_keys=[("reason", "ascending"), ("row", "ascending")])
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.take(order), sink, compression="zstd")
+        data = sink.getvalue()
+        digest = checksum(data)
+        file = f"quarantine/{digest[:16]}.parquet"
+        store.write(snapshot, file, data)
+        entry = {"file": file, "rows": len(table), "bytes": data.size, "sha256": digest}
+        yield pa.RecordBatch.from_pylist([entry])
+
+    return write

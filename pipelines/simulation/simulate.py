@@ -1,0 +1,224 @@
+"""A stream in, what each strategy would have done with it out, and which one to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ceps.balance.rehearse import Rehearsed, rehearse
+from ceps.balance.round_costs import WorkModel
+from ceps.balance.subscription_load import Asked
+from ceps.strategies import AUTO, names, strategy_of
+from dtoss.errors import InputError
+from dtoss.geometry.space import Space, space_of
+from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.in_memory.in_memory_watch import columns_in
+from dtoss.watch.index.build_index import build
+from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.sharding.routing_grid import SIDE
+from dtoss.watch.sharding.subscription_cells import asked_cells, grid_of_standing
+from dtoss.watch.subscriptions.current import change_number, table_at
+from dtoss.watch.subscriptions.known_columns import asked_space
+from dtoss.watch.subscriptions.subscription_files import read_files
+from dtoss.watch.watch_folder import Home, check_there
+from pipelines.simulation.rounds import Rounds, rounds_of
+from pipelines.simulation.stream_in import Names, read_stream
+
+MICROSECONDS = 1_000_000
+NEAR_BEST = 0.05
+"""A strategy is as good as the best if its mean is within so much of the best one's: then moves and copies decide."""
+FEW_MOVED, FEW_COPIES = 1e-3, 1e-2
+"""Shares moved a round, and copies, that make no difference."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What strategies would have done.
+
+    Parameters
+    ----------
+    rounds
+        Of the stream; the first one is the sample.
+    space
+        Of the positions.
+    results
+        Of each strategy and number of workers.
+    rows, skipped
+        Rows of the stream, and those that were none.
+    round_seconds
+        Of a round.
+    """
+
+    rounds: Rounds
+    space: Space
+    results: Sequence[Rehearsed]
+    rows: int
+    skipped: int
+    round_seconds: float
+
+
+def rehearse_stream(
+    positions: str,
+    subscriptions: Sequence[str] = (),
+    *,
+    store: str | None = None,
+    watch: str = "default",
+    strategies: Sequence[str] = ("all",),
+    workers: Sequence[int] = (8,),
+    round_seconds: float = 1800.0,
+    columns: Names | None = None,
+    space: Space | None = None,
+    memory_bytes: float | None = None,
+    model: WorkModel | None = None,
+    side: int = SIDE,
+) -> Rehearsal:
+    """Return what strategies would have done with a stream. Needs no Spark; the same arguments give the same result.
+
+    Parameters
+    ----------
+    positions
+        File, folder or glob of rows with positions and times.
+    subscriptions
+        Files, as ``dtoss subscribe`` takes them; those of a watch where there are none.
+    store, watch
+        Of that watch.
+    strategies
+        Names of :mod:`ceps.strategies`; "all" for all of them.
+    workers
+        How many; several numbers are rehearsed one after another.
+    round_seconds
+        After which a layout may change.
+    columns
+        Names of columns.
+    space
+        Of the positions; None takes the watch's, else degrees.
+    memory_bytes
+        Of a worker, for "auto".
+    model
+        What a row, a candidate and a match cost.
+    side
+        Rows and columns of the routing grid.
+
+    Raises
+    ------
+    InputError
+        If something cannot be read, no strategy is of that name, or there are fewer than two rounds.
+    ValueError
+        If a number is out of its bounds.
+    """
+    if not round_seconds > 0.0:
+        raise InputError(f"--round is {round_seconds:g} s: more than 0 is wanted")
+    chosen = _chosen(strategies, memory_bytes)
+    made = [(name, count, strategy_of(name, count, memory_bytes)) for count in workers for name in chosen]
+    columns = columns or Names()
+    table, space = _asked(subscriptions, store, watch, space, columns)
+    texts = [text for text in table.column("where").unique().to_pylist() if text is not None]
+    wanted = sorted(frozenset().union(*map(columns_in, texts)) - {"id"})
+    stream = read_stream(positions, space, columns, wanted)
+    standing = _standing(table, space, stream.rows, columns.text)
+    grid = grid_of_standing(standing, space, side)
+    cells = asked_cells(standing.parts[0][1], grid)
+    asked = Asked(grid.shape, cells.rects, cells.owner, cells.bytes, cells.cover_begin, cells.cover)
+    rounds = rounds_of(
+        stream.rows, standing, space, grid, asked, round(round_seconds * MICROSECONDS), model or WorkModel(),
+        cells.vocabulary,
+    )  # fmt: skip
+    if len(rounds) < 2:
+        raise InputError(
+            f"{positions} has rows in {len(rounds)} rounds of {round_seconds:g} s: at least two are wanted, the first "
+            "as a sample to begin with; make --round shorter"
+        )
+    results = [rehearse(name, strategy, rounds.each()) for name, _, strategy in made]
+    return Rehearsal(rounds, space, results, len(stream.rows), stream.skipped, round_seconds)
+
+
+def _chosen(strategies: Sequence[str], memory_bytes: float | None) -> list[str]:
+    found: list[str] = []
+    for name in strategies:
+        all_of_them = [one for one in names() if one != AUTO or memory_bytes is not None]
+        found += all_of_them if name == "all" else [name]
+    return list(dict.fromkeys(found))
+
+
+def _asked(
+    files: Sequence[str], store: str | None, watch: str, space: Space | None, columns: Names
+) -> tuple[Any, Space]:
+    """Return the table of subscriptions, and their space."""
+    if (store is None) == (not files):
+        raise InputError("subscriptions come of files (--subscriptions FILE) or of a watch (--store STORE): name one")
+    if store is not None:
+        home = Home(store, watch)
+        check_there(home)
+        return table_at(home, change_number(home)), space or asked_space(home) or space_of()
+    space = space or space_of()
+    read = read_files(list(files), space, text=columns.text is not None)
+    if read.bad:
+        raise InputError(f"{len(read.bad):,} subscriptions cannot be asked, such as {read.bad[0]}")
+    return read.table, space
+
+
+def _standing(table: Any, space: Space, rows: Rows, text: str | None) -> Standing:
+    schema = {name: column.type for name, column in rows.attributes.items()}
+    if rows.ids is not None:
+        schema.setdefault("id", rows.ids.type)
+    return Standing(build(table, space, schema, text is not None), None)
+
+
+def best_of(results: Sequence[Rehearsed]) -> Rehearsed:
+    """Return the one to take: of those whose mean is near the best the one that moves least, then that copies least.
+
+    Those that have everything everywhere are left out where others are there: they are always even, and always whole.
+    """
+    results = [one for one in results if one.copies.max() < one.workers - FEW_COPIES] or results
+    least = min(float(one.max_over_mean[one.settled].mean()) for one in results)
+    good = [one for one in results if float(one.max_over_mean[one.settled].mean()) <= least * (1.0 + NEAR_BEST)]
+    return min(
+        good,
+        key=lambda one: (
+            round(float(one.moved_share[one.settled].mean()) / FEW_MOVED),
+            round(float(one.copies[one.settled].mean()) / FEW_COPIES),
+            float(one.max_over_mean[one.settled].mean()),
+        ),
+    )
+
+
+def facts_of(rehearsal: Rehearsal) -> dict[str, Any]:
+    """Return what the page and the JSON say; times that decisions took are left out, so that two runs are the same."""
+    rounds = rehearsal.rounds
+    counts = sorted({one.workers for one in rehearsal.results})
+    strategies = []
+    for one in rehearsal.results:
+        settled = one.settled
+        strategies.append(
+            {
+                "strategy": one.name,
+                "workers": one.workers,
+                "mean": round(float(one.max_over_mean[settled].mean()), 4),
+                "worst": round(float(one.max_over_mean[settled].max()), 4),
+                "movedShare": round(float(one.moved_share[settled].mean()), 6),
+                "mostMovedShare": round(float(one.moved_share[settled].max()), 6),
+                "copies": round(float(one.copies[settled].mean()), 4),
+                "messageBytes": round(float(one.messages[settled].mean()), 1),
+                "maxOverMean": [round(float(value), 4) for value in one.max_over_mean],
+                "sigma": [None if not np.isfinite(value) else round(float(value), 4) for value in one.sigma],
+                "movedBytes": [round(float(value)) for value in one.moved],
+            }
+        )
+    take = [best_of([one for one in rehearsal.results if one.workers == count]) for count in counts]
+    return {
+        "format": 1,
+        "rows": rehearsal.rows,
+        "skipped": rehearsal.skipped,
+        "subscriptions": len(rounds.asked),
+        "subscriptionBytes": round(float(rounds.asked.bytes.sum())),
+        "roundSeconds": rehearsal.round_seconds,
+        "rounds": len(rounds) - 1,
+        "begin": [int(one) // MICROSECONDS for one in rounds.begin_us[1:]],
+        "grid": vars(rounds.grid),
+        "prices": {"row": rounds.model.a, "candidate": rounds.model.b, "match": rounds.model.c},
+        "strategies": strategies,
+        "take": [{"strategy": one.name, "workers": one.workers} for one in take],
+    }

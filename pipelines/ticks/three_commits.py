@@ -1,0 +1,175 @@
+"""What has arrived counts in three commits: in the history, in windows, in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dtoss.errors import DtossError, StoreError
+from pipelines.cycle import cycle
+from pipelines.cycles.column_agreement import check_columns
+from pipelines.history import append_files, options_of_cycle
+from pipelines.history_tasks.file_keys import KeyedFile, keyed
+from pipelines.local_joins import first_look
+from pipelines.loop.arriving import Arrived
+from pipelines.loop.arriving_batches import Vanished
+from pipelines.loop.known_sources import columns_of
+from pipelines.loop.shared_reads import Reads
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.manifest_columns import types_of
+from pipelines.rows.position_frame import Columns, Positions
+from pipelines.rows.read_files import read_positions, unreadable
+from pipelines.ticks.tick_constants import Steady
+from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
+from pipelines.windowing.feed_windows import beat as feed_beat
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Busy(Exception):
+    """Another process writes to the store."""
+
+
+def committed(
+    loop: Steady,
+    found: Arrived,
+    mine: Arrived,
+    manifest: dict[str, Any] | None,
+    due: bool,
+    odd: Mapping[str, str] | None = None,
+) -> dict[str, Any] | None:
+    """Append what has arrived to the history, count it in windows, and make it current; return the manifest of that.
+
+    Each of the three commits by itself, in this order, and skips files that it has: whoever is killed between two of
+    them goes on with the next one. None where the store has read all of it.
+
+    Parameters
+    ----------
+    loop
+        What stays the same.
+    found, mine
+        What is in the folder: fresh are files that not all have read, or that the store has not.
+    manifest
+        Of the current snapshot; None where there is none.
+    due
+        Whether the store has something to do.
+    odd
+        Files that are refused, and why: all commit that they are read, and none of their rows.
+
+    Raises
+    ------
+    Busy
+        If another process writes to the store.
+    DtossError
+        As each of the three; those before it have committed then.
+    """
+    columns, wanted = how_read(loop, manifest)
+    refused = dict(odd or {})
+    # a second writer is told before Spark starts
+    try:
+        lock = loop.home.writer(loop.warn) if loop.lease and due else None
+    except StoreError as error:
+        if loop.home.writes() is None:
+            raise
+        raise Busy(str(error)) from None
+    try:
+        reads = Reads(partial(read_files, columns, wanted), loop.schema, columns.encoding)
+        inputs = reads.inputs(mine)
+        if inputs is not None:
+            first_look.check_columns(inputs, replace(columns, attributes="all"))
+            check_columns(inputs, manifest, loop.options.get("missing", "error"))
+        with loop.stopping.starting():
+            session = loop.sessions()
+        loop.stopping.listen_again()
+        keys = [] if loop.history is None or inputs is None else keyed(inputs)
+        early = [one for one in loop.feeds if manifest is not None or one.by != PARTITION]
+        try:
+            positions = reads.positions(session, mine)
+            if loop.history is not None and inputs is not None:
+                _append(loop, session, inputs, columns, positions, keys, manifest)
+            _feed(early, session, reads, found, refused)
+            if not due:
+                return None
+            made = cycle(
+                positions,
+                loop.home.path,
+                deleted=columns.deleted,
+                ledger=mine.source(refused).read,
+                warn=loop.warn,
+                lock=lock,
+                lease=loop.lease,
+                **loop.options,
+            )
+            # partitions of a first snapshot are keys from now on
+            _feed([one for one in loop.feeds if one not in early], session, reads, found, refused)
+            return made
+        except DtossError:
+            raise
+        except Exception as error:
+            last = reads.last()
+            if last is None:
+                raise
+            # a file of which the damage shows only when all of it is read
+            raise unreadable(error, last) from None
+        finally:
+            reads.release()
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def how_read(loop: Steady, manifest: dict[str, Any] | None) -> tuple[Columns, Mapping[str, str]]:
+    """Return which columns of files mean what, and the Spark types that those of text are to have."""
+    columns = columns_of(manifest, loop.columns)
+    return columns, types_of(manifest, columns)
+
+
+def read_files(columns: Columns, wanted: Mapping[str, str], session: SparkSession, inputs: Inputs) -> Positions:
+    """Return the positions in files, as a beat reads them."""
+    return read_positions(session, inputs, columns, wanted=wanted)
+
+
+def _feed(
+    feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived, refused: Mapping[str, str]
+) -> None:
+    """Count what has arrived in windows, each of which leaves out the files that it has."""
+    for one in feeds:
+        for some in one.batches(found.unread(one.ledger())):
+            positions = reads.positions(session, some)
+            if positions is None:
+                feed_beat(one)
+                continue
+
+            def check(some: Arrived = some) -> None:
+                if changed := some.changed():
+                    raise Vanished(f"{changed[0]} has changed while it was read")
+
+            feed(one, session, positions, some.source(), check)
+        refuse(one, found, refused)
+
+
+def _append(
+    loop: Steady,
+    session: SparkSession,
+    inputs: Inputs,
+    columns: Columns,
+    positions: Positions | None,
+    keys: Sequence[KeyedFile],
+    manifest: Mapping[str, Any] | None,
+) -> None:
+    """Append what has arrived to the history: first, so that what is current was kept."""
+    assert loop.history is not None
+    append_files(
+        lambda: session,
+        inputs,
+        loop.history,
+        columns,
+        warn=loop.warn,
+        schema=loop.schema,
+        read=positions,
+        files=keys,
+        **options_of_cycle(manifest, loop.options),
+    )

@@ -1,0 +1,140 @@
+"""A beat of a loop that makes snapshots: what has changed becomes current, and what all have read goes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from dtoss.commits.offsets import in_all
+from dtoss.errors import DtossError, InputError
+from pipelines.history_tasks.history_location import home_of
+from pipelines.loop.arriving import Arrived, arrived
+from pipelines.loop.disposal import dispose
+from pipelines.loop.expiry import something_expires
+from pipelines.loop.known_sources import current_manifest, ledger_of
+from pipelines.loop.odd_columns import REFUSE
+from pipelines.spark.causes import said
+from pipelines.ticks.odd_files import committed_apart
+from pipelines.ticks.tick_constants import Steady
+from pipelines.windowing.feed_windows import beat as feed_beat
+
+VANISHED = 3
+"""How often a cycle begins again at once because files went while they were read."""
+
+
+def beat(loop: Steady) -> bool:
+    """Make a cycle if something has changed; return whether it has.
+
+    Files of two kinds, of which each can be read, make a cycle for each.
+
+    Parameters
+    ----------
+    loop
+        What stays the same.
+
+    Raises
+    ------
+    Busy
+        If another process writes to the store.
+    DtossError
+        If the cycle fails by its rows, or the plan is for other pivots.
+    """
+    made, more = False, True
+    while more and not (made and loop.stopping.asked):
+        done, more = _once(loop)
+        made |= done
+    return made
+
+
+def _once(loop: Steady) -> tuple[bool, bool]:
+    """Make a cycle if something has changed; return whether it has, and whether there is more to read."""
+    for attempt in range(VANISHED):
+        manifest = _current(loop)
+        ledger = ledger_of(manifest)
+        read = in_all([ledger, *(one.ledger() for one in loop.feeds)])
+        refuses = loop.on_odd_file == REFUSE and manifest is not None
+        found = arrived(loop.updates, read, loop.patience, loop.warn, refuses=refuses)
+        found = loop.patience.hashed(found, read)
+        mine = found.unread(ledger)
+        loop.metrics.files(waiting=len(found.waiting))
+        odd = found.broken if refuses else {}
+        odd = {file: why for file, why in odd.items() if ledger.fresh({file: found.there[file]}, found.where.stamps)}
+        due = bool(odd) or any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
+        made: dict[str, Any] | None = None
+        more = False
+        if not due and not any(found.fresh.values()):
+            for one in loop.feeds:
+                feed_beat(one)
+        else:
+            try:
+                made, more = committed_apart(loop, found, mine, manifest, due, odd)
+            except Exception as error:
+                gone = [] if loop.stopping.asked else found.gone()
+                if not gone or attempt == VANISHED - 1:
+                    raise
+                loop.warn(f"{gone[0]} has gone or changed while it was read: the cycle begins again ({said(error)})")
+                continue
+        if made is None:
+            loop.metrics.skipped()
+            _dispose(loop, found)
+            write_metrics(loop)
+            return False, more
+        staleness = None if mine.oldest is None else max(time.time() - mine.oldest, 0.0)
+        loop.metrics.committed(made, staleness)
+        _dispose(loop, found)
+        write_metrics(loop)
+        loop.say(made, staleness)
+        settle_history(loop)
+        return True, more
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _current(loop: Steady) -> dict[str, Any] | None:
+    """Return the manifest of the current snapshot; None where there is none yet.
+
+    Raises
+    ------
+    InputError
+        If it has other pivots than the plan.
+    """
+    home = loop.home
+    manifest = current_manifest(home)
+    if loop.pivots_hash is None:
+        return manifest
+    if manifest is None:
+        raise InputError(f"{home.path} has no snapshot yet: a plan is for the pivots of one (dtoss rebuild)")
+    if manifest["pivots_hash"] != loop.pivots_hash:
+        raise InputError(
+            f"the plan is for pivots {loop.pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of "
+            f"{home.path} has {manifest['pivots_hash']}: partition numbers mean other regions; run dtoss patterns "
+            "and dtoss plan again"
+        )
+    return manifest
+
+
+def settle_history(loop: Steady) -> None:
+    """Merge small files of the history, and cut where questions go; what fails is tried again after the next cycle."""
+    if loop.history is None:
+        return
+    from dtoss.history.adaptive.adapt import adapt
+    from dtoss.history.layouts.compaction import settle
+
+    try:
+        settle(home_of(loop.history))
+        adapt(home_of(loop.history))
+    except (DtossError, OSError) as error:
+        loop.warn(f"the history is not settled: {said(error)}")
+
+
+def _dispose(loop: Steady, found: Arrived) -> None:
+    if loop.disposal is not None:
+        others = [one.ledger() for one in loop.feeds]
+        loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn, others))
+
+
+def write_metrics(loop: Steady) -> None:
+    """Write the file of metrics; a disk that is full is no reason to stop."""
+    try:
+        loop.metrics.write()
+    except InputError as error:
+        loop.warn(str(error))

@@ -1,0 +1,59 @@
+"""What stays the same from beat to beat of a loop that makes snapshots, and what is remembered of the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dtoss.snapshots.store import Store
+from pipelines.loop.arriving import Patience
+from pipelines.loop.disposal import Disposal
+from pipelines.loop.loop_metrics import Metrics
+from pipelines.loop.odd_columns import REFUSE
+from pipelines.loop.stopping import Stopping
+from pipelines.windowing.feed_windows import Feed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What stays the same from beat to beat.
+
+    Parameters
+    ----------
+    updates
+        As :func:`pipelines.ticks.run.run`.
+    home
+        The store.
+    sessions, columns, schema, disposal, pivots_hash, metrics, stopping, say, warn, lease, history
+        As :func:`pipelines.ticks.run.run`.
+    feeds
+        Windows that get the rows, too.
+    options
+        Arguments of :func:`pipelines.cycle.cycle`.
+    on_odd_file
+        As :func:`pipelines.ticks.run.run`.
+    patience
+        What is remembered of files that were not read.
+    """
+
+    updates: str
+    home: Store
+    sessions: Callable[[], SparkSession]
+    columns: Mapping[str, Any]
+    schema: str
+    disposal: Disposal | None
+    pivots_hash: str | None
+    metrics: Metrics
+    stopping: Stopping
+    say: Callable[[dict[str, Any], float | None], None]
+    warn: Callable[[str], None]
+    lease: bool
+    history: str | None
+    feeds: Sequence[Feed]
+    options: Mapping[str, Any]
+    on_odd_file: str = REFUSE
+    patience: Patience = field(default_factory=Patience)

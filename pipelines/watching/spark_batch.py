@@ -1,0 +1,176 @@
+"""A batch on workers in Spark: three stages and one action. Rows go between them as pieces of Arrow, one for many rows.
+
+Tasks judge the rows of their buckets and send them to the workers of their cells; each worker is a task of the second
+stage; what they tell goes back to the task that the rows came from, which writes it in the order of its rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dtoss.commits.batch_source import Source
+from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_task import Done, judge
+from dtoss.watch.sharding.merge_events import gathered
+from dtoss.watch.sharding.sent_rows import sent_to_workers
+from dtoss.watch.sharding.sharded_batch import run_judged
+from dtoss.watch.sharding.words_by_cell import said_by
+from dtoss.watch.sharding.worker_task import Worked, answered
+from pipelines.spark.by_bucket import shuffled
+from pipelines.spark.causes import raised_in_task
+from pipelines.spark.freeze_imports import settled
+from pipelines.watching.tasks import buckets_of, key_of, rows_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PIECES = pa.schema(
+    [("to", pa.int32()), ("kind", pa.int32()), ("who", pa.int32()), ("part", pa.int32()), ("piece", pa.binary())]
+)
+_SPARK_PIECES = "to int, kind int, who int, part int, piece binary"
+_ROWS, _DONE, _EVENTS, _WORKED = range(4)
+_PIECE_ROWS = 1 << 18
+"""Rows, or events, of a piece: two gigabytes are the most that a value of Spark's may have."""
+_Piece = tuple[int, int, int, int, bytes]
+
+
+def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[list[Done], list[Worked]]:
+    """Return what the tasks and the workers of a batch have done.
+
+    Parameters
+    ----------
+    frame
+        Of :func:`pipelines.watching.typed_rows.fitted`; None where there are no rows, which needs no Spark.
+    plan
+        Of the batch, with a layout.
+    tasks
+        How many judge rows.
+
+    Raises
+    ------
+    DtossError
+        Which a task has raised, as it was.
+    """
+    done: list[Done] = []
+    worked: list[Worked] = []
+    if frame is not None:
+        for piece in _told(frame, replace(plan, after=None, source=Source()), tasks):
+            made = pickle.loads(piece)
+            (worked if isinstance(made, Worked) else done).append(made)
+    ran = {one.task for one in done}
+    # a task of no rows may never have begun: objects of its buckets expire all the same
+    rest = [(task, buckets_of(task, tasks), plan.settings.no_rows) for task in range(tasks) if task not in ran]
+    more_done, more_worked = run_judged(plan, rest)
+    return done + more_done, worked + more_worked
+
+
+def _told(frame: DataFrame, plan: Plan, tasks: int) -> list[bytes]:
+    from pyspark.sql import functions as F
+
+    assert plan.routed is not None
+    workers = plan.routed.workers
+    sent = shuffled(frame, key_of(plan), tasks).mapInArrow(settled(_judging(plan, tasks, workers)), _SPARK_PIECES)
+    told = sent.repartitionById(workers, F.col("to")).mapInArrow(settled(_answering(plan, tasks)), _SPARK_PIECES)
+    ends = told.repartitionById(tasks, F.col("to")).mapInArrow(settled(_gathering(plan)), _SPARK_PIECES)
+    try:
+        return list(ends.toArrow().column("piece").to_pylist())
+    except Exception as error:
+        if ours := raised_in_task(error):
+            raise ours from error  # whoever asked takes it as what it is: bad rows end a job, a lost worker does not
+        raise
+
+
+def _judging(plan: Plan, tasks: int, workers: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun = time.perf_counter()
+        kept, task = list(batches), _partition()
+        rows, raw, bad = rows_in(pa.Table.from_batches(kept) if kept else pa.table({}), plan.settings)
+        judged = judge(plan, task, buckets_of(task, tasks), rows, raw, bad)
+        for worker, batch in sent_to_workers(plan, judged):
+            yield from _cut(worker, _ROWS, task, pa.Table.from_batches([batch]))
+        known = replace(judged.done, said=said_by(plan, judged))
+        done = pickle.dumps((known, time.perf_counter() - begun))
+        yield _batch((task % workers, _DONE, task, 0, done))
+
+    return run
+
+
+def _answering(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sent = []
+        for to, kind, who, part, piece in _pieces(batches):
+            if kind == _DONE:
+                yield _batch((who, _DONE, who, 0, piece))
+            else:
+                sent.append(((who, part), _unpacked(piece)))
+                worker = to
+        if sent:
+            parts = [(who, table) for (who, _), table in sorted(sent, key=lambda one: one[0])]
+            worked, events = answered(plan, worker, parts)
+            for task, table in sorted(events.items()):
+                yield from _cut(task, _EVENTS, worker, table)
+            yield _batch((worker % tasks, _WORKED, worker, 0, pickle.dumps(worked)))
+
+    return run
+
+
+def _gathering(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begun = time.perf_counter()
+        judged, events = [], []
+        for piece in _pieces(batches):
+            if piece[1] == _EVENTS:
+                events.append(piece[2:])
+            elif piece[1] == _DONE:
+                judged.append(pickle.loads(piece[4]))
+            else:
+                yield _batch(piece)
+        for done, seconds in judged:  # one: a partition is a task
+            tables = [_unpacked(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
+            made = gathered(plan, done, tables)
+            made = replace(made, seconds=seconds + time.perf_counter() - begun)
+            yield _batch((done.task, _DONE, done.task, 0, pickle.dumps(made)))
+
+    return run
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _batch(piece: _Piece) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([value], one.type) for value, one in zip(piece, _PIECES, strict=True)], _PIECES)
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[_Piece]:
+    for batch in batches:
+        for row in range(batch.num_rows):
+            to, kind, who, part, piece = (column[row].as_py() for column in batch.columns)
+            yield to, kind, who, part, piece
+
+
+def _cut(to: int, kind: int, who: int, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield a table in pieces, numbered in their order."""
+    for part, begin in enumerate(range(0, len(table), _PIECE_ROWS)):
+        yield _batch((to, kind, who, part, _packed(table.slice(begin, _PIECE_ROWS))))
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found: Any = sink.getvalue().to_pybytes()
+    return bytes(found)
+
+
+def _unpacked(piece: bytes) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(piece)).read_all()

@@ -1,0 +1,355 @@
+"""One batch of a watch after another: planned, run by tasks, committed, and told of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dtoss.buckets import BUCKETS
+from dtoss.commits.batch_source import Source
+from dtoss.errors import InputError
+from dtoss.geometry.space import LONLAT, Space, space_of
+from dtoss.watch.events.event_compaction import fold_watch
+from dtoss.watch.events.event_retention import retain
+from dtoss.watch.index.background_build import PATIENCE, Background
+from dtoss.watch.processing.expiry_events import worth_a_commit
+from dtoss.watch.processing.watch_commit import commit_batch
+from dtoss.watch.processing.watch_plan import Options, Plan, plan_batch, set_back, settings_of
+from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
+from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.subscriptions.known_columns import asked_space, check_space
+from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_settings import Settings
+from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses
+from pipelines.loop.batch_report import Ran, Turns
+from pipelines.loop.odd_columns import check_rows
+from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.position_frame import REASON, Positions
+from pipelines.watching.centres import CurrentCentres
+from pipelines.watching.missing_columns import Lacking
+from pipelines.watching.spark_batch import run_on_workers
+from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.tasks import busiest, run_tasks
+from pipelines.watching.typed_rows import MICROS, first_settings, fitted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MICROSECONDS = 1_000_000
+TENDED_EVERY_US = 600 * MICROSECONDS
+"""How often old events are folded and removed."""
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """What the rows of a watch are, as the user says it.
+
+    Parameters
+    ----------
+    text
+        The column of text; None for none.
+    messages
+        Rows are messages.
+    has_ids
+        Whether rows have ids.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    space
+        Of positions; None takes the store's.
+    """
+
+    text: str | None = None
+    messages: bool = False
+    has_ids: bool = True
+    wrap: bool = False
+    unit: str | None = None
+    space: Space | None = None
+
+
+def events_of(ran: Ran) -> int:
+    """Return how many events a batch has made."""
+    return sum(file["rows"] for file in ran.commit.document["events"])
+
+
+def lag_of(ran: Ran) -> float | None:
+    """Return the seconds of the wall clock behind which the clock of a watch stands; None where rows have no times."""
+    clock = ran.commit.document["clock"]
+    return None if clock is None else ran.commit.document["batch"]["wall_us"] / MICROSECONDS - clock / MICROSECONDS
+
+
+@dataclass
+class Watching:
+    """A watch that is being run: one batch at a time.
+
+    Parameters
+    ----------
+    home
+        The watch.
+    options
+        Of this run.
+    rows
+        What its rows are.
+    retain_us
+        Older events are removed; None keeps all.
+    say
+        Is told of each batch that has committed.
+    warn
+        Is told what looks wrong but is legal.
+    spread
+        How rows are spread over workers; None where each task judges its own.
+    clock
+        Returns the time, in microseconds since 1970, that the clock of the watch follows where there are no rows; it
+        stands when None.
+    lacking
+        What is made of columns that files lack.
+    """
+
+    home: Home
+    options: Options
+    rows: Rowwise = field(default_factory=Rowwise)
+    retain_us: int | None = None
+    say: Callable[[Ran], None] = lambda told: None
+    warn: Callable[[str], None] = lambda text: None
+    spread: Spread | None = None
+    clock: Callable[[], int] | None = None
+    lacking: Lacking = field(default_factory=Lacking)
+    _tended_us: int = 0
+    _warned: bool = False
+
+    def __post_init__(self) -> None:
+        self._turns = Turns(f"watch {self.home.name}")
+        self._centres = CurrentCentres(self.home.store)
+        self._background = Background(self.home, self.warn)
+        self._spreading = None if self.spread is None else Spreading(self.home, self.spread)
+
+    def settings(self) -> Settings | None:
+        """Return the settings of the watch; None before its first batch."""
+        return settings_of(self.home)
+
+    def space(self) -> Space:
+        """Return the space of the watch: its own, the one named, its subscriptions', the snapshot's, or degrees."""
+        settings = self.settings()
+        if settings is not None:
+            return settings.space
+        if self.rows.space is not None:
+            return self.rows.space
+        return asked_space(self.home) or space_of(LONLAT)
+
+    def batch(
+        self,
+        session: SparkSession,
+        positions: Positions,
+        source: Source,
+        offsets: Any = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> Ran | None:
+        """Run a batch of rows and commit it; None where it was committed before.
+
+        Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.watch.processing`; nothing of the batch counts then.
+        """
+        from pipelines.spark.session import cores
+
+        with self._turns.turn():
+            self._turns.check()
+            settings = self.settings()
+            if settings is None:
+                settings = self._first_settings(positions)
+                check_space(self.home, settings.space)
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            plan = self._plan(settings, source, self.options, now_us)
+            if plan is None:
+                return None
+            plan = self.lacking.judged(plan, self.warn)
+            positions = without_forgotten(positions, self.home.store)
+            frame = fitted(
+                positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
+            )
+            tasks = max(min(cores(session), BUCKETS), 1)
+            if self._spreading is not None:
+                return self._told(
+                    self._on_workers(self._spreading, frame, positions, plan, tasks, begun, check, offsets)
+                )
+            done = run_tasks(frame, plan, tasks)
+            if right := set_back(plan, [one.heard for one in done]):
+                plan, done = right, run_tasks(frame, right, tasks)
+            check()
+            commit = commit_batch(plan, done, offsets, forgotten=positions.forgotten)
+            return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
+
+    def _on_workers(
+        self,
+        spreading: Spreading,
+        frame: DataFrame,
+        positions: Positions,
+        plan: Plan,
+        tasks: int,
+        begun: float,
+        check: Callable[[], None],
+        offsets: Any,
+    ) -> Ran:
+        try:
+            plan = spreading.routed(plan)
+            done, worked = run_on_workers(frame, plan, tasks)
+            if right := set_back(plan, [one.heard for one in done]):
+                plan = right
+                done, worked = run_on_workers(frame, plan, tasks)
+            check()
+            ended = spreading.ended(plan, worked, done)
+            commit = commit_on_workers(plan, done, worked, ended, offsets, forgotten=positions.forgotten)
+        except BaseException:
+            spreading.forget()
+            raise
+        return Ran(commit, time.perf_counter() - begun, max((one.seconds for one in worked), default=busiest(done)))
+
+    def check(self, session: SparkSession, positions: Positions) -> None:
+        """Raise where rows cannot be taken: reads all of them, and commits nothing.
+
+        Raises
+        ------
+        InputError
+            If they are of other types, or more are bad than are borne.
+        """
+        from pyspark.sql import functions as F
+
+        settings = self.settings() or self._first_settings(positions)
+        self.lacking.check()
+        limit = believed(self.options.max_ahead, time.time_ns() // 1000)
+        frame = fitted(positions, settings, self.rows.wrap, self.rows.unit, limit)
+        if limit is not None and settings.time is not None:
+            late = F.when(F.col(MICROS) > limit, F.lit(AHEAD_OF_CLOCK))
+            frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
+        check_rows(frame, self.options.max_bad)
+
+    def _first_settings(self, positions: Positions) -> Settings:
+        return first_settings(positions, self.space(), self.rows.text, self.rows.messages, self.rows.has_ids)
+
+    def beat(self, source: Source | None = None) -> Ran | None:
+        """Adopt what was subscribed, and let expire what is over; None where there is nothing of either.
+
+        With a source it is committed that its files count as read, though there are no rows.
+        """
+        with self._turns.turn():
+            settings = self.settings()
+            if settings is None:
+                return None
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            self.tend(now_us)  # before the plan: to fold is a commit
+            plan = self._plan(settings, source or Source(), self._carried(settings), now_us)
+            if plan is None:
+                return None
+            plan = replace(plan, clock_us=None if self.clock is None else self.clock())
+            if self._spreading is not None:
+                return self._beat_on_workers(self._spreading, plan, begun)
+            done = run_tasks(None, plan, 1)
+            ended = worth_a_commit(plan, done)
+            if ended is None:
+                return None
+            commit = commit_batch(plan, done, ended=ended)
+            return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
+
+    def _beat_on_workers(self, spreading: Spreading, plan: Plan, begun: float) -> Ran | None:
+        if plan.files == plan.before and plan.options.expire is None and worth_a_commit(plan, ()) is None:
+            return None  # nothing that layouts would be made for
+        plan = spreading.routed(plan, beat=True)
+        done, worked = run_on_workers(None, plan, 1)
+        ended = worth_a_commit(plan, done)
+        if ended is None:
+            return None
+        commit = commit_on_workers(plan, done, worked, ended=ended)
+        return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever watches next may begin."""
+        self._turns.end()
+
+    def _plan(self, settings: Settings, source: Source, options: Options, now_us: int) -> Plan | None:
+        """Return the plan of a batch, with the newest large index that is there; another is built beside it."""
+        centres, centred, ready = self._centres.find, self._centres.name(), self._background.newer
+        plan = plan_batch(self.home, settings, source, options, now_us, centres, centred, ready, PATIENCE)
+        if plan is not None:
+            self._background.look(plan.files, settings, centres, centred)
+        return plan
+
+    def _carried(self, settings: Settings) -> Options:
+        missing = [name for name in self.options.carry if name not in settings.attributes]
+        return replace(self.options, carry=()) if missing else self.options
+
+    def _told(self, told: Ran) -> Ran:
+        document = told.commit.document
+        if document["unanswered_count"] and not self._warned:
+            self._warned = True
+            first = document["unanswered"][0]
+            count = document["unanswered_count"]
+            which = f"subscription {first['id']!r}"
+            if count > 1:
+                which = f"{count:,} subscriptions, such as {first['id']!r},"
+            self.warn(f"{which} cannot be asked of these rows: {first['reason']}")
+        self.say(told)
+        self.tend(document["batch"]["wall_us"])
+        return told
+
+    def tend(self, now_us: int) -> None:
+        """Fold old events into larger files, and remove those beyond ``retain_us``; every ten minutes."""
+        if now_us - self._tended_us < TENDED_EVERY_US:
+            return
+        self._tended_us = now_us
+        fold_watch(self.home, now_us, self.warn)
+        if self.retain_us is not None:
+            retain(self.home, self.retain_us, now_us)
+
+
+def believed(max_ahead: int | None, now_us: int) -> int | None:
+    """Return a time up to which no row is ahead of the clock, in microseconds; the same one for many batches.
+
+    Parameters
+    ----------
+    max_ahead
+        Microseconds beyond the wall clock from which on a row is; None for never.
+    now_us
+        The wall clock.
+
+    Examples
+    --------
+    >>> [believed(100, now) for now in (1000, 1049, 1050, 1099)], believed(None, 1000)
+    ([1100, 1100, 1150, 1150], None)
+    """
+    if max_ahead is None:
+        return None
+    step = max(max_ahead // 2, 1)
+    return (now_us + max_ahead) // step * step
+
+
+def check_amounts(
+    expire: float | None, max_ahead: float | None, max_bad: float, witnesses: str = USUAL_WITNESSES
+) -> Options:
+    """Return options of times in seconds, of a share of bad rows, and of how many witnesses move the clock.
+
+    Raises
+    ------
+    InputError
+        If one is not above 0, or the share is none.
+    """
+    try:
+        witnesses = checked_witnesses(witnesses)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    for name, value in (("--expire", expire), ("--max-ahead", max_ahead)):
+        if value is not None and not value > 0.0:
+            raise InputError(f"{name} is {value:g} s: more than 0 is wanted")
+    if not 0.0 <= max_bad <= 1.0:
+        raise InputError(f"--max-bad is {max_bad:g}: a share from 0 to 1 is wanted")
+    return Options(
+        None if expire is None else round(expire * MICROSECONDS),
+        None if max_ahead is None else round(max_ahead * MICROSECONDS),
+        max_bad=max_bad,
+        witnesses=witnesses,
+    )

@@ -1,0 +1,326 @@
+"""Windows counted anew over a time, from the files that are there now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dtoss.buckets import BUCKETS
+from dtoss.commits.chain import Commit
+from dtoss.commits.file_entry import Listed
+from dtoss.commits.offsets import Ledger
+from dtoss.errors import InputError
+from dtoss.geometry.space import Space
+from dtoss.snapshots.store import Store, on_stderr
+from dtoss.watch.subscriptions.expiry_times import instant_said
+from dtoss.watch.watch_settings import Settings
+from dtoss.windows.backfill.affected_ends import Rebuild, rebuild_of
+from dtoss.windows.backfill.backfill_commit import commit_rebuild, plan_rebuild
+from dtoss.windows.backfill.raw_sources import Read, check_there, reads_of
+from dtoss.windows.backfill.recount import recount
+from dtoss.windows.processing.panes_task import Told
+from dtoss.windows.spec import Spec
+from dtoss.windows.storage.group_placement import Placement, even, placement_of
+from dtoss.windows.storage.sets import current_home, sets_of
+from dtoss.windows.storage.spec_file import Fixed, known
+from dtoss.windows.storage.window_document import Document, begun
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options
+from dtoss.windows.time_text import time_text
+from pipelines.local_joins.first_look import check_columns
+from pipelines.loop.arriving import YOUNG_SECONDS, Arrived, Patience, arrived
+from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.inputs import look_in
+from pipelines.rows.position_frame import REASON, Columns, Positions
+from pipelines.rows.read_files import read_positions
+from pipelines.watching.typed_rows import MICROS, fitted, types_wanted
+from pipelines.windowing.begin_windows import leased, spec_wanted
+from pipelines.windowing.window_batches import in_parts, light, run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOOKS, _PAUSE = 12, 0.25
+"""How often a file that is being written is looked at again, and after how many seconds."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a rebuild has done.
+
+    Parameters
+    ----------
+    commit
+        Its commit.
+    rebuild
+        What was counted anew.
+    seconds
+        That it took.
+    """
+
+    commit: Commit
+    rebuild: Rebuild
+    seconds: float
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """By name, as those of a batch: of the rows that were needed."""
+        counts: Mapping[str, int] = self.commit.document["counts"]
+        return counts
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files that are there, and how they are read."""
+
+    store: str
+    found: Arrived
+    columns: Columns
+    schema: str
+    settings: Settings
+    wrap: bool
+    unit: str | None
+
+    def frame(self, session: SparkSession, files: list[str]) -> tuple[DataFrame, Positions]:
+        """Return the rows of some of them but of those who are forgotten, and as what they were read."""
+        assert self.found.kind is not None
+        inputs = look_in(self.found.where, files, self.found.kind, schema=self.schema, encoding=self.columns.encoding)
+        wanted = types_wanted(self.settings, self.columns)
+        positions = read_positions(session, inputs, self.columns, schema=self.schema, wanted=wanted)
+        positions = without_forgotten(positions, self.store)
+        return fitted(positions, self.settings, self.wrap, self.unit), positions
+
+    def times(self, session: SparkSession, files: list[str]) -> tuple[int, int] | None:
+        """Return the first and the last time of the good rows of some of them; None of none."""
+        from pyspark.sql import functions as F
+
+        if not files:
+            return None
+        frame, positions = self.frame(session, files)
+        try:
+            row = frame.filter(F.col(REASON).isNull()).agg(F.min(MICROS), F.max(MICROS)).first()
+        finally:
+            positions.release()
+        return None if row is None or row[0] is None else (int(row[0]), int(row[1]))
+
+
+def span_asked(since: str, until: str) -> tuple[int, int]:
+    """Return the time that a rebuild is asked for, in microseconds since 1970.
+
+    Raises
+    ------
+    InputError
+        If one of them is no time.
+
+    Examples
+    --------
+    >>> span_asked("1970-01-01T00:01", "90")
+    (60000000, 90000000)
+    """
+    found = []
+    for text in (since, until):
+        moment = instant_said(text)
+        if moment is None:
+            raise InputError(
+                f"--rebuild {text}: a time such as 2026-01-31T12:00:00 (UTC) or seconds since 1970 is wanted"
+            )
+        found.append(moment)
+    return found[0], found[1]
+
+
+def rebuild_windows(
+    positions: str | Sequence[str],
+    store: str,
+    name: str,
+    sessions: Callable[[], SparkSession],
+    span: tuple[int, int],
+    wanted: Mapping[str, Any] | None = None,
+    *,
+    space: Space | None = None,
+    columns: Columns | None = None,
+    wrap: bool = False,
+    unit: str | None = None,
+    schema: str = "union",
+    max_bad: float = 0.1,
+    warn: Callable[[str], None] | None = None,
+) -> Rebuilt:
+    """Count windows anew over a time, from the files that are there now, and return what was done.
+
+    Parameters
+    ----------
+    positions
+        The folder in which files have arrived; a file or a glob, too. All that is there is read.
+    store
+        Path or URI of the store.
+    name
+        Of the windows.
+    sessions
+        Returns the session; it is asked once it is known that the rows are there.
+    span
+        Rows from the one on and before the other are meant, in microseconds since 1970.
+    wanted, space, columns, wrap, unit, schema, max_bad
+        As :func:`pipelines.windows.run_windows`.
+    warn
+        Is told what looks wrong but is legal; stderr when None.
+
+    Raises
+    ------
+    InputError
+        If nothing of the time is due, rows that are needed are not there (the message says from when to when), more
+        rows are bad than are borne, or the windows stand for another spec.
+    StoreError
+        If another process runs these windows (the message says which), or a file is damaged.
+
+    Notes
+    -----
+    Rows of files that were never read, or have other bytes than when they were, count with all others. Such a file
+    counts as read from then on where no later batch could count any more of it.
+    """
+    warn = warn or on_stderr
+    home = current_home(Store(store).absolute.path, name)
+    fixed = known(home)
+    if wanted is not None:
+        spec_wanted(home, wanted, space)
+    lease = leased(home, warn)
+    begin = time.perf_counter()
+    try:
+        head = begun(home)
+        rebuild = rebuild_of(fixed.spec, head.watermark, *span)
+        reads = _reads(home, fixed.spec, rebuild)
+        found = _there(positions, head.ledger, warn)
+        check_there(reads, found.there, rebuild.rows_from, rebuild.rows_to)
+        asked = replace(columns or Columns(), attributes="none")
+        inputs = found.inputs(schema=schema, encoding=asked.encoding)
+        if inputs is not None:
+            check_columns(inputs, asked)
+        said = head.commit.document
+        settings = Settings(fixed.spec.space, said["id"], said["time"])
+        files = _Files(home.store, found, asked, schema, settings, wrap, unit)
+        session = sessions()
+        commit = _rebuilt(session, home, fixed, head, rebuild, reads, files, Options(max_bad))
+        return Rebuilt(commit, rebuild, time.perf_counter() - begin)
+    finally:
+        lease.release()
+
+
+def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[Read]:
+    """Return what was read of the time that is needed, also by the sets that this one has replaced.
+
+    Raises
+    ------
+    InputError
+        If ends are meant that another set answers.
+    """
+    sets = sets_of(home)
+    since = sets.current.since
+    if since is not None and (rebuild.since // spec.slide + 1) * spec.slide < since:
+        raise InputError(
+            f"windows {home.name} were replaced by others from the end {time_text(since)} on, and those before are "
+            f"counted no more: rebuild from {time_text(since - spec.slide)} on"
+        )
+    homes = [Home(home.store, home.name, one.number) for one in sets.answering]
+    return [read for one in homes for read in reads_of(one, begun(one), rebuild.rows_from, rebuild.rows_to)]
+
+
+def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str], None]) -> Arrived:
+    """Return all files that are there, once those that were read are whole.
+
+    Raises
+    ------
+    InputError
+        If one of them is still being written to.
+    """
+    patience = Patience()
+    for look in range(_LOOKS):
+        found = arrived(positions, Ledger(), patience, warn)
+        known = set(ledger.files) - set(ledger.fresh(found.there, found.where.stamps))
+        refused = known & set(ledger.refused)
+        unready = sorted(file for file, size in found.waiting.items() if size and file in ledger.files.keys() - refused)
+        if not unready:  # what was refused is refused here as well
+            return found.some({file: size for file, size in found.fresh.items() if file not in refused})
+        if look < _LOOKS - 1:
+            time.sleep(_PAUSE)
+    raise InputError(
+        f"{unready[0]} was read before, and is being written to now: rebuild once it is whole, and stands for "
+        f"{YOUNG_SECONDS:g} s"
+    )
+
+
+def _rebuilt(
+    session: SparkSession,
+    home: Home,
+    fixed: Fixed,
+    head: Document,
+    rebuild: Rebuild,
+    reads: list[Read],
+    files: _Files,
+    options: Options,
+) -> Commit:
+    from pyspark.sql import functions as F
+
+    from pipelines.spark.session import cores
+
+    def stands(head: Document | None) -> Placement:
+        held = None if head is None else placement_of(head.commit.document)
+        return held or even(max(1, min(cores(session), BUCKETS)))
+
+    types = files.settings.id_type, files.settings.time
+    assert types[0] is not None
+    assert types[1] is not None
+    marked = _counted_whole(session, head, rebuild, files, fixed.spec.late)
+    now_us = time.time_ns() // 1000
+    plan = plan_rebuild(home, fixed, (types[0], types[1]), rebuild, marked, options, now_us, stands)
+    stamps = {file: at for file, at in files.found.where.stamps.items() if file in marked}
+    plan = replace(plan, source=replace(plan.source, written=stamps))
+    full = [file for file, size in files.found.fresh.items() if size]
+    if not full:
+        return commit_rebuild(plan, rebuild, [], reads)
+    span = F.coalesce(F.col(MICROS).between(rebuild.rows_from, rebuild.rows_to - 1), F.lit(False))
+    held: list[Positions] = []
+    try:
+        frame, positions = files.frame(session, full)
+        held.append(positions)
+        needed = frame.filter(span)
+        again = [file for file in marked if marked[file]]
+        if again:  # no later batch reads them: their bad rows are set aside now
+            frame, positions = files.frame(session, again)
+            held.append(positions)
+            needed = needed.unionByName(frame.filter(F.col(REASON).isNotNull() & ~span))
+        done = run_tasks(needed, plan, files.settings)
+    finally:
+        for positions in held:
+            positions.release()
+    changed = files.found.changed()
+    if changed or files.found.gone():
+        raise InputError(f"{(changed or files.found.gone())[0]} has changed while it was read: rebuild again")
+    bare = light(plan)
+
+    def second(patches: Sequence[Listed]) -> list[Told]:
+        return in_parts(session, patches, lambda parts: recount(bare, rebuild, head, patches, parts))
+
+    return commit_rebuild(plan, rebuild, done, reads, second, held[0].forgotten)
+
+
+def _counted_whole(session: SparkSession, head: Document, rebuild: Rebuild, files: _Files, late: int) -> dict[str, int]:
+    """Return the files, with their bytes, that count as read once a rebuild is committed.
+
+    Of files that have other bytes than when they were read: all, unless one has rows that a later batch would count,
+    and the rebuild does not. Of files that were never read: all, where the rebuild counts all of their rows.
+    """
+    assert head.watermark is not None
+    there, before = files.found.fresh, head.ledger.files
+    unread = head.ledger.fresh(there, files.found.where.stamps)
+    new = {file: size for file, size in unread.items() if file not in before}
+    other = {file: size for file, size in unread.items() if file in before}
+    empty = {file: size for file, size in files.found.there.items() if not size and file in before and before[file]}
+    marked: dict[str, int] = {}
+    times = files.times(session, [file for file, size in other.items() if size])
+    if rebuild.replaced or times is None or times[1] < head.watermark - late:
+        marked |= other | empty
+    times = files.times(session, [file for file, size in new.items() if size])
+    since, until = (rebuild.first, None) if rebuild.replaced else (rebuild.since, rebuild.until)
+    if times is not None and times[0] >= since and (until is None or times[1] < until):
+        marked |= new
+    return marked

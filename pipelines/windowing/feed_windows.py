@@ -1,0 +1,246 @@
+"""Windows that get the rows of a loop which reads them for a store: each file once, in a commit of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dtoss.commits.batch_source import Source
+from dtoss.commits.lease import Writer
+from dtoss.commits.offsets import Ledger
+from dtoss.errors import DtossError, InputError
+from dtoss.geometry.space import Space
+from dtoss.snapshots.store import Store
+from dtoss.windows.migration.take_over import read_by_all
+from dtoss.windows.storage.sets import current_home
+from dtoss.windows.storage.spec_file import fixed_of
+from dtoss.windows.storage.window_folder import Home
+from pipelines.loop.arriving import Arrived
+from pipelines.loop.batch_report import Ran
+from pipelines.loop.known_sources import current_manifest
+from pipelines.loop.tick_clock import clock_of
+from pipelines.rows.position_frame import DELETED, REASON, Positions
+from pipelines.windowing.begin_windows import leased, stands_for
+from pipelines.windowing.running_sets import How, Running, running_of
+from pipelines.windowing.window_options import Asked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITION = "partition"
+
+
+@dataclass
+class Feed:
+    """Windows that a loop feeds, and the right to commit to them.
+
+    Parameters
+    ----------
+    asked
+        What is asked for.
+    home
+        Of the windows.
+    by
+        What their keys are.
+    lease
+        Held until the loop ends.
+    begin
+        Makes them, as soon as their keys can be made.
+    running
+        Those; None until then.
+    """
+
+    asked: Asked
+    home: Home
+    by: str
+    lease: Writer
+    begin: Callable[[], Running]
+    running: Running | None = None
+
+    def ledger(self) -> Ledger:
+        """Return what the windows have read: all sets of them that run."""
+        return read_by_all(self.home)
+
+    def batches(self, some: Arrived) -> list[Arrived]:
+        """Return files that the windows have not read as their next batches: one that a set lacks comes first."""
+        first = None if self.running is None else self.running.first(some.fresh)
+        if not first or len(first) == len(some.fresh):
+            return [some]
+        others = {file: size for file, size in some.fresh.items() if file not in first}
+        return [replace(some, fresh=first), replace(some, fresh=others)]
+
+
+def feeds_of(
+    asked: Sequence[Asked],
+    store: Store,
+    space: Space | None,
+    max_bad: float,
+    wrap: bool,
+    unit: str | None,
+    say: Callable[[str, Ran], None],
+    warn: Callable[[str], None],
+    lease: bool = True,
+) -> list[Feed]:
+    """Return windows that are ready to be fed, their leases taken.
+
+    Parameters
+    ----------
+    asked
+        The windows.
+    store
+        Where they are.
+    space
+        Of the positions; None takes the store's, or degrees.
+    max_bad
+        Share of bad rows above which a batch fails, where the windows do not say another one.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    say
+        Is told of each batch, and of which windows it is.
+    warn
+        Is told what looks wrong but is legal.
+    lease
+        Whether other runs of these windows are kept out meanwhile.
+
+    Raises
+    ------
+    InputError
+        If two have one name, or one cannot begin, but for keys that are partitions of a snapshot which is to come.
+    StoreError
+        If another process runs one of them, or a file is damaged.
+    """
+    names = [one.name for one in asked]
+    for one in asked:
+        if names.count(one.name) > 1:
+            raise InputError(f"--windows {one.file} names {one.name!r}, as another file does: each wants its own name")
+    found: list[Feed] = []
+    try:
+        for one in asked:
+            home = Home(store.path, one.name)
+            by = key_kind(one, store)
+
+            def begin(one: Asked = one, home: Home = home) -> Running:
+                stands = stands_for(home, one.wanted, space, one.replacing)
+                share, clock = max_bad if one.max_bad is None else one.max_bad, clock_of(one.clock)
+                how = How(share, False, one.retain, wrap, unit, lambda ran: say(one.name, ran), warn, clock=clock)
+                found = running_of(home, stands, how)
+                for text in stands.asked.notes:
+                    warn(f"windows {one.name}: {text}")
+                return found
+
+            feed = Feed(one, home, by, leased(home, warn, lease), begin)
+            found.append(feed)
+            if by != PARTITION or current_manifest(store) is not None:
+                _begun(feed)
+    except BaseException:
+        release(found)
+        raise
+    return found
+
+
+def key_kind(asked: Asked, store: Store) -> str:
+    """Return what the keys of windows are: as they are asked for, or as they are there.
+
+    Raises
+    ------
+    InputError
+        If they are not there, and the file does not say what they are.
+    StoreError
+        If a file is damaged.
+    """
+    if asked.wanted is not None:
+        return str(asked.wanted["by"])
+    held = fixed_of(current_home(store.path, asked.name))
+    if held is None:
+        raise InputError(
+            f"{asked.file}: there are no windows {asked.name!r} in {store.shown} yet: say which are wanted "
+            '(lengths = "5min,1h")'
+        )
+    return held.spec.by
+
+
+def _begun(feed: Feed) -> Running:
+    """Return windows, which begin now where they have not."""
+    if feed.running is None:
+        try:
+            feed.running = feed.begin()
+        except InputError as error:
+            raise InputError(f"{feed.asked.file}: {error}") from None
+    return feed.running
+
+
+def feed(
+    feed: Feed, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None]
+) -> Ran | None:
+    """Count rows in windows that begin now where they have not, in one commit; None where it was made before.
+
+    Parameters
+    ----------
+    feed
+        The windows.
+    session
+        That has read the rows.
+    positions
+        The rows; those that delete an object are no positions, and are left out.
+    source
+        The files they are of, none of which the windows have read.
+    check
+        Raises if files are not those that were read.
+
+    Raises
+    ------
+    DtossError
+        As :meth:`pipelines.windowing.running_sets.Running.batch`; the message names the windows.
+    """
+    running = _begun(feed)
+    try:
+        return running.batch(session, placed_rows(positions), source, check)
+    except DtossError as error:
+        raise type(error)(f"windows {feed.asked.name}: {error}") from None
+
+
+def beat(feed: Feed) -> Ran | None:
+    """Let the watermark of windows follow the clock, where it does; None where nothing becomes due.
+
+    Raises
+    ------
+    DtossError
+        As :meth:`pipelines.windowing.running_sets.Running.beat`; the message names the windows.
+    """
+    try:
+        return None if feed.running is None else feed.running.beat()
+    except DtossError as error:
+        raise type(error)(f"windows {feed.asked.name}: {error}") from None
+
+
+def refuse(feed: Feed, found: Arrived, refused: Mapping[str, str]) -> None:
+    """Commit to windows that have begun that files are refused, and why, where they do not know it.
+
+    Raises
+    ------
+    DtossError
+        As :meth:`pipelines.windowing.running_sets.Running.note`.
+    """
+    sizes = {file: found.there[file] for file in refused}
+    unknown = feed.ledger().fresh(sizes, found.where.stamps)
+    if unknown and feed.running is not None:
+        feed.running.note(found.some({}).source({file: refused[file] for file in unknown}))
+
+
+def placed_rows(positions: Positions) -> Positions:
+    """Return positions without the rows that delete an object."""
+    if DELETED not in positions.frame.columns:
+        return positions
+    from pyspark.sql import functions as F
+
+    kept: Any = ~F.col(DELETED) | F.col(REASON).isNotNull()
+    return replace(positions, frame=positions.frame.filter(kept))
+
+
+def release(feeds: Sequence[Feed]) -> None:
+    """Let go of the leases."""
+    for one in feeds:
+        one.lease.release()

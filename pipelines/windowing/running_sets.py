@@ -1,0 +1,231 @@
+"""Windows of a name that are being run: their set, and beside it the one that is to take over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Ledger
+from dtoss.watch.watch_settings import Settings
+from dtoss.windows.migration.begin_set import begin_next
+from dtoss.windows.migration.completeness import same_watermark
+from dtoss.windows.migration.migration_text import under_way
+from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settled
+from dtoss.windows.migration.take_over import give_up, read_by_all
+from dtoss.windows.state.result_retention import retained_of
+from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
+from dtoss.windows.storage.spec_file import known
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options
+from dtoss.windows.time_text import time_text
+from pipelines.loop.batch_report import Ran, Turns
+from pipelines.rows.position_frame import Positions
+from pipelines.windowing.begin_windows import Stands, fixed_for
+from pipelines.windowing.move_groups import Moving
+from pipelines.windowing.window_batches import Windowing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class How:
+    """How windows are run; what may differ from run to run.
+
+    Parameters
+    ----------
+    max_bad
+        Share of bad rows above which a batch fails. The set that is to take over bears all: it holds nothing up.
+    new_source
+        As :class:`dtoss.windows.storage.window_plan.Options`.
+    retain
+        As :func:`dtoss.windows.state.result_retention.retained_of`.
+    wrap, unit, say
+        As :class:`pipelines.windowing.window_batches.Windowing`.
+    warn
+        Is told when a set begins, and when it takes over.
+    moving, clock
+        As :class:`pipelines.windowing.window_batches.Windowing`.
+    """
+
+    max_bad: float = 0.1
+    new_source: bool = False
+    retain: str | None = None
+    wrap: bool = False
+    unit: str | None = None
+    say: Callable[[Ran], None] = lambda ran: None
+    warn: Callable[[str], None] = lambda line: None
+    moving: Moving | None = None
+    clock: Callable[[], int] | None = None
+
+
+@dataclass
+class Running:
+    """The sets of a name that run, one batch at a time. :func:`running_of` makes it.
+
+    Parameters
+    ----------
+    home
+        Of any set of the name.
+    how
+        They are run.
+    """
+
+    home: Home
+    how: How
+    _known: dict[tuple[int, bool], Windowing] = field(default_factory=dict)
+    _turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = Turns(f"windows {self.home.name}")
+
+    def settings(self) -> Settings | None:
+        """Return the types of ids and times, as rows are fitted to them; None before the first batch."""
+        return self._current(sets_of(self.home)).settings()
+
+    def ledger(self) -> Ledger:
+        """Return what all sets that run have read."""
+        return read_by_all(self.home)
+
+    def first(self, files: Mapping[str, int]) -> dict[str, int] | None:
+        """Return which of the files that not all have come first, in one batch; None where any will do."""
+        return first_of(self.home, files)
+
+    def batch(
+        self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
+    ) -> Ran | None:
+        """Count a batch of rows in each set, a commit each; None where the current one has it.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As :meth:`pipelines.windowing.window_batches.Windowing.batch`; what a set has committed before stays.
+        """
+        with self._turns.turn():
+            self._turns.check()
+            before = sets_of(self.home)
+
+            def count(one: Home) -> Ran | None:
+                coming = before.coming is not None and one.number != before.current.number
+                return self._of(one, coming).batch(session, positions, source, check)
+
+            ran = count_batch(self.home, source, count)
+            self._tell(before)
+            return ran
+
+    def check(self, session: SparkSession, positions: Positions) -> None:
+        """Raise InputError where rows cannot be taken: reads all of them, and commits nothing."""
+        self._current(sets_of(self.home)).check(session, positions)
+
+    def note(self, source: Source) -> Ran | None:
+        """Commit that files count as read in each set, though none of their rows does; None before the first batch.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As :meth:`pipelines.windowing.window_batches.Windowing.note`; what a set has committed before stays.
+        """
+        with self._turns.turn():
+            self._turns.check()
+            before = sets_of(self.home)
+
+            def noted(one: Home) -> Ran | None:
+                coming = before.coming is not None and one.number != before.current.number
+                return self._of(one, coming).note(source)
+
+            ran = count_batch(self.home, source, noted)
+            self._tell(before)
+            return ran
+
+    def beat(self) -> Ran | None:
+        """Let the watermark follow the clock where there are no rows, in each set; None where no end becomes due.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As :meth:`pipelines.windowing.window_batches.Windowing.beat`.
+        """
+        with self._turns.turn():
+            if self._turns.over:
+                return None
+            before = sets_of(self.home)
+            ran = self._current(before).beat()
+            if before.coming is not None:
+                coming = coming_of(self.home, before)
+                if same_watermark(known(current_of(self.home, before)).spec, known(coming).spec):
+                    follow(self.home, before)
+                else:
+                    self._of(coming, True).beat()
+                settled(self.home)
+                self._tell(before)
+            return ran
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever runs them next may begin."""
+        self._turns.end()
+
+    def _current(self, sets: Sets) -> Windowing:
+        return self._of(current_of(self.home, sets), False)
+
+    def _of(self, home: Home, coming: bool) -> Windowing:
+        """Return a set as it is run: the one to come tells nothing, and bears all rows."""
+        found = self._known.get((home.number, coming))
+        if found is None:
+            how, fixed = self.how, known(home)
+            options = Options(1.0 if coming else how.max_bad, how.new_source, retained_of(how.retain, fixed.spec))
+            say = _nothing if coming else how.say
+            found = Windowing(home, fixed, options, how.wrap, how.unit, say, how.moving, how.clock)
+            self._known[home.number, coming] = found
+        return found
+
+    def _tell(self, before: Sets) -> None:
+        """Tell of a set that has taken over."""
+        now = sets_of(self.home)
+        if now.current.number != before.current.number and now.current.since is not None:
+            self.how.warn(
+                f"windows {self.home.name}: the new set has taken over; ends from {time_text(now.current.since)} on "
+                "are its own"
+            )
+
+
+def running_of(home: Home, stands: Stands, how: How) -> Running:
+    """Return windows that are ready to be run: a set that is asked for has begun.
+
+    Parameters
+    ----------
+    home
+        Of any set of the name, whose lease is held.
+    stands
+        What they are held to.
+    how
+        They are run.
+
+    Raises
+    ------
+    Conflict, InputError, StoreError, OSError
+        As :func:`dtoss.windows.migration.begin_set.begin_next`.
+    """
+    sets = sets_of(home)
+    current = current_of(home, sets)
+    retained_of(how.retain, stands.spec)
+    fixed_for(current, stands.spec, stands.tables)
+    if stands.given_up and sets.coming is not None:
+        give_up(home, sets)
+        how.warn(f"windows {home.name}: the set that was to take over is given up")
+    if stands.coming is not None:
+        spec, tables = stands.coming
+        retained_of(how.retain, spec)
+        sets = begin_next(current, sets, spec, dict(tables), time.time_ns() // 1000)
+    found = Running(home, how)
+    if sets_of(home).coming is not None:
+        if (told := under_way(settled(home))) is not None:
+            how.warn(f"windows {home.name}: {told}")
+        found._tell(sets)
+    return found
+
+
+def _nothing(ran: Ran) -> None:
+    """Tell nobody."""

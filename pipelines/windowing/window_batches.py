@@ -1,0 +1,275 @@
+"""One batch of windows after another: planned, run by tasks, committed, and told of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dtoss.buckets import bucket_of
+from dtoss.commits.batch_source import Source
+from dtoss.commits.file_entry import Listed
+from dtoss.commits.log_compaction import fold
+from dtoss.errors import InputError
+from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
+from dtoss.watch.watch_settings import Settings
+from dtoss.windows.processing.hour_compaction import merge_hours
+from dtoss.windows.processing.panes_task import Told, tell
+from dtoss.windows.processing.window_commit import commit_batch
+from dtoss.windows.processing.window_orphans import clear_merged, clear_state
+from dtoss.windows.processing.window_task import Done, run_task
+from dtoss.windows.state.state_files import PARTS
+from dtoss.windows.storage.spec_file import Fixed
+from dtoss.windows.storage.window_document import begun as begun_windows
+from dtoss.windows.storage.window_document import head_of
+from dtoss.windows.storage.window_folder import Home
+from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands, plan_batch, types_of
+from dtoss.windows.trajectories.sorted_rows import WindowRows
+from dtoss.windows.watermark import followed
+from pipelines.loop.batch_report import Ran, Turns
+from pipelines.loop.odd_columns import check_rows
+from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.position_frame import REASON, Positions
+from pipelines.spark.by_bucket import done_by_bucket, done_by_number
+from pipelines.watching.tasks import rows_in
+from pipelines.watching.typed_rows import MICROS, first_settings, fitted
+from pipelines.windowing.move_groups import Moving, placed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TENDED_EVERY_US = 60_000_000
+"""How often state that was replaced is removed, and old commits are folded."""
+CLEARED_EVERY_US = 600_000_000
+"""How often results that hours have are removed: the commits of all hours that may change still are read for that."""
+MOST_PATCHES = 2_000_000
+"""Rows of patches whose results are made in the driver; those of more are made by tasks."""
+FEW_ROWS_BYTES = 16 << 20
+"""Of rows, as far as Spark can tell, that the driver takes itself: a shuffle and its stages would cost more."""
+FEW_STATE_BYTES = 32 << 20
+"""Of the state of objects, with which it does so."""
+
+
+class Windowing:
+    """Windows that are being run: one batch at a time.
+
+    Parameters
+    ----------
+    home
+        Of the windows.
+    fixed
+        What they are asked for.
+    options
+        Of this run.
+    wrap
+        Take 360 from longitudes above 180.
+    unit
+        Of times that are numbers: "ms", or seconds when None.
+    say
+        Is told of each batch that has committed.
+    moving
+        How groups of objects are placed on workers; by default as a user who says nothing.
+    clock
+        Returns the time, in microseconds since 1970, that the watermark follows where there are no rows; it stands
+        when None.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        fixed: Fixed,
+        options: Options,
+        wrap: bool = False,
+        unit: str | None = None,
+        say: Callable[[Ran], None] = lambda ran: None,
+        moving: Moving | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.home, self.fixed, self.options, self.wrap, self.unit, self.say = home, fixed, options, wrap, unit, say
+        self.moving, self.clock = moving or Moving(), clock
+        self._turns = Turns(f"windows {home.name}")
+        self._tended_us = self._cleared_us = 0
+
+    def settings(self) -> Settings | None:
+        """Return the types of ids and times, as rows are fitted to them; None before the first batch."""
+        types = types_of(self.home)
+        return None if types is None else Settings(self.fixed.spec.space, *types)
+
+    def batch(
+        self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
+    ) -> Ran | None:
+        """Run a batch of rows and commit it; None where it was committed before.
+
+        Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.windows.storage`; nothing of the batch counts then.
+        """
+        from pipelines.spark.session import cores
+
+        with self._turns.turn():
+            self._turns.check()
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
+            if settings.time is None:
+                raise InputError("these rows have no column of times: name it (--time COLUMN)")
+            place = partial(placed, self.moving, cores(session), self.home)
+            types = str(settings.id_type), settings.time
+            plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, place)
+            if plan is None:
+                return None
+            positions = without_forgotten(positions, self.home.store)
+            frame = fitted(positions, settings, self.wrap, self.unit)
+            done = run_tasks(frame, plan, settings)
+            check()
+            second = partial(_second, session, plan)
+            commit = commit_batch(plan, done, second, positions.forgotten)
+            ran = Ran(commit, time.perf_counter() - begun, max((one.seconds for one in done), default=0.0))
+            self.say(ran)
+            self._tend(now_us)
+            return ran
+
+    def check(self, session: SparkSession, positions: Positions) -> None:
+        """Raise where rows cannot be taken: reads all of them, and commits nothing.
+
+        Raises
+        ------
+        InputError
+            If they are of other types, or more are bad than are borne.
+        """
+        from pyspark.sql import functions as F
+
+        settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
+        frame = fitted(positions, settings, self.wrap, self.unit)
+        if settings.time is not None:
+            late = F.when(F.col(MICROS) > time.time_ns() // 1000 + self.fixed.spec.max_ahead, F.lit(AHEAD_OF_CLOCK))
+            frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
+        check_rows(frame, self.options.max_bad)
+
+    def note(self, source: Source) -> Ran | None:
+        """Commit that files count as read, though none of their rows does; None before the first batch.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.windows.storage`; nothing has changed then.
+        """
+        with self._turns.turn():
+            types = types_of(self.home)
+            if types is None:
+                return None
+            begun, now_us = time.perf_counter(), time.time_ns() // 1000
+            plan = plan_batch(self.home, self.fixed, types, source, self.options, now_us, as_it_stands)
+            assert plan is not None
+            ran = Ran(commit_batch(plan, []), time.perf_counter() - begun, 0.0)
+            self.say(ran)
+            return ran
+
+    def beat(self) -> Ran | None:
+        """Let the watermark follow the clock where there are no rows; None where it stands or no end becomes due.
+
+        Needs no Spark.
+
+        Raises
+        ------
+        Conflict, InputError, StoreError, OSError
+            As the functions of :mod:`dtoss.windows.storage`; nothing has changed then.
+        """
+        with self._turns.turn():
+            head = None if self.clock is None or self._turns.over else head_of(self.home)
+            if self.clock is None or head is None or head.watermark is None:
+                return None
+            begun, now_us, spec = time.perf_counter(), self.clock(), self.fixed.spec
+            if followed(spec, now_us, head.watermark) // spec.slide == head.watermark // spec.slide:
+                return None
+            said = head.commit.document
+            plan = plan_batch(
+                self.home, self.fixed, (said["id"], said["time"]), Source(), self.options, now_us, as_it_stands
+            )
+            assert plan is not None
+            commit = commit_batch(replace(plan, clock_us=now_us), [])
+            ran = Ran(commit, time.perf_counter() - begun, 0.0)
+            self.say(ran)
+            self._tend(time.time_ns() // 1000)
+            return ran
+
+    def _tend(self, now_us: int) -> None:
+        """Every minute: merge hours that are past, remove what was replaced, and fold old commits."""
+        if now_us - self._tended_us >= TENDED_EVERY_US:
+            self._tended_us = now_us
+            head = begun_windows(self.home)
+            clear_state(self.home, head)
+            if now_us - self._cleared_us >= CLEARED_EVERY_US:
+                self._cleared_us = now_us
+                clear_merged(self.home, head)
+            merge_hours(self.home, self.fixed.spec, head, self.options.retain)
+            fold(self.home.batches)
+
+    def end(self) -> None:
+        """Let the batch in hand end, and have no other: whoever runs them next may begin."""
+        self._turns.end()
+
+
+def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
+    """Return what the tasks of a batch have done that had rows.
+
+    Parameters
+    ----------
+    frame
+        Of :func:`pipelines.watching.typed_rows.fitted`.
+    plan
+        Of the batch.
+    settings
+        Types of the rows.
+    """
+    from pyspark.sql import functions as F
+
+    bare = light(plan)
+
+    def work(task: int, table: pa.Table) -> Done | None:
+        return _run(bare, task, table, settings) if table.num_columns and len(table) else None
+
+    held = sum(part.file.bytes for part in plan.objects)
+    few = FEW_ROWS_BYTES if held <= FEW_STATE_BYTES else -1
+    told = done_by_bucket(frame, F.col("id"), plan.tasks, work, plan.placement.worker_of, few)
+    return [one for one in told if one is not None]
+
+
+def light(plan: Plan) -> Plan:
+    """Return a plan without the commit before and the ledger, which may be long: no task asks for them."""
+    return replace(plan, after=None, source=Source())
+
+
+def _run(plan: Plan, task: int, table: pa.Table, settings: Settings) -> Done:
+    rows, raw, bad = rows_in(table, settings)
+    assert rows.ids is not None
+    assert rows.t is not None
+    return run_task(plan, task, WindowRows(rows.ids, rows.t, rows.positions, bucket_of(rows.ids)), raw, bad)
+
+
+def _second(session: SparkSession, plan: Plan, watermark: int | None, patches: Sequence[Listed]) -> list[Told]:
+    bare = light(plan)
+    return in_parts(session, patches, lambda parts: tell(bare, watermark, patches, parts))
+
+
+def in_parts(session: SparkSession, patches: Sequence[Listed], work: Callable[[Sequence[int]], Told]) -> list[Told]:
+    """Return what the second step of all parts has done, here, or in tasks where patches are many.
+
+    Parameters
+    ----------
+    session
+        Which runs the tasks.
+    patches
+        Files of the first step.
+    work
+        Does the step for some parts; it is pickled.
+    """
+    if sum(file.rows for file in patches) <= MOST_PATCHES:
+        return [work(range(PARTS))]
+    return done_by_number(session, PARTS, lambda part: work([part]))
