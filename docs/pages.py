@@ -31,7 +31,7 @@ GROUPS = {
     "Operate": [*(f"docs/{name}" for name in ("operating", "upgrading", "backup", "erasure")), "SECURITY"],
     "Rent": ["docs/renting", "docs/servers", "docs/ceps"],
     "Trust": [f"docs/{name}" for name in ("promises", "benchmarks", "design", "cells", "format", "enorm")],
-    "Change": ["CONTRIBUTING", "dtoss/compiled/README", "CHANGELOG", "modules"],
+    "Change": ["CONTRIBUTING", "docs/rooms", "dtoss/compiled/README", "CHANGELOG", "modules"],
 }
 SETTINGS = {
     "project": "dtoss",

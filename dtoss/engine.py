@@ -116,7 +116,7 @@ class Engine:
         places: bool = True,
         ordered: bool = True,
     ) -> RawHits:
-        """Return the raw hits of queries among the objects that satisfy a condition: as :func:`.answer.answer`."""
+        """Return raw hits of queries among the objects that satisfy a condition: as :func:`.batch_answer.answer`."""
         if where is None:
             return answer(self.opened, queries, radius, k, threads, places=places, ordered=ordered)
         return self.filters.get(where).answer(queries, radius, k, threads, places=places, ordered=ordered)

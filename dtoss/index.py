@@ -716,7 +716,7 @@ class Index:
         places: bool = True,
         threads: int = 1,
     ) -> RawHits:
-        """Answer checked positions without making hits of it: as :func:`.answer.answer`, for joins and servers."""
+        """Answer checked positions without making hits: as :func:`.batch_answer.answer`, for joins and servers."""
         return self._engine.answer(self.space.vectors(positions), radius, k, where, threads, places=places)
 
     def search_vectors(

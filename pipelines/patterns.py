@@ -206,7 +206,7 @@ def summed_rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArr
 
 
 def urgent_sets(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return rows of cells as they are, and of the sets ``most`` of the highest priority (``ceps.model.reads.bounded``)."""
+    """Return rows of cells as they are, and of sets ``most`` of the highest priority (``ceps.model.reads.bounded``)."""
     kept: pa.RecordBatch | None = None
     for batch in batches:
         is_set = batch.column("together").is_valid()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from functools import cache
 from pathlib import Path
 
@@ -412,6 +413,12 @@ A room is a folder; the files at the top of ``dtoss`` are a room each, "" is the
 stands for all files at the top.
 """
 MOST_FILES = 40
+PLAN = Path(__file__).parent / "rooms.txt"
+"""Of each room, lowest first, the other rooms of its folder that it imports: each stands above it.
+
+A room is a folder; the files at the top of ``dtoss`` are a room each, ``dtoss`` is the package itself. Of the other
+folders the name alone stands for all files at the top.
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -503,16 +510,37 @@ def everything():
     return found, frozenset(packages)
 
 
-def wrong_doors(room, trees, packages):
-    """What modules of a room import and may not: pairs of dotted names."""
-    layer, inner = room
+def doors(trees, packages):
+    """Of each room, by the name that it has in the plan, the other rooms of its layer that it imports, and by what."""
+    found = {}
     for module, tree in trees.items():
-        if room_of(module, packages) != room:
+        layer, inner = room_of(module, packages)
+        if layer == "tests":
             continue
+        opened = found.setdefault(f"{layer}/{inner}".rstrip("/"), {})
         for target in targets(tree, trees):
-            other = room_of(target, packages)
-            if other[0] == layer and other[1] != inner and other[1] not in ROOMS[layer][inner]:
-                yield module, target
+            other_layer, other = room_of(target, packages)
+            if other_layer == layer and other != inner:
+                opened.setdefault(f"{other_layer}/{other}".rstrip("/"), f"{module} imports {target}")
+    return found
+
+
+def read_plan(text):
+    """The rooms of the plan in their order, each with those that it imports."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {room: set(others.split()) for room, others in (line.split(":") for line in lines)}
+
+
+def faults_of_plan(plan, found):
+    """What is wrong with a plan: rooms that it lacks, has too many, or in the wrong order, and doors that differ."""
+    yield from (f"{room} is not on the plan" for room in found.keys() - plan.keys())
+    yield from (f"{room} is on the plan, and gone" for room in plan.keys() - found.keys())
+    order = {room: number for number, room in enumerate(plan)}
+    for room, others in plan.items():
+        yield from (f"{room} stands above {other}, which it imports" for other in others if order[other] > order[room])
+        opened = found.get(room, {})
+        yield from (f"{opened[other]}: {other} is not among the rooms of {room}" for other in opened.keys() - others)
+        yield from (f"{room} does not import {other}" for other in others - opened.keys())
 
 
 def circles(graph):
@@ -572,42 +600,47 @@ def test_nothing_imports_the_entrances():
                 assert not [name for name in map(ast.unparse, nodes) if "datasets.demo" in name]
 
 
-def test_every_room_is_on_the_floor_plan():
-    """And says in one sentence what may live there; the plan holds no room that is gone."""
+def test_rooms_import_as_the_plan_says():
+    """Downwards only, also inside functions and for types."""
     trees, packages = everything()
-    found = {room_of(module, packages) for module in trees if not module.startswith("tests")}
-    assert {room for room in found if room[1] != "" or room[0] in packages} == {
-        (layer, room) for layer, rooms in ROOMS.items() for room in rooms if room != "" or layer in packages
-    }
-    for layer, rooms in ROOMS.items():
-        for folder in (ROOT / layer / room for room in rooms if room and (ROOT / layer / room).is_dir()):
-            if folder == ROOT / "bench" / "ceps":
-                continue  # its modules are commands
-            tree = ast.parse((folder / "__init__.py").read_text())
-            if folder == ROOT / "dtoss" / "history":
-                continue  # a face of its own: dtoss.history.open
-            assert len(tree.body) == 1, f"{folder.relative_to(ROOT)} holds code in its __init__.py"
-            assert ast.get_docstring(tree).rstrip().endswith("."), folder
+    plan = read_plan(PLAN.read_text())
+    assert not list(faults_of_plan(plan, doors(trees, packages)))
 
 
-@pytest.mark.parametrize(("layer", "room"), [(layer, room) for layer, rooms in ROOMS.items() for room in rooms])
-def test_a_room_imports_only_what_the_floor_plan_says(layer, room):
-    """Also inside functions and for types; a forbidden import that is put in is found."""
+def test_a_room_says_in_one_sentence_what_may_live_there():
+    """And holds no code beside it, but for the faces of packages that users import."""
+    for room in read_plan(PLAN.read_text()):
+        folder = ROOT / room
+        if not folder.is_dir() or room in ("bench/ceps", "dtoss", "ceps", "dtoss/history"):
+            continue
+        tree = ast.parse((folder / "__init__.py").read_text())
+        assert len(tree.body) == 1, f"{room} holds code in its __init__.py"
+        assert ast.get_docstring(tree).rstrip().endswith("."), room
+
+
+def test_the_list_of_rooms_is_what_they_say():
+    """`python docs/rooms.py > docs/rooms.md` makes it."""
+    page = runpy.run_path(str(ROOT / "docs" / "rooms.py"))["page"]()
+    assert (ROOT / "docs" / "rooms.md").read_text() == page
+    assert page.count("\n| `") > 90
+
+
+def test_a_wrong_plan_is_found():
+    """A door that is forbidden, one that nobody uses, a room that is missing, gone or above what it imports."""
+    found = {"a": {}, "b": {"a": "b.x imports a.y"}}
+    assert list(faults_of_plan(read_plan("# a plan\na:\nb: a\n"), found)) == []
+    assert list(faults_of_plan(read_plan("a:\nb:"), found)) == ["b.x imports a.y: a is not among the rooms of b"]
+    assert list(faults_of_plan(read_plan("b: a\na:"), found)) == ["b stands above a, which it imports"]
+    assert list(faults_of_plan(read_plan("a:\nb: a\nc:"), found)) == ["c is on the plan, and gone"]
+    assert list(faults_of_plan(read_plan("a:"), found)) == ["b is not on the plan"]
+    assert list(faults_of_plan(read_plan("a:\nb: a\nc: b"), found | {"c": {}})) == ["c does not import b"]
+
+
+def test_neither_modules_nor_rooms_import_in_a_circle():
+    """Counted inside functions and for types too."""
     trees, packages = everything()
-    assert not list(wrong_doors((layer, room), trees, packages))
-    forbidden = [other for other in ROOMS[layer] if other != room and other not in ROOMS[layer][room]]
-    inside = next(module for module in trees if room_of(module, packages) == (layer, room))
-    for other in forbidden:
-        target = next(module for module in trees if room_of(module, packages) == (layer, other))
-        code = f"def f():\n    from {target} import something"
-        assert list(wrong_doors((layer, room), trees | {inside: ast.parse(code)}, packages)) == [(inside, target)]
-
-
-def test_no_two_modules_import_each_other():
-    """Nor in a larger circle: counted inside functions and for types too."""
-    trees, _ = everything()
-    graph = {module: {*targets(tree, trees)} - {module} for module, tree in trees.items()}
-    assert circles(graph) == []
+    assert circles({module: {*targets(tree, trees)} - {module} for module, tree in trees.items()}) == []
+    assert circles({room: set(opened) for room, opened in doors(trees, packages).items()}) == []
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [{"b", "c"}]
 
 

@@ -1,1 +1,1 @@
-"""Groups of a stream's keys on workers: how even loads are, what noise explains, relief, transitions that are kept."""
+"""Keys of a stream on workers: groups and their loads, which group moves, which operators run together."""

@@ -29,7 +29,7 @@ _BESIDES = (SIDES + 1) * NEAR + (SIDES + 1) * LIST + STACK + NEAREST + 2 * SPHER
 
 
 class Outline(NamedTuple):
-    """The polygon of a cell (``dtoss/cells/half_planes.py``): pointers to its columns, with ``PAD`` entries either side.
+    """The polygon of a cell (``dtoss/cells/half_planes.py``): pointers to its columns, ``PAD`` entries either side.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""The query server: snapshots that are open, requests over HTTP and what answers them, swaps; only dtoss, no Spark."""
+"""The query server: its application, over rooms for requests, answers, routes and processes; only dtoss, no Spark."""

@@ -1,1 +1,1 @@
-"""Standing questions: subscriptions that stay, and rows that are held against them as they arrive; no Spark."""
+"""Standing questions: where a watch is, what a subscription is, rows that arrive; no Spark."""

@@ -1,1 +1,1 @@
-"""What keeps cycles going: files that arrive, what is done with those that were read, when to end, what is told."""
+"""What keeps cycles going: files that arrive, what becomes of those that were read, when to end, metrics."""

@@ -1,1 +1,1 @@
-"""Rehearsals: what strategies would have done with a stream, without Spark."""
+"""Simulation of strategies: a stream read, its rounds, what each strategy would have done; no Spark."""

@@ -1,1 +1,1 @@
-"""A beat of a loop that makes snapshots: what arrives counts in a history, in windows and in the store."""
+"""A tick of `dtoss run`: what arrives counts in a history, in windows and in the store, a commit each."""

@@ -1,1 +1,1 @@
-"""Between Spark and a watch: rows fitted to its types, the tasks of a batch, beats, progress."""
+"""Between Spark and a watch: rows fitted to its types, the tasks of a batch, layouts, progress."""

@@ -1,1 +1,1 @@
-"""Many places at once: bodies read within limits, JSON and Arrow streams of strangers, answers sent piece by piece."""
+"""Many places at once: bodies read within limits, JSON and Arrow streams of strangers, hits as rows."""

@@ -1,1 +1,1 @@
-"""Servers that answer together, each with the partitions that a plan gives it."""
+"""Servers that answer together by a plan: who holds which partitions, and what they say to each other."""

@@ -1,1 +1,1 @@
-"""What a watch tells and is told over HTTP: events as they are committed, subscriptions that come and go."""
+"""What a watch tells over HTTP: events as they are committed, and subscriptions that requests add and remove."""

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.resources import files
 
 import dtoss.export
-import dtoss.serve
 from dtoss.serve.answers.responses import weights_of
 
 CONTENT_TYPES = {
@@ -60,7 +59,7 @@ class Packaged:
 def packaged() -> dict[str, Packaged]:
     """Return the files of the pages by their names below ``/static/``. Cost: a quarter of a second, once."""
     found = {"land.geojson": _ready("land.geojson", files(dtoss.export).joinpath("land_110m.geojson").read_bytes())}
-    waiting = [("", files(dtoss.serve).joinpath("static"))]
+    waiting = [("", files("dtoss.serve").joinpath("static"))]
     while waiting:
         before, folder = waiting.pop()
         for entry in folder.iterdir():

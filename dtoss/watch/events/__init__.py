@@ -1,1 +1,1 @@
-"""Events as they are read: cursors, readers, folding, retention, verification; nothing makes one here."""
+"""Events as they are read: cursors, consumers, compaction, retention, verification; nothing makes one here."""

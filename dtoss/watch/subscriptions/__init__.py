@@ -1,1 +1,1 @@
-"""Subscriptions as they are asked: files of them read and checked, changes kept, which of them stand."""
+"""Subscriptions as people write them: files of them read and checked, changes kept, which of them are current."""

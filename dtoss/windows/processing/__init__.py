@@ -1,1 +1,1 @@
-"""A batch of windows: tasks by object and by pane, one commit, hours folded, files that nothing needs, verification."""
+"""A batch of windows: tasks by object and by pane, one commit, compaction of hours, orphan files, verification."""

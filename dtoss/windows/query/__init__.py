@@ -1,1 +1,1 @@
-"""Asking of windows that are stored: what was read stays open, by its hash."""
+"""Questions about windows that are stored: one end, one key over time, flows; what was read stays open, by its hash."""

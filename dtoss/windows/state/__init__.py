@@ -1,1 +1,1 @@
-"""How windows keep what they know: states with patches, results by hour, what is not kept any more."""
+"""What windows keep from batch to batch: state as bases and patches, results by hour, how long results stay."""

@@ -1,1 +1,1 @@
-"""Windows in a store: their folder, a batch as tasks and one commit, what is asked of it, whether it is whole."""
+"""Where windows of a store lie: their folder, documents of commits, what was asked for, sets, plans of batches."""
