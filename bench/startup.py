@@ -22,7 +22,7 @@ import numpy as np
 
 import dtoss
 from dtoss.building.border import border_of
-from dtoss.building.construct import Built
+from dtoss.building.construct import BuiltPartition
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.store import Store
 
@@ -35,7 +35,7 @@ def make_store(path: str) -> None:
     index = dtoss.build(np.arange(n), np.random.default_rng(0).uniform(-50, 50, (n, 2)), partitions=1)
     name = place.begin()
     (only,) = index.parts.all()
-    parts = [write_partition(place, name, Built(only, border_of(only), 0.0))]
+    parts = [write_partition(place, name, BuiltPartition(only, border_of(only), 0.0))]
     place.finish(name, make_manifest(
         name, "2026-01-01T00:00:00Z", index.space, index.partitioning, index.reach, None, parts,
         write_borders(place, name, index.border), id_type="int64", columns={}, parameters={},

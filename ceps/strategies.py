@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from ceps.balance.auto import Auto
-from ceps.balance.baselines import Unmoved, everything, kd_cut, tiles
+from ceps.balance.baselines import FixedLayout, everything, kd_cut, tiles
 from ceps.balance.curve_cuts import CurveCut
 from ceps.balance.ps2stream.kdt import space_leaves, words_by_frequency
 from ceps.balance.ps2stream.ps2stream import PS2Stream
@@ -16,13 +16,13 @@ from ceps.balance.strategy import Strategy
 from ceps.balance.swarm import Swarm, history_grid, uniform_grid
 
 _MADE: Mapping[str, Callable[[int], Strategy]] = {
-    "replicated": partial(Unmoved, first=everything),
-    "uniform": partial(Unmoved, first=uniform_grid),
-    "history": partial(Unmoved, first=history_grid),
-    "kd": partial(Unmoved, first=kd_cut),
-    "rtree": partial(Unmoved, first=tiles),
-    "space": partial(Unmoved, first=space_leaves),
-    "words": partial(Unmoved, first=words_by_frequency),
+    "replicated": partial(FixedLayout, first=everything),
+    "uniform": partial(FixedLayout, first=uniform_grid),
+    "history": partial(FixedLayout, first=history_grid),
+    "kd": partial(FixedLayout, first=kd_cut),
+    "rtree": partial(FixedLayout, first=tiles),
+    "space": partial(FixedLayout, first=space_leaves),
+    "words": partial(FixedLayout, first=words_by_frequency),
     "swarm": Swarm,
     "swarm-work": partial(Swarm, cost="work"),
     "swarm-always": partial(Swarm, cost="work", decision="always", moves=8),

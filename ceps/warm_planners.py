@@ -7,7 +7,9 @@ from importlib import import_module
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-_MODULES = tuple(f"ceps.kernels.{name}" for name in ("anneal", "cooling", "merge", "overload", "pack", "subsets"))
+_MODULES = tuple(
+    f"ceps.kernels.{name}" for name in ("anneal", "cooling", "merge", "overload_search", "pack", "subsets")
+)
 
 
 def warm() -> None:
@@ -25,7 +27,7 @@ def warm() -> None:
     from ceps.model.servers import ServerType
     from ceps.planners.ahr import METRICS, agglomerate
     from ceps.planners.annealing import anneal
-    from ceps.planners.fewer_calls import annealed
+    from ceps.planners.fewer_calls import anneal_labels
     from ceps.planners.fleet_first import first_fit_plan
 
     loads = np.array([[6.0, 1.0], [5.0, 2.0], [4.0, 3.0], [1.0, 6.0], [2.0, 5.0], [3.0, 4.0]])
@@ -39,7 +41,7 @@ def warm() -> None:
     packing = Packing(problem, np.array([0, 0, 0]), home)
     packing.relieve(np.random.default_rng(0), Effort(steps=1))
     reads = item_reads(problem, Reads(np.array([0, 2]), np.array([0, 1]), np.ones(1), total=1.0))
-    annealed(problem, np.array([0, 0]), np.array([0, 1] * 3), reads, np.random.default_rng(0), Effort())
+    anneal_labels(problem, np.array([0, 0]), np.array([0, 1] * 3), reads, np.random.default_rng(0), Effort())
     first_fit_plan(problem)
     anneal(problem, np.array([0, 0]), np.random.default_rng(0), Effort(steps=1), steps=6)
     weightings(problem)

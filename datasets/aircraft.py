@@ -18,7 +18,7 @@ import typer
 
 from datasets.tables.command import BadInput, Out, expand, run
 from datasets.tables.legal_positions import Numbers
-from datasets.tables.standard_rows import Part, assemble, numbered, save, standard_schema
+from datasets.tables.standard_rows import Part, assemble, number_rows, save, standard_schema
 from datasets.tables.time_notations import parse_times
 
 __all__ = ["SCHEMA", "aircraft"]
@@ -40,7 +40,7 @@ def aircraft(files: Iterable[str | Path]) -> Iterator[Part]:
     BadInput
         A file that does not exist, is no JSON of this form or lacks a column.
     """
-    return numbered(map(_read, expand(files, "*.json*")), SCHEMA)
+    return number_rows(map(_read, expand(files, "*.json*")), SCHEMA)
 
 
 def _read(path: Path) -> Part:

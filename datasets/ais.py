@@ -21,7 +21,7 @@ import typer
 from datasets.tables.command import BadInput, Out, expand, run
 from datasets.tables.fields import header
 from datasets.tables.format_source import Column, Source, read_source, source_schema
-from datasets.tables.standard_rows import Part, numbered, save
+from datasets.tables.standard_rows import Part, number_rows, save
 
 __all__ = ["DECODED", "POSITIONS", "SCHEMA", "ais"]
 
@@ -55,7 +55,7 @@ def ais(files: Iterable[str | Path]) -> Iterator[Part]:
     BadInput
         A file that cannot be read, or whose header is neither layout's.
     """
-    return numbered(chain.from_iterable(map(_read, expand(files, "*.csv"))), SCHEMA)
+    return number_rows(chain.from_iterable(map(_read, expand(files, "*.csv"))), SCHEMA)
 
 
 def _read(path: Path) -> Iterator[Part]:

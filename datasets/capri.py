@@ -19,7 +19,7 @@ from datasets.tables.fields import Layout, read_fields
 from datasets.tables.format_source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
 from datasets.tables.legal_positions import Numbers
 from datasets.tables.row_counts import Counts
-from datasets.tables.standard_rows import Part, assemble, collect, numbered, save, standard_schema
+from datasets.tables.standard_rows import Part, assemble, collect, number_rows, save, standard_schema
 from datasets.tables.time_notations import parse_times
 
 __all__ = ["SCHEMA", "capri"]
@@ -54,7 +54,7 @@ def capri(files: Iterable[str | Path], places: str | Path) -> Iterator[Part]:
     lost = sum(counts.dropped.values())
     note = f"{found[0].name}: {counts.read:,} places, {lost:,} of them without a legal position"
     paths = expand(files, "*checkins*.txt")
-    return numbered((part for path in paths for part in _join(path, table, note)), SCHEMA)
+    return number_rows((part for path in paths for part in _join(path, table, note)), SCHEMA)
 
 
 def _join(path: Path, places: pa.Table, note: str) -> Iterator[Part]:

@@ -119,7 +119,7 @@ def make_ask(
             from dtoss.conditions.matching_objects import schema_of
             from dtoss.conditions.parse import parse_condition
 
-            parse_condition(condition, schema_of(opened(path, name, verify).parts[0]))
+            parse_condition(condition, schema_of(open_once(path, name, verify).parts[0]))
     return Ask(
         store=path,
         snapshot=name,
@@ -143,7 +143,7 @@ def _distance(name: str, value: Any) -> float:
 
 
 @lru_cache(maxsize=2)
-def opened(store: str, snapshot: str, verify: Verify) -> Index:
+def open_once(store: str, snapshot: str, verify: Verify) -> Index:
     """Return a snapshot's index, its partitions opened when they are read; kept for the next task of this process."""
     return open_index(store, snapshot, verify=verify, lazy=True)
 

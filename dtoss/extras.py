@@ -9,7 +9,7 @@ from typing import Any
 from dtoss.errors import InputError
 
 
-def needed(module: str, what: str, extra: str) -> Any:
+def need(module: str, what: str, extra: str) -> Any:
     """Return a module of an optional library.
 
     Parameters
@@ -28,7 +28,7 @@ def needed(module: str, what: str, extra: str) -> Any:
 
     Examples
     --------
-    >>> needed("json", "a test", "geo").dumps([1])
+    >>> need("json", "a test", "geo").dumps([1])
     '[1]'
     """
     try:

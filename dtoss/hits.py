@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.names import free_names, position_names
 from dtoss.partition import numbers
 
@@ -192,7 +192,7 @@ class Hits:
         InputError
             If pandas is not installed.
         """
-        needed("pandas", "to_pandas", "frames")
+        need("pandas", "to_pandas", "frames")
         from dtoss.frames.results.pandas_frame import pandas_frame
 
         return pandas_frame(self.to_arrow())
@@ -205,7 +205,7 @@ class Hits:
         InputError
             If polars is not installed.
         """
-        return needed("polars", "to_polars", "frames").from_arrow(self.to_arrow())
+        return need("polars", "to_polars", "frames").from_arrow(self.to_arrow())
 
     def to_geopandas(self, crs: str | None = None) -> geopandas.GeoDataFrame:
         """Return the same as a GeoDataFrame with the positions of the objects as points, lon before lat.

@@ -77,7 +77,7 @@ def as_ids(ids: ArrayLike | pa.Array) -> Ids:
     return np.ascontiguousarray(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
 
-def listed(ids: Any) -> Any:
+def as_list(ids: Any) -> Any:
     """Return ids as an array or a list of them; one by itself is a list of one, text too."""
     if isinstance(ids, (str, bytes, int, np.integer)):
         return [ids]
@@ -105,7 +105,7 @@ def stored_ids(ids: Any, kind: str, whose: str) -> pa.Array:
     """
     why = ""
     try:
-        found = as_ids(listed(ids))
+        found = as_ids(as_list(ids))
         if not len(found):
             return pa.array([], STORED[kind])
         if isinstance(found, np.ndarray) == (kind == "int64"):

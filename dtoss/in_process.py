@@ -148,7 +148,7 @@ def build(
     ['b']
     """
     # numba is loaded with the first index, not with this module
-    from dtoss.building.build_progress import shown
+    from dtoss.building.build_progress import show_progress
     from dtoss.building.in_memory import build_in_memory
     from dtoss.frames.objects_of import given_objects
     from dtoss.geometry.space import SMALLEST, as_positions, space_of
@@ -176,7 +176,7 @@ def build(
     _check_distinct(keys, _way_out(ids, id) if positions is None else "")
     attributes = _attributes(given.columns, len(keys))
     _warn_of_swapped(places, space)
-    with shown(progress) as told:
+    with show_progress(progress) as told:
         made = build_in_memory(
             keys,
             places,

@@ -32,17 +32,17 @@ def free_names(names: Iterable[str]) -> dict[str, str]:
     free = {name: name for name in given}
     taken = {*RESERVED, *(name.lower() for name in given)}
     for name in sorted(name for name in free if name.lower() in RESERVED):
-        free[name] = unused(name, taken)
+        free[name] = unused_name(name, taken)
         taken.add(free[name].lower())
     return free
 
 
-def unused(name: str, taken: Iterable[str]) -> str:
+def unused_name(name: str, taken: Iterable[str]) -> str:
     """Return a name with as many underscores behind as are needed to differ, in any case, from all that are taken.
 
     Examples
     --------
-    >>> unused("_x", ["_y", "_X"]), unused("_y", ["_x"])
+    >>> unused_name("_x", ["_y", "_X"]), unused_name("_y", ["_x"])
     ('_x_', '_y')
     """
     others = {other.lower() for other in taken}
@@ -51,7 +51,7 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def renamed(names: Iterable[str]) -> dict[str, str]:
+def renames(names: Iterable[str]) -> dict[str, str]:
     """Return what :func:`free_names` calls otherwise, by the names that were given."""
     return {name: fresh for name, fresh in free_names(names).items() if fresh != name}
 
@@ -64,7 +64,7 @@ def columns_of_manifest(manifest: dict[str, Any]) -> dict[str, str]:
 
 def renamed_of_manifest(manifest: dict[str, Any]) -> dict[str, str]:
     """Return which attributes of the input are called otherwise, and how: those with reserved names."""
-    said: dict[str, str] = manifest.get("renamed") or renamed(manifest["columns"])
+    said: dict[str, str] = manifest.get("renamed") or renames(manifest["columns"])
     return said
 
 

@@ -105,7 +105,7 @@ class Moment:
     Parameters
     ----------
     now
-        The time; it goes back only where :func:`overruled` says so.
+        The time; it goes back only where :func:`overrule` says so.
     sure
         The latest time that enough objects have reached, which were not all of a few; None for none.
     held
@@ -120,7 +120,7 @@ class Moment:
     waits: int | float
 
 
-def moved(before: Moment | None, lasts: Lasts, gone_on: float, witnesses: str, span: float) -> Moment | None:
+def move_clock(before: Moment | None, lasts: Lasts, gone_on: float, witnesses: str, span: float) -> Moment | None:
     """Return what time it is after a batch of rows; None where no object was ever heard of.
 
     Parameters
@@ -146,9 +146,11 @@ def moved(before: Moment | None, lasts: Lasts, gone_on: float, witnesses: str, s
     Examples
     --------
     >>> def lasts(*times): return Lasts(np.sort(times), np.ones(len(times), np.int64))
-    >>> one = moved(None, lasts(60, 60, 60, 60, 9000), 0, "1%", 900)
-    >>> one.now, moved(one, lasts(60, 70, 80, 9000), 20, "1%", 900).now, moved(None, lasts(7), 0, "1%", 900).now
-    (60, 70, 7)
+    >>> one = move_clock(None, lasts(60, 60, 60, 60, 9000), 0, "1%", 900)
+    >>> one.now, move_clock(one, lasts(60, 70, 80, 9000), 20, "1%", 900).now
+    (60, 70)
+    >>> move_clock(None, lasts(7), 0, "1%", 900).now
+    7
     """
     if lasts.count == 0:
         return before
@@ -166,7 +168,7 @@ def moved(before: Moment | None, lasts: Lasts, gone_on: float, witnesses: str, s
     return Moment(now, sure, held, waits)
 
 
-def overruled(before: Moment | None, lasts: Lasts, behind: Lasts, witnesses: str) -> Moment | None:
+def overrule(before: Moment | None, lasts: Lasts, behind: Lasts, witnesses: str) -> Moment | None:
     """Return what time it is where too few objects said that it is later; None where that stands.
 
     A lone object says what time it is. Where its clock was wrong, the rows of all others come too late. Once enough of

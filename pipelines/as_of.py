@@ -15,17 +15,17 @@ import pyarrow.compute as pc
 
 from dtoss.errors import InputError
 from dtoss.history.latest import latest
-from dtoss.history.query.read_plan import gathered
+from dtoss.history.query.read_plan import gather_column
 from dtoss.history.schema import OWN, Schema
 from dtoss.history.time_scale import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from pipelines.cycles.store_clock import Scale
 from pipelines.history_tasks.history_location import home_of
-from pipelines.history_tasks.scans import PastScan, as_batches, opened, rows_frame
+from pipelines.history_tasks.scans import PastScan, as_batches, open_version, rows_frame
 from pipelines.rebuild import rebuild
 from pipelines.rows.by_id import by_hash, task_count
 from pipelines.rows.position_frame import DELETED, RAW, REASON, Positions, attribute_column
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.freeze_imports import freeze_imports
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def standing_at(
         raise ValueError(f"max_age is {max_age!r}: seconds that are not negative are wanted")
     home = home_of(history)
     number = home.version(version).number
-    schema = opened(home, number).schema
+    schema = open_version(home, number).schema
     wanted = _attributes(columns, list(schema.attributes))
     # the time is carried as an attribute too, as a rebuild does
     timed = [] if columns == "none" or TIME in wanted else [TIME]
@@ -125,7 +125,7 @@ def standing_at(
     compared = [DELETED, "x", "y", *carried]
     # most rows are not the latest ones, and need not travel
     rows = rows_frame(session, scan, chosen, [*OWN, *carried], lambda found: latest(found, compared))
-    tasks = task_count(int(gathered(opened(home, number), chosen, "rows").sum()), cores(session))
+    tasks = task_count(int(gather_column(open_version(home, number), chosen, "rows").sum()), cores(session))
     frame = _standing(rows, compared, tasks).persist()
     return Positions(frame, (*timed, *wanted), True, schema.id_type == "string", schema.space.crs, kept=frame)
 
@@ -180,7 +180,7 @@ def _standing(rows: DataFrame, compared: Sequence[str], tasks: int) -> DataFrame
 
     shuffled = rows.repartitionById(tasks, by_hash(F.col("id"), tasks))
     none = F.lit(None).cast("string")
-    return shuffled.mapInArrow(settled(run), kept).select("*", none.alias(REASON), none.alias(RAW))
+    return shuffled.mapInArrow(freeze_imports(run), kept).select("*", none.alias(REASON), none.alias(RAW))
 
 
 def _span(

@@ -21,7 +21,7 @@ from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from dtoss.names import columns_of_manifest, renamed
+from dtoss.names import columns_of_manifest, renames
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.retention import snapshot_of
 from dtoss.snapshots.store import Store, on_stderr
@@ -29,25 +29,25 @@ from dtoss.witnesses import USUAL_WITNESSES, Moment, checked_witnesses
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.collect import Target, collect, timely, within
-from pipelines.cycles.column_agreement import agreed
+from pipelines.cycles.column_agreement import agree_columns
 from pipelines.cycles.current_state import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
 from pipelines.cycles.in_process_share import USUAL, Here
 from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.policy import Shape, why_anew
-from pipelines.cycles.spread import spread
+from pipelines.cycles.spread import spread_work
 from pipelines.cycles.store_clock import Clock
-from pipelines.cycles.store_now import Asked, Seen, moment_after, moment_of, said_of, seen
+from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
 from pipelines.cycles.update_counts import profile_of_tallies
 from pipelines.cycles.upsert_rules import rule
-from pipelines.cycles.write_snapshot import Made, built_anew, plan_of, renewed
+from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
 from pipelines.loop.known_sources import columns_of
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.manifest_columns import source_of, time_of
 from pipelines.rows.minimum_rows import check_enough
-from pipelines.rows.position_frame import Positions, attribute_column, from_frame, screened, taken_of
+from pipelines.rows.position_frame import Positions, attribute_column, from_frame, screen_positions, taken_of
 from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge
-from pipelines.spark.session import configured
+from pipelines.spark.session import configure_session
 from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
@@ -290,8 +290,8 @@ def _attempt(
     types = {} if stands.manifest is None else columns_of_manifest(stands.manifest)
     if positions is not None:
         given = stands.wishes.bounds
-        positions = within(screened(positions, stands.space, rules.wrap), given)
-        positions, pairs = agreed(positions, stands.manifest, stands.order, rules.missing)
+        positions = within(screen_positions(positions, stands.space, rules.wrap), given)
+        positions, pairs = agree_columns(positions, stands.manifest, stands.order, rules.missing)
         types = {name: positions.frame.schema[column].dataType.simpleString() for column, name in pairs}
     choose = _why_chosen(stands, rules)
     with home.fresh(heard) as snapshot:
@@ -314,8 +314,8 @@ def _attempt(
         if clock.now is None:
             timeless = plan_of(stands, build, arrivals, replace(clock, expire=None), pairs)
 
-            def look(asked: Asked) -> list[Seen]:
-                return spread(session, partial(seen, timeless, asked), range(len(sizes)), sizes, here=here)
+            def look(asked: HeardQuery) -> list[HeardTimes]:
+                return spread_work(session, partial(hear_times, timeless, asked), range(len(sizes)), sizes, here=here)
 
             with stages.stage("clock"):
                 moment = moment_after(
@@ -330,7 +330,7 @@ def _attempt(
             clock = replace(clock, now=-math.inf if moment is None else moment.now)
         plan = plan_of(stands, build, arrivals, clock, pairs)
         with stages.stage("compare"):
-            found = spread(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
+            found = spread_work(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
             found.sort(key=lambda one: one.number)
             ruling = rule(arrivals, found, stands.tombstones, clock, rules.deleted is not None)
         counts = ruling.counts
@@ -340,7 +340,7 @@ def _attempt(
         check_enough(kept, before, rules.min_objects, rules.max_shrink, empty, warn, _why_none(clock, counts))
         if why is None:
             always = names != stands.order or _bounds_differ(box, stands.bounds)
-            made = renewed(session, plan, ruling, found, always, stands, stages, rules.here)
+            made = renew_snapshot(session, plan, ruling, found, always, stands, stages, rules.here)
         else:
             made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
         tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones)
@@ -380,7 +380,7 @@ def _manifest(
     positions: Positions | None,
     types: dict[str, str],
     bounds: NDArray[np.float64] | None,
-    made: Made,
+    made: SnapshotFiles,
     tally: _Tally,
     stages: Stages,
 ) -> dict[str, Any]:
@@ -425,7 +425,7 @@ def _manifest(
         },
         timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
     )
-    manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renamed(positions.attributes)
+    manifest["renamed"] = stands.renamed if positions is None else stands.renamed | renames(positions.attributes)
     manifest["input"] = profile.extent | taken_of(positions)
     return manifest
 
@@ -453,7 +453,7 @@ def _number(commit: Commit | None) -> int:
 
 def _session(positions: Positions | None) -> SparkSession:
     if positions is not None:
-        return configured(positions.frame.sparkSession)
+        return configure_session(positions.frame.sparkSession)
     from pipelines.spark.session import spark_session
 
     return spark_session()

@@ -34,7 +34,7 @@ from dtoss.windows.storage.window_document import head_of as windows_head
 from dtoss.windows.storage.window_folder import Home as WindowsHome
 from dtoss.windows.storage.window_folder import windows_of
 from pipelines.cycles.erase_objects import erase_objects
-from pipelines.loop.batch_report import leased
+from pipelines.loop.batch_report import take_lease
 from pipelines.rows.own_files import files_with
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
@@ -150,7 +150,7 @@ def forget(
         if home is not None and not dry_run:
             writer = leases.enter_context(home.writer(warn))
             for folder, name in _others(home.path):
-                leases.enter_context(leased(folder, name, warn))
+                leases.enter_context(take_lease(folder, name, warn))
         if not dry_run:
             places = [*([] if home is None else [home.path]), *(past.path for past in pasts)]
             report.remembered = max(forget_ids(place, texts) for place in places)

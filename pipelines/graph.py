@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dtoss.answer_rows import Ask, answer_batch, make_ask, opened
+from dtoss.answer_rows import Ask, answer_batch, make_ask, open_once
 from dtoss.mapped_index import Verify
 from dtoss.snapshots.store import Store
 from pipelines.join import SLICE, id_type, result_schema
-from pipelines.spark.session import configured
+from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,13 +66,13 @@ def knn_graph(
     )
     manifest = Store(ask.store).manifest(ask.snapshot)
     partitions = len(manifest["partitions"])
-    numbers = configured(session).range(0, partitions, numPartitions=max(partitions, 1))
+    numbers = configure_session(session).range(0, partitions, numPartitions=max(partitions, 1))
     return numbers.mapInArrow(_neighbours(ask), result_schema(manifest, id_type(manifest), ask.columns))
 
 
 def _neighbours(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index = opened(ask.store, ask.snapshot, ask.verify)
+        index = open_once(ask.store, ask.snapshot, ask.verify)
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 partition = index.parts[number]

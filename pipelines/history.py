@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, space_of
-from dtoss.history.append_batches import Appended, Key, changed_sources, commit_batch, sources_below, unknown
-from dtoss.history.history_commit import Repeated
+from dtoss.history.append_batches import AppendResult, Key, changed_sources, commit_batch, sources_below, unknown
+from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.cycle import check_cycle
-from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, keyed
+from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, key_files
 from pipelines.history_tasks.history_location import home_of
-from pipelines.history_tasks.into_files import Written, history_schema, write_rows
+from pipelines.history_tasks.into_files import WrittenFiles, history_schema, write_rows
 from pipelines.rebuild import check_arguments, check_wrap
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import Inputs, some_of
-from pipelines.rows.position_frame import Columns, Positions, attribute_column, from_frame, screened
+from pipelines.rows.position_frame import Columns, Positions, attribute_column, from_frame, screen_positions
 from pipelines.rows.read_files import read_positions
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def append(
     wrap: bool = False,
     space: Space | None = None,
     before: Callable[[], None] | None = None,
-) -> Appended:
+) -> AppendResult:
     """Append positions to a history as one batch, and return what was done.
 
     Parameters
@@ -108,13 +108,13 @@ def append(
     home = home_of(history)
     version = home.head()
     if len(unknown(version, keys)) < len(keys):
-        return Appended(None if version is None else version.number, 0, len(keys))
+        return AppendResult(None if version is None else version.number, 0, len(keys))
     if not isinstance(positions, Positions):
         named = Columns(id=id, x=x, y=y, time=time, attributes=columns, deleted=deleted)
         positions = from_frame(positions, named)
     space = space or space_for(version, crs, metric, positions.crs)
     check_wrap(wrap, space)
-    positions = screened(without_forgotten(positions, history), space, wrap)
+    positions = screen_positions(without_forgotten(positions, history), space, wrap)
     schema = history_schema(positions, space)
     if version is not None:
         version.schema.merged(schema)
@@ -136,7 +136,7 @@ def append_files(
     read: Positions | None = None,
     files: Sequence[KeyedFile] | None = None,
     **options: Any,
-) -> Appended:
+) -> AppendResult:
     """Append the files of which the history does not know the bytes, as one batch, and return what was done.
 
     Parameters
@@ -172,14 +172,14 @@ def append_files(
     if not inputs.files:
         raise InputError(f"{', '.join(inputs.paths)} cannot be listed, so its files have no keys: name files")
     home = home_of(history)
-    files = keyed(inputs) if files is None else files
+    files = key_files(inputs) if files is None else files
     for _ in range(RACES):
         version = home.head()
         chosen = _fresh(version, files)
         fresh = [files[i] for i in chosen]
         repeated = len(files) - len(fresh)
         if not fresh:
-            return Appended(None if version is None else version.number, 0, repeated)
+            return AppendResult(None if version is None else version.number, 0, repeated)
         _check_tables(version, inputs)
         for path in changed_sources(version, [file.key for file in fresh]):
             warn(f"{path} has other bytes than when it was appended before: it counts as a new batch")
@@ -254,7 +254,7 @@ def types_wanted(version: Version, columns: Columns) -> dict[str, str]:
     return wanted
 
 
-def _judge(written: Written, max_bad: float) -> None:
+def _judge(written: WrittenFiles, max_bad: float) -> None:
     bad = sum(written.rejected.values())
     if bad > max_bad * (written.rows + bad):
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in sorted(written.rejected.items()))
@@ -264,14 +264,14 @@ def _judge(written: Written, max_bad: float) -> None:
         )
 
 
-def _committed(home: Home, schema: Schema, written: Written, keys: Sequence[Key]) -> Appended:
+def _committed(home: Home, schema: Schema, written: WrittenFiles, keys: Sequence[Key]) -> AppendResult:
     try:
         made = commit_batch(home, schema, written.files, keys)
-    except Repeated:
+    except RepeatedKeys:
         # another writer was faster: the same batch counts once
         head = home.head()
-        return Appended(None if head is None else head.number, 0, len(keys))
-    return Appended(made.number, written.rows, 0, written.rejected, written.quarantine)
+        return AppendResult(None if head is None else head.number, 0, len(keys))
+    return AppendResult(made.number, written.rows, 0, written.rejected, written.quarantine)
 
 
 def _with_values(positions: Positions, inputs: Inputs) -> Positions:

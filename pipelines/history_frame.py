@@ -17,7 +17,7 @@ from dtoss.history.time_scale import interval_of
 from dtoss.names import not_carried
 from dtoss.queries.areas.covered import as_boxes
 from pipelines.history_tasks.history_location import home_of
-from pipelines.history_tasks.scans import PastScan, opened, rows_frame
+from pipelines.history_tasks.scans import PastScan, open_version, rows_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,7 @@ def history_frame(
     """
     home = home_of(history)
     version = home.version(version).number
-    schema = opened(home, version).schema
+    schema = open_version(home, version).schema
     span = interval_of(between, schema.t_type)
     condition_on(schema, where)
     x, y = schema.position_names

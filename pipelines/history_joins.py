@@ -19,15 +19,15 @@ from dtoss.geometry.space import same_crs
 from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
 from dtoss.names import not_carried
-from pipelines.history_tasks.history_answers import PastAsk, answered, asked_of
+from pipelines.history_tasks.history_answers import PastAsk, answer_batch, asked_of
 from pipelines.history_tasks.history_location import home_of
 from pipelines.history_tasks.interval_columns import Interval
 from pipelines.history_tasks.query_groups import Parts, parts_of, router
-from pipelines.history_tasks.scans import opened, spark_types
+from pipelines.history_tasks.scans import open_version, spark_types
 from pipelines.join import slices
 from pipelines.rows.position_frame import Columns, coordinate, out_of_range
 from pipelines.rows.text_types import exactly
-from pipelines.spark.session import configured, cores
+from pipelines.spark.session import configure_session, cores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -232,7 +232,7 @@ def _join(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    version = opened(ask.home, ask.number)
+    version = open_version(ask.home, ask.number)
     schema = version.schema
     if crs is not None and not same_crs(crs, schema.space.crs):
         raise ValueError(
@@ -242,7 +242,7 @@ def _join(
     for name in [id_name, x, y, *interval.names(), *([ask.per_row] if ask.per_row else [])]:
         if name not in queries.columns:
             raise InputError(f"the queries have no column {name!r}; their columns are {', '.join(queries.columns)}")
-    session = configured(queries.sparkSession)
+    session = configure_session(queries.sparkSession)
     kinds = {field.name: field.dataType for field in queries.schema.fields}
     _check_types(ask, kinds, id_name)
     first, last = interval.ends(schema, kinds)
@@ -324,7 +324,7 @@ def answerer(ask: PastAsk, parts: Parts, together: int = TOGETHER) -> Callable[.
         from pyspark.sql import types as T
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        version = opened(ask.home, ask.number)
+        version = open_version(ask.home, ask.number)
         types = _result(version.schema, T.NullType(), ask.columns)
         arrow = to_arrow_schema(T.StructType(types.fields[1:]), timezone="UTC")
         for batch in slices(batches):
@@ -335,6 +335,6 @@ def answerer(ask: PastAsk, parts: Parts, together: int = TOGETHER) -> Callable[.
             by = np.argsort(keys, kind="stable")
             for begin in range(0, len(by), together):
                 some = batch.take(pa.array(by[begin : begin + together]))
-                yield from answered(version, ask, some, arrow)
+                yield from answer_batch(version, ask, some, arrow)
 
     return answer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.answer_rows import Ask, answer_batch, make_ask, opened, places_of, usable
+from dtoss.answer_rows import Ask, answer_batch, make_ask, open_once, places_of, usable
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, same_crs
 from dtoss.mapped_index import Verify
@@ -23,7 +23,7 @@ from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.rows.position_frame import Columns, coordinate, out_of_range
 from pipelines.rows.text_types import exactly
-from pipelines.spark.session import configured, cores
+from pipelines.spark.session import configure_session, cores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -192,7 +192,7 @@ def _join(
     for name in [id_name, x, y] + ([ask.per_row] if ask.per_row else []):
         if name not in queries.columns:
             raise InputError(f"the queries have no column {name!r}; their columns are {', '.join(queries.columns)}")
-    session = configured(queries.sparkSession)
+    session = configure_session(queries.sparkSession)
     kinds = {field.name: field.dataType for field in queries.schema.fields}
     _check_types(ask, kinds, id_name)
     selected = [
@@ -294,7 +294,7 @@ def answerer(ask: Ask) -> Callable[..., Iterator[pa.RecordBatch]]:
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in slices(batches):
-            yield answer_batch(opened(ask.store, ask.snapshot, ask.verify), ask, batch)
+            yield answer_batch(open_once(ask.store, ask.snapshot, ask.verify), ask, batch)
 
     return answer
 

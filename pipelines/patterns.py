@@ -20,12 +20,12 @@ from ceps.model.patterns import DAY
 from ceps.model.reads import MOST_SETS, priorities
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, Counted, Seen, check_seen, counted_of
-from pipelines.load_patterns.reads_by_request import Reader, sets_of, summed, unpacked
+from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
+from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells, unpack_sets
 from pipelines.rows import day_counts
 from pipelines.rows.access_rows import Asks, access_columns, rows_of
-from pipelines.rows.position_frame import REASON, Positions, from_frame, screened
-from pipelines.spark.session import configured, cores
+from pipelines.rows.position_frame import REASON, Positions, from_frame, screen_positions
+from pipelines.spark.session import configure_session, cores
 from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def patterns(
     max_bad: float = 0.10,
     snapshot: str | None = None,
     stages: Stages | None = None,
-) -> Counted:
+) -> CountedPatterns:
     """Return how often each partition of a snapshot is asked, from raw accesses: a place and a time each.
 
     Parameters
@@ -92,9 +92,9 @@ def patterns(
     if not isinstance(accesses, Positions):
         accesses = from_frame(accesses, access_columns(asks, x=x, y=y, time=time, time_format=time_format))
     try:
-        configured(accesses.frame.sparkSession)
+        configure_session(accesses.frame.sparkSession)
         stages = stages or Stages(accesses.frame.sparkSession)
-        frame, reasons = rows_of(screened(accesses, space), asks, time_format)
+        frame, reasons = rows_of(screen_positions(accesses, space), asks, time_format)
         inside = _inside(asks)
         with stages.stage("look"):
             seen = _seen(frame, inside, reasons)
@@ -118,7 +118,7 @@ def _inside(asks: Asks) -> Column:
     return inside
 
 
-def _seen(frame: DataFrame, inside: Column, reasons: list[str]) -> Seen:
+def _seen(frame: DataFrame, inside: Column, reasons: list[str]) -> RowCounts:
     """Return how many rows there are, how many of each kind, and the first and last day that counts."""
     from pyspark.sql import functions as F
 
@@ -132,7 +132,7 @@ def _seen(frame: DataFrame, inside: Column, reasons: list[str]) -> Seen:
     measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(reasons)]
     found: dict[str, Any] = frame.agg(*measures).toArrow().to_pylist()[0]
     bad = {reason: found[f"bad{i}"] for i, reason in enumerate(reasons) if found[f"bad{i}"]}
-    return Seen(found["read"], bad, found["outside"], found["weight"] or 0, found["first"], found["last"])
+    return RowCounts(found["read"], bad, found["outside"], found["weight"] or 0, found["first"], found["last"])
 
 
 def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) -> pa.Table:
@@ -187,7 +187,7 @@ def _tally(
             yield summed_rows(np.array([TOUCHED]), pa.nulls(1, pa.binary()), np.array([weight[request].sum()]))
         hourly = day_counts.hour_cells(day[request], slot[request], read.partition, asks.slot_seconds, partitions)
         for cells in (cell, hourly):
-            found, sums = summed(cells, read.counted[request])
+            found, sums = sum_cells(cells, read.counted[request])
             yield summed_rows(found, pa.nulls(len(found), pa.binary()), sums)
         _, sets = sets_of(read, weight, np.zeros(len(weight), np.int64))
         together = sets.column("together").combine_chunks()
@@ -206,7 +206,7 @@ def summed_rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArr
 
 
 def urgent_sets(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return rows of cells as they are, and of sets ``most`` of the highest priority (``ceps.model.reads.bounded``)."""
+    """Return rows of cells as they are, and of sets ``most`` of the highest priority (:mod:`ceps.model.reads`)."""
     kept: pa.RecordBatch | None = None
     for batch in batches:
         is_set = batch.column("together").is_valid()
@@ -214,7 +214,7 @@ def urgent_sets(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
         sets = batch.filter(is_set)
         kept = sets if kept is None else pa.concat_batches([kept, sets])
         if len(kept) > most:
-            start, members = unpacked(kept.column("together"))
+            start, members = unpack_sets(kept.column("together"))
             urgent = priorities(start, members, kept.column("weight").to_numpy().astype(np.float64))
             kept = kept.take(pa.array(np.argsort(-urgent, kind="stable")[:most]))
     if kept is not None:

@@ -31,7 +31,7 @@ from ceps.reporting.offer_rows import option_row, own_offer
 from ceps.reporting.sentences import (
     PAYING,
     kinds,
-    paid,
+    payment_text,
     prices,
     range_sentence,
     risk_sentence,
@@ -341,7 +341,7 @@ def summary(made: Plan, changes: PlanDiff | None) -> list[tuple[str, str]]:
     period = "a week" if made.loads.shape[1] * made.slot_seconds == WEEK else "a day"
     dated = ", ".join(sorted({kind.date for kind in made.servers if kind.date}))
     held = f"{len(made.partitions):,}" + (f", {made.copies} copies each" if made.copies > 1 else "")
-    rented = f"{how_many(len(made), 'server')}{kinds(row)}{paid(row)}"
+    rented = f"{how_many(len(made), 'server')}{kinds(row)}{payment_text(row)}"
     each_day = day_dollars(made)[1]
     rows = [
         ("rent", f"{rented}, resized hourly" if made.extras.get("resizes") else rented),

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.commits.lease import Writer
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
-from dtoss.names import free_names, renamed, renamed_of_manifest, said_renamed
+from dtoss.names import free_names, renamed_of_manifest, renames, said_renamed
 from dtoss.partitioning.bounds import bounds_round
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions
@@ -28,14 +28,22 @@ from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import Wishes, choose_regions, make_partitions, repeats
 from pipelines.cycles.policy import Shape
 from pipelines.loop.known_sources import current_manifest
-from pipelines.rows.by_id import repeated
+from pipelines.rows.by_id import count_repeated
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.manifest_columns import source_of, time_of
 from pipelines.rows.minimum_rows import check_enough, objects_now
-from pipelines.rows.position_frame import REASON, Columns, Positions, attribute_name, from_frame, screened, taken_of
+from pipelines.rows.position_frame import (
+    REASON,
+    Columns,
+    Positions,
+    attribute_name,
+    from_frame,
+    screen_positions,
+    taken_of,
+)
 from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge, survey
-from pipelines.spark.session import configured
+from pipelines.spark.session import configure_session
 from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
@@ -163,11 +171,11 @@ def rebuild(
     heard, warn = warn or on_stderr, warn or (lambda message: None)
     if not isinstance(positions, Positions):
         positions = from_frame(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
-    session = configured(positions.frame.sparkSession)
+    session = configure_session(positions.frame.sparkSession)
     stages = stages or Stages(session)
     # workers of a cluster run in other directories
     home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
-    positions = screened(without_forgotten(positions, home.path), space, wrap)
+    positions = screen_positions(without_forgotten(positions, home.path), space, wrap)
     held = lock
     try:
         if not dry_run:
@@ -178,7 +186,7 @@ def rebuild(
         with stages.stage("sample"):
             profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
         judge(profile, space, max_bad, warn)
-        if reserved := renamed(positions.attributes):
+        if reserved := renames(positions.attributes):
             heard(f"attributes with reserved names are stored under others: {said_renamed(reserved)}")
         before = objects_now(home)
         # there are no more objects than rows
@@ -234,7 +242,7 @@ def rebuild(
                 timings={name: round(seconds, 3) for name, seconds in stages.seconds.items()},
             )
             manifest["quarantine"] = rejected
-            manifest["renamed"] = renamed(positions.attributes)
+            manifest["renamed"] = renames(positions.attributes)
             manifest["input"] = profile.extent | taken_of(positions)
             home.finish(snapshot, manifest, held, last)
         home.tidy(keep, held, heard, keep_for)
@@ -318,7 +326,7 @@ def _count_objects(positions: Positions, profile: Profile, on_duplicate: str) ->
     rows = positions.frame.where(F.col(REASON).isNull())
     objects = rows.select("id").distinct().count()
     if objects < profile.good and not positions.timed and on_duplicate == "error":
-        raise repeats(*repeated(rows, profile.good))
+        raise repeats(*count_repeated(rows, profile.good))
     return objects
 
 

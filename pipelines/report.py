@@ -24,7 +24,7 @@ from pipelines.plan_files import WEEKDAYS, checksum, load_plan, manifest_of, rea
 
 
 @dataclass(frozen=True)
-class Realised:
+class RealisedTime:
     """A time that has passed, of which a report tells.
 
     Parameters
@@ -49,7 +49,7 @@ def report(
     seed: int = 0,
     time_limit: float | None = None,
     methods: bool = False,
-    realised: Realised | None = None,
+    realised: RealisedTime | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Path:
     """Write report.html, report.json and report.csv into a folder and return the path of the page.

@@ -17,13 +17,13 @@ from dtoss.watch.processing.watch_plan import ledger_of
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home
 from dtoss.witnesses import USUAL_WITNESSES
 from pipelines.loop.arriving_batches import Loop, go_round
-from pipelines.loop.batch_report import Ran, Tally, leased
+from pipelines.loop.batch_report import Ran, Tally, take_lease
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.position_frame import Columns, from_frame
 from pipelines.watching.missing_columns import KEEP, Lacking
-from pipelines.watching.spreading import Spread
+from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.typed_rows import types_wanted, with_attributes
 from pipelines.watching.watch_batches import Rowwise, Watching, check_amounts, events_of
 
@@ -77,7 +77,7 @@ def watch_files(
     stopping: Stopping | None = None,
     renew: Callable[[], None] | None = None,
     patient: bool | None = None,
-    spread: Spread | None = None,
+    spread: SpreadOptions | None = None,
     on_odd_file: str = REFUSE,
     missing: str | None = None,
     say: Callable[[Ran], None] | None = None,
@@ -91,8 +91,8 @@ def watch_files(
     Parameters
     ----------
     positions
-        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too, or several of
-        them.
+        The folder in which files arrive, :func:`pipelines.loop.arriving.list_arrivals`; a file or a glob, too, or
+        several of them.
     store
         Path or URI of the store.
     sessions
@@ -224,7 +224,7 @@ def watch_files(
         stands=lambda: watching.settings() is not None,
         by_bytes=by_bytes,
     )
-    lease = leased(home.folder, f"watch {home.name} of {home.store}", warn)
+    lease = take_lease(home.folder, f"watch {home.name} of {home.store}", warn)
     try:
         with stopping.listening():
             stopped = go_round(loop, every, beat, once)
@@ -270,7 +270,7 @@ def watch(
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
     retain: float | None = None,
-    spread: Spread | None = None,
+    spread: SpreadOptions | None = None,
     say: Callable[[Ran], None] | None = None,
     warn: Callable[[str], None] | None = None,
     new_source: bool = False,
@@ -320,7 +320,7 @@ def watch(
     )  # fmt: skip
     asked = Columns(**dict(columns or {}))
     make_way(home.path)
-    lease = leased(home.folder, f"watch {home.name} of {home.store}", warn)
+    lease = take_lease(home.folder, f"watch {home.name} of {home.store}", warn)
 
     def batch(rows: DataFrame, source: Source) -> None:
         settings = watching.settings()

@@ -23,7 +23,7 @@ from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.position_frame import Columns, Positions, from_frame
 from pipelines.watching.typed_rows import types_wanted
-from pipelines.windowing.begin_windows import leased, stands_for
+from pipelines.windowing.begin_windows import lease_windows, stands_for
 from pipelines.windowing.move_groups import Moving
 from pipelines.windowing.running_sets import How, running_of
 
@@ -88,8 +88,8 @@ def run_windows(
     Parameters
     ----------
     positions
-        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`; a file or a glob, too, or several of
-        them.
+        The folder in which files arrive, :func:`pipelines.loop.arriving.list_arrivals`; a file or a glob, too, or
+        several of them.
     store
         Path or URI of the store.
     name
@@ -162,7 +162,7 @@ def run_windows(
     stopping = stopping or Stopping(grace=600.0)
     asked = replace(columns or Columns(), attributes="none")
     done = Tally()
-    lease = leased(home, warn)
+    lease = lease_windows(home, warn)
     try:
         how = How(max_bad, False, retain, wrap, unit, say or (lambda _: None), warn, moving, clock)
         running = running_of(home, stands, how)
@@ -273,7 +273,7 @@ def windows(
     retained_of(retain, stands.spec)
     asked = replace(Columns(**dict(columns or {})), attributes="none")
     make_way(home.path)
-    lease = leased(home, warn)
+    lease = lease_windows(home, warn)
     try:
         how = How(max_bad, new_source, retain, wrap, unit, say or (lambda _: None), warn, moving, clock)
         running = running_of(home, stands, how)

@@ -15,20 +15,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.answer_rows import make_ask, opened
+from dtoss.answer_rows import make_ask, open_once
 from dtoss.errors import InputError
 from dtoss.frames.polygon_frames import Zones, rings_of_values
 from dtoss.geometry.polygons import polygons_in
 from dtoss.geometry.space import Space, same_crs
 from dtoss.geometry.straight_edges import check_edges
 from dtoss.mapped_index import Verify
-from dtoss.names import unused
+from dtoss.names import unused_name
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.join import result_schema
 from pipelines.rows.text_types import exactly
-from pipelines.spark.session import configured, cores
+from pipelines.spark.session import configure_session, cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -127,9 +127,9 @@ def within_join(
             f"column {geometry!r} of the zones is {kinds[geometry].simpleString()}: WKB as binary or GeoJSON as text "
             "is wanted"
         )
-    names = [unused(name, [ZONE]) for name in columns]
+    names = [unused_name(name, [ZONE]) for name in columns]
     ask = ZoneAsk(asked.store, asked.snapshot, verify, how, asked.columns, asked.where, (ZONE, "id", *names), edges)
-    session = configured(zones.sparkSession)
+    session = configure_session(zones.sparkSession)
     frame = zones.select(exactly(by).alias(ZONE), exactly(geometry).alias("shape"))
     routed = frame.mapInArrow(
         _router(space, regions_of_manifest(manifest), ask.edges),
@@ -180,7 +180,7 @@ def answerer(ask: ZoneAsk, rows: int = ROWS) -> Callable[..., Iterator[pa.Record
     """Return the function that answers the zones of a task, in batches of so many rows at the most."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        index = opened(ask.store, ask.snapshot, ask.verify)
+        index = open_once(ask.store, ask.snapshot, ask.verify)
         for batch in batches:
             (zones, _), names = _zones_of(batch, index.space, ask.edges), batch.column(ZONE)
             held = np.zeros(len(zones), np.bool_)

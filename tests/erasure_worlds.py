@@ -32,7 +32,7 @@ from dtoss.watch.watch_folder import Home as WatchHome
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.sets import current_home
-from dtoss.windows.storage.spec_file import known
+from dtoss.windows.storage.spec_file import read_spec
 from tests.dtoss.snapshots.small_stores import silent
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, run, settings_of, told
 from tests.dtoss.windows.storage import kept
@@ -178,7 +178,7 @@ def later(folder, kind):
     commit = run(WatchHome(store), settings_of(ids=kind), rows, source=Source(files={"later": 1}), ids=kind)
     told_then = told(WatchHome(store), commit.number)
     home = current_home(store, "w")
-    fixed = known(home)
+    fixed = read_spec(home)
     came = [(one, 60 * kept.SECOND, float(i % 10), 1.0) for i, one in enumerate(others)]
     kept.commit(home, fixed, came, Source(files={"later": 1}), tasks=2)
     found = open_windows(store, "w")

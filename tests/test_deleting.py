@@ -13,11 +13,11 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.versions import Home as History
-from dtoss.serve.requests.subscription_changes import removed
+from dtoss.serve.requests.subscription_changes import remove_subscription
 from dtoss.watch.events.readers import forget_reader
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home as Watch
 
 NO_ID = [2.9, 2.0, np.float64(2), True, np.True_, None, float("nan"), 2**64, b"2", Decimal(2), [2]]
@@ -44,7 +44,9 @@ def histories(tmp_path_factory):
 def watch(tmp_path):
     """A watch with subscriptions whose names are what such values look like."""
     home = Watch(str(tmp_path / "store"))
-    table, bad = checked([{"id": name, "circle": [8, 50, 1]} for name in (*TEXTS[1:], "10", "2.9", "nan", "b'2'")])
+    table, bad = check_subscriptions(
+        [{"id": name, "circle": [8, 50, 1]} for name in (*TEXTS[1:], "10", "2.9", "nan", "b'2'")]
+    )
     assert not bad
     subscribe(home, table, space=space_of())
     return home
@@ -113,7 +115,7 @@ def test_no_subscription_goes_for_what_is_no_name(watch):
     assert unsubscribe(watch, "210").removed == 0, "a text by itself is one id, not its characters"
     for ids in ("10", [np.int64(1)], 2):
         assert unsubscribe(watch, ids).removed == 1
-    assert removed(watch, "2.9").removed == 1
+    assert remove_subscription(watch, "2.9").removed == 1
     assert table_at(watch, change_number(watch))["id"].to_pylist() == ["2.0", "None", "True", "[2]", "b'2'", "nan"]
 
 

@@ -25,7 +25,7 @@ from bench.ceps.real import PEAK
 from bench.measuring.points import DATA
 from ceps import Patterns
 from ceps.model.patterns import DAY, WEEK
-from ceps.model.reads import bounded, reads_together
+from ceps.model.reads import bound_reads, reads_together
 from dtoss.geometry.lonlat import to_lonlat
 from dtoss.partitioning.partition_bounds import reads_of
 from pipelines.patterns import furthest_hits
@@ -73,7 +73,7 @@ def patterns(given: Accesses, partitions: int) -> Iterator[tuple[str, Patterns]]
     for kind, (k, radius, _) in KINDS.items():
         far = furthest_hits(index, places, np.full(len(places), radius), np.full(len(places), k))
         request, partition = reads_of(manifest, index.partitioning, vectors, home, far)
-        reads = bounded(reads_together(request, partition, np.ones(len(places))))
+        reads = bound_reads(reads_together(request, partition, np.ones(len(places))))
         for period in (DAY, WEEK):
             loads = np.zeros((count, period // 300))
             monday = second + 3 * DAY  # 1970 began on a Thursday

@@ -121,7 +121,7 @@ def _later(home: Home, file: NewFile, day: int) -> NewFile:
 
 def look(place: str) -> None:
     """Open a history and plan questions, in a process of its own: what each takes, and memory."""
-    from dtoss.history.query.block_queries import Asked
+    from dtoss.history.query.block_queries import BlockQueries
     from dtoss.history.query.query_intervals import spans_of
     from dtoss.history.query.read_plan import plan
 
@@ -140,7 +140,11 @@ def look(place: str) -> None:
         "replay": (middle, middle + timedelta(minutes=10), None),
     }.items():
         spans = spans_of((first, last), version.schema, 1)
-        asked = Asked(spans) if chord is None else Asked(spans, centre, np.array([chord]), np.zeros(1, np.int64))
+        asked = (
+            BlockQueries(spans)
+            if chord is None
+            else BlockQueries(spans, centre, np.array([chord]), np.zeros(1, np.int64))
+        )
         seconds = []
         for _ in range(6):
             clock = time.perf_counter()

@@ -60,7 +60,7 @@ def floor(store: str, updates: pa.Table) -> Counter[str]:
             with stages.stage("compare"):
                 found = compare(plan, range(len(stands.entries)))
                 ruling = rule(arrivals, found, stands.tombstones, clock, False)
-            write_snapshot.renewed(None, plan, ruling, found, False, stands, stages, ALL)  # type: ignore[arg-type]
+            write_snapshot.renew_snapshot(None, plan, ruling, found, False, stands, stages, ALL)  # type: ignore[arg-type]
         home.clear(None, lock=lock, warn=on_stderr)
     return stages.seconds
 

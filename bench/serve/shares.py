@@ -24,7 +24,7 @@ from datasets.cities.geonames import cities
 from dtoss.geometry.hilbert import curve_keys
 from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
 from dtoss.shards.merge_answers import Together, answered_by
-from dtoss.shards.shard_queries import Asked, last_distance, table_of
+from dtoss.shards.shard_queries import ShardQuery, last_distance, table_of
 from dtoss.shards.share import Share
 
 PARTITIONS, REQUESTS = 128, 20_000
@@ -54,14 +54,14 @@ class Servers:
         self.others += sum(len(one.asked) for _, one in asks)
         return [answered_by(self.shares[server], one) for server, one in asks]
 
-    def touched(self, asked: Asked) -> float:
+    def touched(self, asked: ShardQuery) -> float:
         """Return the servers that a place touches in the mean."""
         self.others = 0
         asyncio.run(Together(self.shares[0], 0, self.server_of, self.ask).hits(asked))
         return self.others / len(asked)
 
 
-def needed(index: dtoss.Index, asked: Asked, server_of: NDArray[np.int64]) -> float:
+def needed(index: dtoss.Index, asked: ShardQuery, server_of: NDArray[np.int64]) -> float:
     """Return the servers that a place has to touch in the mean, were the answer's reach known."""
     vectors = index.space.vectors(asked.positions)
     far = asked.radius
@@ -87,7 +87,7 @@ def main() -> None:
     along = np.argsort(np.argsort(curve_keys(index.partitioning.pivots, None)))
     print(f"{count:,} objects, {PARTITIONS} partitions, {REQUESTS:,} requests")
     for name, k, radius in KINDS:
-        asked = Asked(places, np.full(REQUESTS, radius), k)
+        asked = ShardQuery(places, np.full(REQUESTS, radius), k)
         for placed in ("random", "contiguous"):
             for at, servers in enumerate((2, 5)):
                 dealt = rng.permutation(PARTITIONS) if placed == "random" else along

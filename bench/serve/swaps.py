@@ -32,7 +32,7 @@ from dtoss.mapped_index import index_of_files, map_files
 from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.core.pool import yield_processor
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first
 from dtoss.serve.reload.snapshot_watcher import SWITCH_SECONDS, Watcher
 from dtoss.snapshots.lineage import files_of
 from dtoss.snapshots.store import Store
@@ -98,7 +98,7 @@ class Loop(threading.Thread):
 def swaps(path: str, rounds: int, busy: bool, conditions: tuple[str, ...] = ()) -> None:
     """Print a row for turns of the loop without swaps, and one through some of them."""
     given, told = Settings(path), Told()
-    serving = Serving(adopted(first(given), 2, lambda work: work()))
+    serving = Serving(adopt_snapshot(first(given), 2, lambda work: work()))
     for text in conditions:
         serving.now.conditions.get(text)
     state: Any = SimpleNamespace(settings=given, serving=serving, metrics=told, log=told, circle=None)

@@ -18,10 +18,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.reload.prepare import first
-from dtoss.serve.routes.tile_layers import Wanted, layer_of
+from dtoss.serve.routes.tile_layers import TileRequest, layer_of
 from dtoss.serve.routes.tiles import gzipped
 from dtoss.serve.tiles.tiling import DEEPEST_TILE, Tiles
 
@@ -36,7 +36,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return made, (time.perf_counter() - began) * 1e3
 
 
-def made_once(served: Served) -> None:
+def made_once(served: ServedSnapshot) -> None:
     """Print what the sample and the classes of each attribute cost."""
     times = [timed(lambda: Tiles(served.index).sampled())[1] for _ in range(5)]
     sample = served.tiles.sample
@@ -48,7 +48,7 @@ def made_once(served: Served) -> None:
         print(f"classes of {name}: {timed(lambda tiles=tiles, name=name: tiles.classes(name))[1]:.0f} ms")
 
 
-def places(served: Served, count: int) -> NDArray[np.float64]:
+def places(served: ServedSnapshot, count: int) -> NDArray[np.float64]:
     """Where objects of the sample stand in the map's square, drawn at random."""
     sample, index = served.tiles.sample, served.index
     rows = np.random.default_rng(SEED).integers(0, len(sample.keys), count).tolist()
@@ -56,7 +56,7 @@ def places(served: Served, count: int) -> NDArray[np.float64]:
     return served.tiles.frame.world_of(np.array(positions))
 
 
-def by_zoom(served: Served, layer: str, count: int, by: str | None) -> None:
+def by_zoom(served: ServedSnapshot, layer: str, count: int, by: str | None) -> None:
     """Print a row for each zoom: medians and, behind a slash, 95 of 100."""
     make, world = layer_of(layer), places(served, count)
     print(f"\n{layer}{f' by {by}' if by else ''}\n\n| zoom | tiles | ms | kB | compressed kB | to compress, ms |")
@@ -65,7 +65,7 @@ def by_zoom(served: Served, layer: str, count: int, by: str | None) -> None:
         tiles = sorted({tuple(one) for one in np.minimum((world * 2**z).astype(int), 2**z - 1).tolist()})
         taken, sizes, packed, packing = [], [], [], []
         for x, y in tiles:
-            wanted = Wanted(z, x, y, by)
+            wanted = TileRequest(z, x, y, by)
             make(served, wanted)
             body, spent = timed(lambda wanted=wanted: make(served, wanted))
             small, pressed = timed(lambda body=body: gzipped(body))

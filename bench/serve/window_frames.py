@@ -30,7 +30,7 @@ from dtoss.commits.batch_source import Source
 from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
@@ -116,16 +116,16 @@ def joined(one: WindowRows, other: WindowRows) -> WindowRows:
     return WindowRows(ids, np.append(one.t, other.t), np.concatenate([one.positions, other.positions]), bucket_of(ids))
 
 
-def begin(store: str, index: dtoss.Index) -> tuple[Home, Fixed]:
+def begin(store: str, index: dtoss.Index) -> tuple[Home, FixedSpec]:
     """Return windows by the partitions of an index."""
     home, tables = Home(store, "fleet"), of_regions(index.partitioning)
     digest = keys_from(index.space, tables).digest
-    fixed = Fixed(spec_of(LENGTHS, "1min", MEASURES, "partition", index.space, digest), write_keys(home, tables))
+    fixed = FixedSpec(spec_of(LENGTHS, "1min", MEASURES, "partition", index.space, digest), write_keys(home, tables))
     fix(home, fixed)
     return home, fixed
 
 
-def commit(windows: tuple[Home, Fixed], rows: WindowRows, number: int) -> int:
+def commit(windows: tuple[Home, FixedSpec], rows: WindowRows, number: int) -> int:
     """Return the number of the commit of a batch."""
     source = Source(files={f"{number:06}": len(rows.t)})
     plan = plan_batch(*windows, ("int64", "timestamp"), source, Options(max_bad=1.0), LATE, 2)
@@ -169,7 +169,7 @@ def measured(
     driver: Any,
     url: str,
     target: str,
-    windows: tuple[Home, Fixed],
+    windows: tuple[Home, FixedSpec],
     rest: list[WindowRows],
     number: int,
     width: int,

@@ -19,7 +19,7 @@ from scipy.spatial import Voronoi
 from bench.exactness import metres
 from bench.measuring.points import missing, positions
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.geometry.space import space_of
 
 pytestmark = [pytest.mark.timeout(1800), pytest.mark.benchmark(timer=process_time)]
@@ -55,7 +55,7 @@ def sites_of(kind, count):
 
 def cells(sites, bounds=None, threads=1):
     """From unsorted sites to the diagram."""
-    return voronoi(arranged(sites, radix_order(curve_keys(sites))), bounds, threads=threads)
+    return voronoi(take_rows(sites, radix_order(curve_keys(sites))), bounds, threads=threads)
 
 
 @pytest.fixture(params=["taxi", "uniform"])
@@ -116,7 +116,7 @@ def test_two_threads(race, kind, metric):
     """The best times count: a second core must be free."""
     at = sites_of(kind, SITES)
     sites = at.plane if metric == "plane" else at.sphere
-    sites = arranged(sites, radix_order(curve_keys(sites)))
+    sites = take_rows(sites, radix_order(curve_keys(sites)))
     bounds = at.bounds if metric == "plane" else None
     last = race(
         kind,

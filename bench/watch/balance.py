@@ -19,7 +19,7 @@ import numpy as np
 from bench.measuring.verdicts import Goals
 from bench.watch.rounds import Scenario, hotspot, taxis, uber, world
 from ceps.balance.ps2stream.migration import chosen
-from ceps.balance.rehearse import Rehearsed, rehearse
+from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.strategies import strategy_of
 
 NAMES = (
@@ -37,12 +37,12 @@ PLANNED, PLANNED_SWARM = 0.1, 1.0
 WORLD = "world check-ins"
 
 
-def judged(one: Rehearsed) -> slice:
+def judged(one: StrategyRun) -> slice:
     """Return the rounds of which means are taken."""
     return slice(FIRST, None) if one.rounds > 2 * FIRST + 10 else one.settled
 
 
-def mean(one: Rehearsed) -> float:
+def mean(one: StrategyRun) -> float:
     """Return the mean of the busiest worker over the mean."""
     return float(one.max_over_mean[judged(one)].mean())
 
@@ -68,7 +68,7 @@ def compared(scenario: Scenario, goals: Goals) -> None:
         _goals(scenario, workers, found, goals, hot=bound > OVER_GREEDY_HOT or scenario.name == WORLD)
 
 
-def _goals(scenario: Scenario, workers: int, found: dict[str, Rehearsed], goals: Goals, *, hot: bool) -> None:
+def _goals(scenario: Scenario, workers: int, found: dict[str, StrategyRun], goals: Goals, *, hot: bool) -> None:
     ours, far = found["ours"], scenario.name == WORLD
     name = f"{scenario.name}, W = {workers}"
     some = judged(ours)

@@ -31,7 +31,7 @@ from dtoss.watch.index.build_index import build
 from dtoss.watch.index.index_changes import prepare
 from dtoss.watch.index.index_files import open_built, write_built
 from dtoss.watch.index.large_and_small import Standing, standing_of
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.match_all import StandingMatcher
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscriptions.changes import subscribe
@@ -58,7 +58,7 @@ def least(call: Callable[[], Any], times: int) -> tuple[float, Any]:
     return best, found
 
 
-def built_of(table: pa.Table) -> Built:
+def built_of(table: pa.Table) -> SubscriptionIndex:
     """Return the index of circles."""
     return build(table, space_of(), {}, text=False)
 

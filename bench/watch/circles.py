@@ -26,7 +26,7 @@ from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.cell_frame import GLOBE
 from dtoss.watch.index.covers import circle_rects
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.matching.matches import Matches
 
@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 Way = Callable[[Floats], Any]
 
 
-def in_pieces(built: Built) -> Way:
+def in_pieces(built: SubscriptionIndex) -> Way:
     """Return what finds all matches of rows, some at a time, and how many there are."""
     matcher = Matcher(built, np.ones(len(built), np.bool_))
     return lambda positions: sum(len(piece) for piece in matcher.pieces(Rows(positions)))
@@ -145,7 +145,7 @@ def grids_of(world: World, rounds: int) -> dict[int, float]:
     return found
 
 
-def levels_and_grids(world: World, rounds: int) -> tuple[Built, int]:
+def levels_and_grids(world: World, rounds: int) -> tuple[SubscriptionIndex, int]:
     """Print the levels that are chosen beside single grids; return the index, and the best single grid."""
     built = build(world.table(), space_of(), {}, text=False)
     found = grids_of(world, rounds)
@@ -180,7 +180,7 @@ def levels_and_grids(world: World, rounds: int) -> tuple[Built, int]:
     return built, best
 
 
-def beside_others(world: World, built: Built, level: int, rounds: int) -> None:
+def beside_others(world: World, built: SubscriptionIndex, level: int, rounds: int) -> None:
     """Print ours beside GI2, a tree of boxes and a kd-tree of rows, for rows in order, in none, and elsewhere."""
     matcher = Matcher(built, np.ones(len(built), np.bool_))
     others = {

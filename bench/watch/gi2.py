@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 from dtoss.geometry.distance import sphere_distance
 from dtoss.geometry.space import space_of
 from dtoss.watch.index.cell_frame import GLOBE, cell_key, column_of, columns_of, row_of
@@ -31,7 +31,7 @@ def count_lists(rects, level, world, counts):
     frame, total = frame_in(pointer(world)), 0
     for p in range(rects.shape[0]):
         counts[p] = 0
-        rect = shifted(pointer(rects), PLACE_FACTS * p)
+        rect = shift(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             counts[p] += reach.last - reach.first + reach.wrapped + 2
@@ -75,8 +75,8 @@ def put_in_lists(rects, facts, numbers, level, world, slots, pool, owner, used):
     """Put subscriptions into the lists of their cells; return how much of the pool is used then."""
     frame = frame_in(pointer(world))
     for p in range(rects.shape[0]):
-        rect = shifted(pointer(rects), PLACE_FACTS * p)
-        mine = shifted(pointer(facts), PLACE_FACTS * p)
+        rect = shift(pointer(rects), PLACE_FACTS * p)
+        mine = shift(pointer(facts), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             for column in range(reach.first, reach.last + 1):
@@ -108,7 +108,7 @@ def search_lists(start, positions, vectors, level, world, slots, pool, owner, de
         x, y, z = vectors[i, 0], vectors[i, 1], vectors[i, 2]
         k = 0
         while k < count:
-            place = shifted(facts, PLACE_FACTS * (begin + k))
+            place = shift(facts, PLACE_FACTS * (begin + k))
             sub = owners[begin + k]
             if dead[sub]:
                 count -= 1

@@ -24,9 +24,9 @@ from ceps.balance.cell_layout import Layout
 from ceps.balance.ps2stream.adjusting import counted
 from ceps.balance.ps2stream.kdt import By, kdt_tree
 from ceps.balance.ps2stream.ps2stream import PS2Stream
-from ceps.balance.rehearse import Rehearsed, rehearse
+from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.round_costs import Loads, WorkModel, work_of_workers
-from ceps.balance.subscription_load import Asked, stored
+from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from ceps.strategies import strategy_of
 
 KINDS = ("Q1", "Q2", "Q3", "wide")
@@ -72,7 +72,7 @@ def trees(world: Talk, goals: Goals) -> None:
         print(f"        hybrid over the better {ratio:.2f} {goals.ask(f'{kind}: hybrid', ratio, most=bound)}")
 
 
-def layouts(world: Talk, kind: str, workers: int) -> tuple[dict[str, Layout], Loads, Asked]:
+def layouts(world: Talk, kind: str, workers: int) -> tuple[dict[str, Layout], Loads, SubscriptionLoad]:
     """Return the layouts of strategies on a sample, and another round to judge them."""
     rng = np.random.default_rng(2)
     asked = workload(kind, world, SUBSCRIPTIONS, rng).asked()
@@ -96,7 +96,9 @@ def throughputs(world: Talk) -> None:
             late = (
                 np.inf if use.max() >= 1 else float(((1 + use / 2 / (1 - use)) * work[name]).sum() / work[name].sum())
             )
-            held = np.array([asked.bytes[stored(layout, asked, worker)].sum() for worker in range(WORKERS)])
+            held = np.array(
+                [asked.bytes[stored_subscriptions(layout, asked, worker)].sum() for worker in range(WORKERS)]
+            )
             size = (NUMBER_BYTES + WORD_BYTES) * len(layout.words) + 2 * NUMBER_BYTES * len(layout.worker)
             memory = f"{size / 1e6:7.2f} MB  {held.max() / 1e6:6.2f} MB  {held.sum() / asked.bytes.sum():5.2f}"
             print(f"  {kind:3s} {name:10s} {rate[name]:6.2f}  {late:5.2f}  {memory}")
@@ -132,7 +134,7 @@ def migrations(world: Talk) -> None:
             )
 
 
-def _delayed(one: Rehearsed, rounds: list[Loads]) -> float:
+def _delayed(one: StrategyRun, rounds: list[Loads]) -> float:
     """Return the share of rows that come while their cell is moved, if that takes all of the round after."""
     shares = []
     for number in range(1, one.rounds):
@@ -151,7 +153,7 @@ def adjusting(world: Talk, goals: Goals) -> None:
     )
     print("lists of words and by definition 1, cell by cell.")
     rounds = list(switching(world, SUBSCRIPTIONS, MESSAGES, 60, 4))
-    found: dict[str, Rehearsed] = {}
+    found: dict[str, StrategyRun] = {}
     whole: dict[str, float] = {}
     for name, strategy in (
         ("none", PS2Stream(WORKERS, sigma=1e9)),

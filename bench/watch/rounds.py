@@ -13,7 +13,7 @@ from bench.measuring.points import DATA
 from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.worlds import log_uniform
 from ceps.balance.round_costs import Loads, WorkModel
-from ceps.balance.subscription_load import Asked, no_words
+from ceps.balance.subscription_load import SubscriptionLoad, no_words
 from datasets.cities.geonames import cities
 
 Floats = NDArray[np.float64]
@@ -47,10 +47,10 @@ class Scenario:
     """
 
     name: str
-    asked: Asked
+    asked: SubscriptionLoad
     rows: NDArray[np.int64]
 
-    def rounds(self) -> Iterator[tuple[Loads, Asked]]:
+    def rounds(self) -> Iterator[tuple[Loads, SubscriptionLoad]]:
         """Yield what each round costs, and what is asked."""
         stored = self.asked.stored_by_cell.astype(np.float64)
         for one in self.rows.astype(np.float64):
@@ -82,7 +82,7 @@ class _Region:
     def rows(self, y: Floats) -> NDArray[np.int64]:
         return np.clip(np.floor((y - self.south) / self.high * SIDE), 0, SIDE - 1).astype(np.int64)
 
-    def asked(self, centres: Floats, radius: Floats) -> Asked:
+    def asked(self, centres: Floats, radius: Floats) -> SubscriptionLoad:
         """Return circles of radii in metres as rectangles of cells."""
         high = radius / 1000.0 / KM_OF_DEGREE
         wide = high / np.cos(np.radians(np.clip(centres[:, 1], -85, 85)))

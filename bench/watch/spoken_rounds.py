@@ -12,7 +12,7 @@ from bench.measuring.scattering import KM_OF_DEGREE, scattered
 from bench.watch.rounds import BYTES, SPRAWL_KM, states
 from bench.watch.words import WORDS_OF_A_MESSAGE, towns
 from ceps.balance.round_costs import Loads, Terms, WorkModel
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,13 +71,13 @@ class Asking:
     region: Ints
     cover: Ints
 
-    def asked(self) -> Asked:
+    def asked(self) -> SubscriptionLoad:
         """Return them as strategies see them."""
         count, there = len(self.rects), self.cover >= 0
         begin = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
         rows = np.sort(np.where(there, self.cover, np.iinfo(np.int64).max), axis=1)
         cover = rows[rows < np.iinfo(np.int64).max]
-        return Asked((SIDE, SIDE), self.rects, np.arange(count), np.full(count, BYTES), begin, cover)
+        return SubscriptionLoad((SIDE, SIDE), self.rects, np.arange(count), np.full(count, BYTES), begin, cover)
 
     def where(self, some: NDArray[np.bool_], other: Asking) -> Asking:
         """Return these, with others in some places."""
@@ -147,7 +147,9 @@ def workload(kind: str, world: Talk, count: int, rng: np.random.Generator) -> As
     return replace(first.where(switched[first.region], other), region=first.region)
 
 
-def spoken(world: Talk, asked: Asked, messages: int, rng: np.random.Generator, model: WorkModel = WORK) -> Loads:
+def spoken(
+    world: Talk, asked: SubscriptionLoad, messages: int, rng: np.random.Generator, model: WorkModel = WORK
+) -> Loads:
     """Return what messages cost: eight words each, said as often as in names of towns."""
     places = scattered(rng, world.middles[rng.choice(len(world.middles), messages, p=world.people)], SPRAWL_KM)
     cell = _row(places[:, 1]) * SIDE + _column(places[:, 0])
@@ -168,7 +170,7 @@ def spoken(world: Talk, asked: Asked, messages: int, rng: np.random.Generator, m
 
 def switching(
     world: Talk, count: int, messages: int, rounds: int, every: int, seed: int = 0
-) -> Iterator[tuple[Loads, Asked]]:
+) -> Iterator[tuple[Loads, SubscriptionLoad]]:
     """Yield rounds of Q3; after each few a tenth of the regions ask otherwise (Q1 for Q2, and the other way)."""
     rng = np.random.default_rng(seed)
     kinds = [asking("Q1", world, count, rng), asking("Q2", world, count, rng)]

@@ -32,7 +32,7 @@ from dtoss.watch.watch_folder import Home
 from pipelines.rows.position_frame import Columns, from_frame
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch_files
-from pipelines.watching.typed_rows import first_settings, fitted
+from pipelines.watching.typed_rows import first_settings, fit_rows
 
 WANTED = {"enter, leave": ENTER | LEAVE, "inside": INSIDE, "all three": INSIDE | ENTER | LEAVE}
 Spent = dict[str, float]
@@ -46,7 +46,7 @@ def identity(session: Any, file: Path, tasks: int) -> int:
         yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], names=["rows"])
 
     positions = from_frame(session.read.parquet(str(file)), Columns())
-    frame = fitted(positions, first_settings(positions, space_of(LONLAT), None, False, True), False, None)
+    frame = fit_rows(positions, first_settings(positions, space_of(LONLAT), None, False, True), False, None)
     bucket = F.pmod(F.xxhash64("id"), F.lit(BUCKETS))
     told = frame.repartitionById(tasks, F.pmod(bucket, F.lit(tasks)).cast("int")).mapInArrow(count, "rows bigint")
     return int(sum(told.toArrow().column("rows").to_pylist()))

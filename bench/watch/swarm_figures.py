@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot
-from ceps.balance.rehearse import Rehearsed, rehearse
+from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, exchange
 from ceps.balance.swarm_moves import halved
 from ceps.balance.swarm_statistics import no_statistics
@@ -28,13 +28,13 @@ LOAD = 0.8
 """Of what the evenest strategy could do, at which latencies are read."""
 
 
-def rates(one: Rehearsed, scenario: Scenario) -> NDArray[np.float64]:
+def rates(one: StrategyRun, scenario: Scenario) -> NDArray[np.float64]:
     """Return rows for a unit of the busiest worker's work, by round, after the first."""
     rows = scenario.rows[1:].sum(axis=1)
     return (rows / one.work.max(axis=1))[FIRST:]
 
 
-def latency(one: Rehearsed, rate: float, scenario: Scenario) -> float:
+def latency(one: StrategyRun, rate: float, scenario: Scenario) -> float:
     """Return the mean delay of a row in services, where each worker is a queue; infinite where one is never empty.
 
     A queue of constant service: 1 + u / (2 (1 - u)) at the utilisation u, weighed by the work of the workers.

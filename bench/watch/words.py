@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, Worded, build_worded, vocabulary_in
+from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, WordIndex, build_worded, vocabulary_in
 from dtoss.watch.matching.word_match import candidate_pieces
 from dtoss.watch.words.messages import messages_of
 from dtoss.watch.words.tokenizer import tokens
@@ -81,7 +81,7 @@ def timed(call: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
     return best, found
 
 
-def matched(worded: Worded, positions: NDArray[np.float64], messages: Any) -> int:
+def matched(worded: WordIndex, positions: NDArray[np.float64], messages: Any) -> int:
     """Return how many pairs there are."""
     return sum(len(piece.row) for piece in candidate_pieces(worded, positions, messages))
 

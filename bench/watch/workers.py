@@ -30,7 +30,7 @@ from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch_files
-from pipelines.watching.spreading import Spread
+from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.strategy_layouts import as_layout
 
 WORKERS = 8
@@ -96,7 +96,7 @@ def main() -> None:
             subscribe(home, asked(given.subscriptions))
             watch_files(
                 str(incoming), home.store, lambda: spark, once=True, most_rows=1, max_ahead=None,
-                spread=Spread(name, WORKERS),
+                spread=SpreadOptions(name, WORKERS),
             )  # fmt: skip
             commits = [home.batches.read(number) for number in range(1, home.batches.head().number + 1)]  # type: ignore[union-attr]
             some = [one for one in commits if one.document["counts"]["rows"]][FIRST:]

@@ -38,7 +38,7 @@ from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix, known
+from dtoss.windows.storage.spec_file import FixedSpec, fix, read_spec
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
@@ -63,7 +63,7 @@ def made(store: str, objects: int, rows: int, keys: int, measures: str) -> None:
         "5min,1h,24h", "1min", measures, "sites:made", space, keys_from(space, tables).digest, witnesses="1%"
     )
     home = Home(store, NAME)
-    fixed = Fixed(wanted, write_keys(home, tables))
+    fixed = FixedSpec(wanted, write_keys(home, tables))
     fix(home, fixed)
     ids = rng.integers(0, objects, rows)
     t = rng.integers(BEGIN_US, BEGIN_US + DAY_US, rows)
@@ -87,7 +87,7 @@ def one_more(store: str) -> None:
     begin = found.watermark or 0
     ids, places = pa.array(rng.integers(0, MORE_IDS, MORE_ROWS)), rng.uniform(0, 100_000, (MORE_ROWS, 2))
     came = WindowRows(ids, rng.integers(begin, begin + 5 * MINUTE_US, MORE_ROWS), places, bucket_of(ids))
-    plan = plan_batch(home, known(home), ("int64", "timestamp"), Source(), Options(), BEGIN_US + 9 * DAY_US, 1)
+    plan = plan_batch(home, read_spec(home), ("int64", "timestamp"), Source(), Options(), BEGIN_US + 9 * DAY_US, 1)
     assert plan is not None
     print(run_batch(plan, came).number, time.time(), flush=True)
 

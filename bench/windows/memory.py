@@ -30,8 +30,8 @@ from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.spec import MEASURES, spec_of
 from dtoss.windows.state.state_files import read_objects
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
-from dtoss.windows.storage.window_document import begun
+from dtoss.windows.storage.spec_file import FixedSpec, fix
+from dtoss.windows.storage.window_document import begun_windows
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
@@ -72,7 +72,7 @@ class Run:
         digest = keys_from(space, of_sites(places)).digest
         self.spec = spec_of(lengths, "1min", measures, "sites:places", space, digest, late=late)
         self.home = Home(folder, "fleet")
-        self.fixed = Fixed(self.spec, write_keys(self.home, of_sites(places)))
+        self.fixed = FixedSpec(self.spec, write_keys(self.home, of_sites(places)))
         fix(self.home, self.fixed)
 
     def commit(self, ids: NDArray[np.int64], t: NDArray[np.int64], positions: NDArray[np.float64]) -> dict[str, Any]:
@@ -86,12 +86,12 @@ class Run:
 
     def tend(self) -> None:
         """Merge hours that are past, and clear what is replaced."""
-        merge_hours(self.home, self.spec, begun(self.home))
+        merge_hours(self.home, self.spec, begun_windows(self.home))
         clear_debris(self.home, 0.0)
 
     def state(self) -> dict[str, int]:
         """Return the bytes of files of state, by kind."""
-        head = begun(self.home)
+        head = begun_windows(self.home)
         return {room: sum(part.file.bytes for part in head.files[room]) for room in ("objects", "panes")}
 
 
@@ -119,7 +119,7 @@ def replay() -> None:
                 print(f"  day {day}: {max(days[day - 1]):.0f} MB", flush=True)
             days.setdefault(day, []).append(most_resident())
         held = sum(len(run.home.folder.files(room)) for room in ("results", "objects", "panes", "quarantine", "hours"))
-        said = begun(run.home).totals
+        said = begun_windows(run.home).totals
         state = run.state()
     whole = sorted(day for day, some in days.items() if len(some) == 24 // FILE_HOURS)
     third, last_day = max(days[whole[2]]), max(days[whole[-1]])
@@ -132,7 +132,7 @@ def replay() -> None:
 
 def pairs(run: Run) -> None:
     """Print the bytes of state for each object and place, and for each row that may still change."""
-    head = begun(run.home)
+    head = begun_windows(run.home)
     state = read_objects(
         run.home, head.files["objects"], np.arange(BUCKETS), head.commit.document["id"], None
     ).to_arrow()  # fmt: skip

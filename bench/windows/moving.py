@@ -39,7 +39,7 @@ from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from pipelines.rows.position_frame import Columns, from_frame
 from pipelines.spark.session import spark_session
-from pipelines.watching.typed_rows import first_settings, fitted
+from pipelines.watching.typed_rows import first_settings, fit_rows
 from pipelines.windowing.begin_windows import fixed_for, spec_wanted
 from pipelines.windowing.window_batches import run_tasks
 
@@ -98,7 +98,7 @@ def played(session: Any, day: Day, name: str, workers: int, share: float, measur
         types = str(settings.id_type), str(settings.time)
         plan = plan_batch(home, fixed, types, Source(), Options(), time.time_ns() // 1000, place)
         assert plan is not None
-        commit = commit_batch(plan, run_tasks(fitted(positions, settings, False, None), plan, settings))
+        commit = commit_batch(plan, run_tasks(fit_rows(positions, settings, False, None), plan, settings))
         spent, said = time.perf_counter() - began, commit.document
         found.append(Batch(spent, said["placement"]["moved"], [one["name"] for one in said["results"]]))
     return found

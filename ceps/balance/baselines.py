@@ -10,8 +10,8 @@ import numpy as np
 from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_cells, replicated
 from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 from ceps.balance.round_costs import Loads
-from ceps.balance.strategy import Decided, Memory
-from ceps.balance.subscription_load import Asked
+from ceps.balance.strategy import Decision, Memory
+from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import whole
 
 
@@ -20,12 +20,12 @@ def stands(layout: Layout | None, loads: Loads, workers: int) -> bool:
     return layout is not None and layout.shape == loads.shape and layout.workers == workers
 
 
-First = Callable[[Loads, Asked, int], Layout]
+First = Callable[[Loads, SubscriptionLoad, int], Layout]
 """Returns a layout of a sample, of what is asked, and for so many workers."""
 
 
 @dataclass(frozen=True)
-class Unmoved:
+class FixedLayout:
     """A layout that is made of the first loads, and left as it is.
 
     Parameters
@@ -42,21 +42,21 @@ class Unmoved:
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1, MOST_WORKERS)
 
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the same layout; see :class:`ceps.balance.strategy.Strategy`."""
         del memory
         if layout is not None and stands(layout, loads, self.workers):
-            return Decided(layout)
-        return Decided(self.first(loads, asked, self.workers))
+            return Decision(layout)
+        return Decision(self.first(loads, asked, self.workers))
 
 
-def everything(loads: Loads, asked: Asked, workers: int) -> Layout:
+def everything(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return the layout in which each worker has everything."""
     del asked
     return replicated(loads.shape, workers)
 
 
-def kd_cut(loads: Loads, asked: Asked, workers: int) -> Layout:
+def kd_cut(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return rectangles of cells, one for each worker, cut along their longer side where work is halved.
 
     More workers than cells leave some with nothing. Where there is no work, each cell counts the same.
@@ -97,7 +97,7 @@ def _nearest(sums: Floats, share: float) -> int:
     return int(np.argmin(np.abs(sums[:-1] - share * total))) + 1
 
 
-def tiles(loads: Loads, asked: Asked, workers: int) -> Layout:
+def tiles(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return tiles with equally many subscriptions, slab by slab (Leutenegger et al., STR); rows do not count."""
     rows, columns = loads.shape
     middle_x = (asked.rects[:, FIRST_COLUMN] + asked.rects[:, LAST_COLUMN]) // 2

@@ -9,8 +9,8 @@ import numpy as np
 
 from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_parts
 from ceps.balance.round_costs import Loads
-from ceps.balance.strategy import Decided, Memory
-from ceps.balance.subscription_load import Asked
+from ceps.balance.strategy import Decision, Memory
+from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import whole
 
 _LEAST = 1e-6
@@ -94,9 +94,9 @@ class CurveCut:
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1, MOST_WORKERS)
 
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the cut of what the last round has cost; see :class:`ceps.balance.strategy.Strategy`."""
         del asked, memory
-        return Decided(
+        return Decision(
             cut(loads.shape, self.workers, loads.work), messages=0 if layout is None else loads.message_bytes
         )

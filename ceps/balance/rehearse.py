@@ -11,7 +11,7 @@ import numpy as np
 from ceps.balance.cell_layout import Flags, Floats, Ints, Layout
 from ceps.balance.round_costs import Loads, max_over_mean, sigma, work_of_workers
 from ceps.balance.strategy import NOTHING, Strategy
-from ceps.balance.subscription_load import Asked, stored
+from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 
 WARM_ROUNDS = 0.25
 """Share of the rounds, the first, that means leave out: before them no strategy knows much."""
@@ -19,7 +19,7 @@ _FEWEST = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsed:
+class StrategyRun:
     """What one strategy would have done, by round: r rounds were judged.
 
     Parameters
@@ -83,7 +83,7 @@ class Rehearsed:
         return slice(first if self.rounds >= _FEWEST else 0, None)
 
 
-def rehearse(name: str, strategy: Strategy, rounds: Iterable[tuple[Loads, Asked]]) -> Rehearsed:
+def rehearse(name: str, strategy: Strategy, rounds: Iterable[tuple[Loads, SubscriptionLoad]]) -> StrategyRun:
     """Return what a strategy would have done with rounds, of which the first is the sample that it begins with.
 
     Parameters
@@ -128,7 +128,7 @@ def rehearse(name: str, strategy: Strategy, rounds: Iterable[tuple[Loads, Asked]
         moved = books.take(decided.layout, asked)
     if not layouts:
         raise ValueError("there is one round; at least two are wanted, of which the first is the sample to begin with")
-    return Rehearsed(
+    return StrategyRun(
         name,
         np.stack(work),
         np.array(moves),
@@ -143,19 +143,19 @@ def rehearse(name: str, strategy: Strategy, rounds: Iterable[tuple[Loads, Asked]
 class _Books:
     """What each worker stores, kept from layout to layout."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: SubscriptionLoad) -> None:
         self._asked = asked
         self._layout: Layout | None = None
         self._stored: list[Flags] = []
 
-    def take(self, layout: Layout, asked: Asked) -> float:
+    def take(self, layout: Layout, asked: SubscriptionLoad) -> float:
         """Take the next layout; return the bytes that workers have to store now and did not before."""
         before, had = self._layout, self._stored
         if before is layout and asked is self._asked:
             return 0.0
         same = asked is self._asked
         self._stored = [
-            had[one] if same and _as_before(before, layout, one) else stored(layout, asked, one)
+            had[one] if same and _as_before(before, layout, one) else stored_subscriptions(layout, asked, one)
             for one in range(layout.workers)
         ]
         self._layout, self._asked = layout, asked

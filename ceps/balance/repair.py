@@ -17,8 +17,8 @@ from ceps.balance.cell_layout import MOST_WORKERS, Layout
 from ceps.balance.cell_moves import Parts
 from ceps.balance.round_costs import Loads
 from ceps.balance.round_forecast import GUESSES, Guess, forecast
-from ceps.balance.strategy import Decided, Memory
-from ceps.balance.subscription_load import Asked
+from ceps.balance.strategy import Decision, Memory
+from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import number, whole
 
 
@@ -58,7 +58,7 @@ class Repair:
             raise ValueError("guesses is empty; there must be one at least")
         number("merge_up_to", self.merge_up_to, "times the mean, 0 or more", least=0.0)
 
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the layout repaired; see :class:`ceps.balance.strategy.Strategy`.
 
         Without a layout, or from one in which everybody has everything, a kd-tree is cut and relieved. Of another
@@ -69,12 +69,12 @@ class Repair:
             # what it begins with may be a guess, and is not remembered
             begun = Parts.of(kd_cut(loads, asked, self.workers), self.workers, loads.work, loads.bytes)
             begun.relieve(0.0, self.least_share, np.inf)
-            return Decided(begun.layout())
+            return Decision(begun.layout())
         expected = forecast(loads.work, layout, memory, self.guesses)
         parts = Parts.of(layout, self.workers, expected.work, loads.bytes)
         parts.merge(self.merge_up_to)
         parts.relieve(self.slack, self.least_share, self.budget * float(loads.bytes.sum()))
-        return Decided(parts.layout() if parts.changed else layout, expected.memory, loads.message_bytes)
+        return Decision(parts.layout() if parts.changed else layout, expected.memory, loads.message_bytes)
 
     def _anew(self, layout: Layout, loads: Loads) -> bool:
         everything = layout.everywhere and layout.workers > 1

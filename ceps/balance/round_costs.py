@@ -37,7 +37,7 @@ class WorkModel:
         return self.a * rows + self.b * candidates + self.c * matches
 
 
-def fitted(rows: Floats, candidates: Floats, matches: Floats, seconds: Floats) -> WorkModel:
+def fit_work_model(rows: Floats, candidates: Floats, matches: Floats, seconds: Floats) -> WorkModel:
     """Return the model that misses the seconds of tasks least, in squares, with no negative price.
 
     Parameters
@@ -51,7 +51,7 @@ def fitted(rows: Floats, candidates: Floats, matches: Floats, seconds: Floats) -
 
     Examples
     --------
-    >>> made = fitted(*np.array([[10.0, 20.0, 5.0], [40.0, 10.0, 90.0], [0.0, 4.0, 8.0], [1.4, 2.2, 1.6]]))
+    >>> made = fit_work_model(*np.array([[10.0, 20.0, 5.0], [40.0, 10.0, 90.0], [0.0, 4.0, 8.0], [1.4, 2.2, 1.6]]))
     >>> round(made.a, 6), round(made.b, 6), round(made.c, 6), round(made.error, 6)
     (0.1, 0.01, 0.025, 0.0)
     """

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import Layout
 from ceps.balance.round_costs import Loads
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 Memory = Mapping[str, NDArray[Any]]
 """What a strategy keeps from round to round, by name: plain arrays, so that it is kept beside its layout."""
@@ -18,7 +18,7 @@ Memory = Mapping[str, NDArray[Any]]
 NOTHING: Memory = MappingProxyType({})
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     """What a strategy has decided.
 
     Parameters
@@ -43,7 +43,7 @@ class Strategy(Protocol):
     def workers(self) -> int:
         """How many there are."""
 
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the layout of the next round.
 
         Parameters

@@ -14,7 +14,7 @@ from ceps.balance.under_words import UnderWords
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class SubscriptionLoad:
     """Subscriptions on a routing grid; immutable.
 
     Parameters
@@ -77,16 +77,16 @@ class Asked:
         return UnderWords(self.shape, words, np.append(begin, len(word)), self.owner[rect], self.rects[rect])
 
 
-def no_words(shape: tuple[int, int], rects: NDArray[np.integer], bytes: Floats) -> Asked:
+def no_words(shape: tuple[int, int], rects: NDArray[np.integer], bytes: Floats) -> SubscriptionLoad:
     """Return subscriptions of one rectangle each, without words."""
     count = len(rects)
-    return Asked(
+    return SubscriptionLoad(
         shape, np.asarray(rects, np.int64), np.arange(count), np.asarray(bytes, np.float64),
         np.zeros(count + 1, np.int64), np.zeros(0, np.int64),
     )  # fmt: skip
 
 
-def stored(layout: Layout, asked: Asked, worker: int) -> Flags:
+def stored_subscriptions(layout: Layout, asked: SubscriptionLoad, worker: int) -> Flags:
     """Return which subscriptions a worker has to store, bool (n,).
 
     Parameters

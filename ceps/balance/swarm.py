@@ -16,8 +16,8 @@ from ceps.balance.baselines import stands
 from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_cells
 from ceps.balance.rectangles import prefix_sums, sums_over
 from ceps.balance.round_costs import Loads, work_of_workers
-from ceps.balance.strategy import Decided, Memory
-from ceps.balance.subscription_load import Asked
+from ceps.balance.strategy import Decision, Memory
+from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.balance.swarm_moves import Rectangles, best_split, best_subset, halved, merged
 from ceps.balance.swarm_statistics import FADING, Overlaps
 from ceps.model.argument_checks import whole
@@ -61,13 +61,13 @@ class Stage(NamedTuple):
         return Stage(at, self.rebalance, self.times + 1)
 
 
-def uniform_grid(loads: Loads, asked: Asked, workers: int) -> Layout:
+def uniform_grid(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return SWARM's first grid: the largest rectangle halved until each machine has one."""
     del asked
     return of_cells(loads.shape, workers, halved(loads.shape, workers).owner(loads.shape))
 
 
-def history_grid(loads: Loads, asked: Asked, workers: int, cost: Cost = "paper") -> Layout:
+def history_grid(loads: Loads, asked: SubscriptionLoad, workers: int, cost: Cost = "paper") -> Layout:
     """Return a grid that is fitted to a sample by SWARM's cost: the dearest rectangle is split evenly, again and again.
 
     Parameters
@@ -136,7 +136,7 @@ class Swarm:
         if self.decision not in ("stages", "always"):
             raise ValueError(f"decision = {self.decision!r}; it must be 'stages' or 'always'")
 
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
 
         Throughput is the rows of the round over the work of the busiest machine, where the paper has R(S). Queries are
@@ -145,7 +145,7 @@ class Swarm:
         """
         if layout is None or not stands(layout, loads, self.workers) or "rects" not in memory:
             held = halved(loads.shape, self.workers)
-            return Decided(of_cells(loads.shape, self.workers, held.owner(loads.shape)), _kept(held, loads.rows))
+            return Decision(of_cells(loads.shape, self.workers, held.owner(loads.shape)), _kept(held, loads.rows))
         held = Rectangles(memory["rects"].copy(), memory["worker"].copy())
         points = memory["points"] / FADING + loads.rows
         number, at, rebalance, times = (int(one) for one in memory["state"])
@@ -166,7 +166,7 @@ class Swarm:
                 messages += 3 * NUMBER_BYTES
         messages += changed * 6 * NUMBER_BYTES * self.workers
         after = of_cells(loads.shape, self.workers, held.owner(loads.shape)) if changed else layout
-        return Decided(after, _kept(held, points, number + 1, stage, throughput), messages)
+        return Decision(after, _kept(held, points, number + 1, stage, throughput), messages)
 
 
 def _kept(held: Rectangles, points: Floats, number: int = 0, stage: Stage | None = None, rate: float = 0.0) -> Memory:
@@ -189,7 +189,7 @@ class RectangleCosts:
         As :class:`Swarm`.
     """
 
-    def __init__(self, loads: Loads, asked: Asked, points: Floats, cost: str) -> None:
+    def __init__(self, loads: Loads, asked: SubscriptionLoad, points: Floats, cost: str) -> None:
         self._additive = cost == "work"
         self._work = prefix_sums(loads.shape, loads.work)
         if not self._additive:

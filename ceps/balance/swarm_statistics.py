@@ -15,7 +15,7 @@ import numpy as np
 
 from ceps.balance.cell_layout import Floats, Ints
 from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, sums_within
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 FADING = 2.0
 """By which points of earlier rounds are divided at the end of a round."""
@@ -116,7 +116,7 @@ class Overlaps:
         The subscriptions.
     """
 
-    asked: Asked
+    asked: SubscriptionLoad
 
     @cached_property
     def _sums(self) -> tuple[Ints, Ints, Ints, Ints]:

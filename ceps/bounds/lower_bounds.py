@@ -9,7 +9,7 @@ import numpy as np
 from ceps.model.patterns import hour_slices
 from ceps.model.problem import TOLERANCE, Problem
 from ceps.planners.fleets import fleet_cost, least_fleet_cost, list_fleets
-from ceps.planners.own_machines import counted, free_types, largest_free_types, paid_part, to_pay_for
+from ceps.planners.own_machines import count_servers, free_types, largest_free_types, paid_part, to_pay_for
 
 
 def fleet_bound(problem: Problem, deadline: float | None = None) -> float:
@@ -26,7 +26,7 @@ def least_servers(problem: Problem, deadline: float | None = None) -> int | None
     """Servers that no plan on free types undercuts; None where something fits none of them, so that there is a cost."""
     if not free_types(problem).any() or to_pay_for(problem).any():
         return None
-    within = counted(problem, largest_free_types(problem))
+    within = count_servers(problem, largest_free_types(problem))
     return int(np.ceil(least_fleet_cost(within, deadline) * (1 - TOLERANCE)))
 
 

@@ -133,7 +133,7 @@ def distinct_sets(request: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
     return np.concatenate(starts), np.concatenate(rows), whose
 
 
-def bounded(reads: Reads, sets: int = MOST_SETS, members: int = MOST_MEMBERS, salt: int = 0) -> Reads:
+def bound_reads(reads: Reads, sets: int = MOST_SETS, members: int = MOST_MEMBERS, salt: int = 0) -> Reads:
     """Return reads of at most so many sets with so many members in all; these where that is kept to.
 
     A priority sample (Duffield, Lund and Thorup 2007): a set's priority is its weight over a number in (0, 1) that

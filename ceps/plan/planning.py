@@ -35,7 +35,7 @@ from ceps.model.servers import ServerType, checked_servers
 from ceps.model.variation import Variation
 from ceps.plan.overload import overload_risk
 from ceps.plan.plans import Plan, require_same_pivots
-from ceps.planners.own_machines import counted, free_types, largest_free_types
+from ceps.planners.own_machines import count_servers, free_types, largest_free_types
 
 Planner = Callable[..., Outcome]
 
@@ -202,7 +202,7 @@ def plan(
         from ceps.plan.incremental import repair
 
         free = bool(free_types(problem).all())  # then the fewest servers are sought
-        priced = counted(problem, np.arange(len(types))) if free else problem
+        priced = count_servers(problem, np.arange(len(types))) if free else problem
         outcome = repair(priced, item_homes(problem, homes), previous, move_budget, rng, effort)
         outcome = replace(outcome, cost_per_day=0.0) if free and np.isfinite(outcome.cost_per_day) else outcome
     else:
@@ -243,7 +243,7 @@ def _fewest_proved(made: Plan, problem: Problem, seconds: float) -> Plan:
     least = made.extras.get("least_servers")
     if least is None or len(made) <= least or made.cost_per_day:
         return made
-    proven = configuration_bound(counted(problem, largest_free_types(problem)), 0, seconds).bound / 24
+    proven = configuration_bound(count_servers(problem, largest_free_types(problem)), 0, seconds).bound / 24
     fewest = min(math.ceil(proven * (1 - TOLERANCE)), len(made))
     return replace(made, extras={**made.extras, "least_servers": fewest})
 

@@ -11,7 +11,7 @@ from ceps.model.calls_per_request import calls_a_day, item_reads
 from ceps.model.packing import Effort, Packing
 from ceps.model.patterns import hour_slices
 from ceps.model.problem import TOLERANCE, Floats, Ints, Outcome, Problem, price
-from ceps.model.reads import MOST_SETS, Reads, bounded
+from ceps.model.reads import MOST_SETS, Reads, bound_reads
 from ceps.planners.fleet_first import pack
 from ceps.planners.fleets import fleet_types, fleets_between
 from ceps.planners.grid import kd_cells
@@ -96,7 +96,7 @@ def _kept(
     dollars: float, keep: Floats | float, hot: float = _HOT,
 ) -> Outcome:  # fmt: skip
     """`best`, or what annealing makes of `labels` on `types`, whichever costs less with calls; then, has fewer."""
-    found = price(problem, annealed(problem, types, labels, reads, rng, effort, keep, hot=hot))
+    found = price(problem, anneal_labels(problem, types, labels, reads, rng, effort, keep, hot=hot))
     calls, before = calls_a_day(found.labels, reads), calls_a_day(best.labels, reads)
     costs, did = found.cost_per_day + dollars * calls, best.cost_per_day + dollars * before
     if costs > did * (1 + TOLERANCE) or (costs >= did * (1 - TOLERANCE) and calls >= before):
@@ -104,7 +104,7 @@ def _kept(
     return replace(found, extras=best.extras)
 
 
-def annealed(
+def anneal_labels(
     problem: Problem,
     types: Ints,
     labels: Ints,
@@ -124,7 +124,7 @@ def annealed(
     servers = len(types)
     if servers < 2 or not len(reads):
         return labels
-    some = bounded(reads, min(MOST_SETS, max(1, _CELLS // servers)), _MEMBERS * len(problem), salt=1)
+    some = bound_reads(reads, min(MOST_SETS, max(1, _CELLS // servers)), _MEMBERS * len(problem), salt=1)
     # Whole numbers, so that what is added and taken away again leaves nothing behind.
     weight = np.maximum(np.round(some.weight * (2.0**40 / some.weight.sum())), 1.0)
     order = np.lexsort((some.set_of, some.row))
@@ -188,7 +188,7 @@ def fewer_calls_by_hour(
         capacity[:, part] = np.minimum(capacity[:, part], rates[:, hour : hour + 1])
     capacity[:, -1] = problem.room[types].min(axis=1)
     together = item_reads(problem, reads)
-    found = annealed(problem, types[:, 0], labels, together, rng, effort, KEPT, capacity)
+    found = anneal_labels(problem, types[:, 0], labels, together, rng, effort, KEPT, capacity)
     return found if calls_a_day(found, together) < calls_a_day(labels, together) else labels
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ceps.model.packing import Effort, Packing
 from ceps.model.problem import TOLERANCE, Floats, Ints, Outcome, Problem, Progress, price
 from ceps.planners.fleets import cheapest_fleet, fleet_cost, fleet_types, fleets_between, least_fleet_cost
-from ceps.planners.own_machines import counted, free_types, largest_free_types, part, to_pay_for
+from ceps.planners.own_machines import count_servers, free_types, largest_free_types, part, to_pay_for
 
 _FINEST = 1.0005  # least growth from one fleet to the next
 _COARSE = 1.02  # and where there are more servers than items
@@ -75,7 +75,7 @@ def _on_own_machines(
     if len(rest):
         kinds, whole = largest_free_types(problem), len(rest) == len(problem)
         within = problem if whole else part(problem, rest, np.arange(len(problem.servers)))
-        found = search_fleets(counted(within, kinds), start[rest], rng, effort)
+        found = search_fleets(count_servers(within, kinds), start[rest], rng, effort)
         label[rest], fleets = count + found.labels, fleets + found.extras["fleets"]
         if whole:  # on the types that were chosen: of free ones none is cheaper
             found = replace(found, type_of=kinds[found.type_of], cost_per_day=0.0)

@@ -43,7 +43,7 @@ def largest_free_types(problem: Problem) -> Ints:
     return kinds[~better.any(axis=1)]
 
 
-def counted(problem: Problem, kinds: Ints) -> Problem:
+def count_servers(problem: Problem, kinds: Ints) -> Problem:
     """Return the problem with some types only, at one dollar an hour each, so that a cost is a number of servers."""
     servers = (problem.servers[kind] for kind in kinds)
     return replace(problem, servers=tuple(replace(server, dollars_per_hour=1.0) for server in servers))

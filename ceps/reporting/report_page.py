@@ -17,7 +17,16 @@ from ceps.reporting.kit.cards import Card, cards, steps
 from ceps.reporting.kit.html_page import document, fold, notes, section, terms
 from ceps.reporting.kit.html_tables import table
 from ceps.reporting.report import Report
-from ceps.reporting.sentences import PAYING, kinds, paid, prices, range_sentence, risk_sentence, safer_sentence, saves
+from ceps.reporting.sentences import (
+    PAYING,
+    kinds,
+    payment_text,
+    prices,
+    range_sentence,
+    risk_sentence,
+    safer_sentence,
+    saves,
+)
 
 _OFFERS = {
     "fixed": ("Fixed servers", ""),
@@ -118,7 +127,7 @@ def saving_sentence(report: Report) -> str:
     chosen = n["offers"][0]
     phrase = _OFFERS.get(chosen["offer"], ("", ""))[1]
     verb = "Keep" if chosen["offer"] == "now" else "Rent"
-    text = f"{verb} {how_many(chosen['nodeCount'], 'server')}{kinds(chosen)}{phrase}{paid(chosen)}"
+    text = f"{verb} {how_many(chosen['nodeCount'], 'server')}{kinds(chosen)}{phrase}{payment_text(chosen)}"
     text += f": {dollars(chosen['monthlyRate'])} a month"
     if n["monthlySavings"] is None:
         return text

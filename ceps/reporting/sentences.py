@@ -37,7 +37,7 @@ def kinds(offer: Mapping[str, Any]) -> str:
     return f" ({', '.join(f'{count} {kind}' for kind, count in counts.items())})"
 
 
-def paid(offer: Mapping[str, Any]) -> str:
+def payment_text(offer: Mapping[str, Any]) -> str:
     """Say how an offer is paid, where that is not by the list."""
     counts: dict[str, int] = {}
     for pool in offer["nodePools"]:
@@ -69,7 +69,7 @@ def safer_sentence(safer: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
     """Say what a safer offer costs, how many requests are late, and how to get it."""
     late = safer["worstDayOverloadShare"]
     kept = max(late, wanted_risk(chosen["worstDayOverloadShare"]) or 0.0)
-    rented = f"{how_many(safer['nodeCount'], 'server')}{kinds(safer)}{paid(safer)}"
+    rented = f"{how_many(safer['nodeCount'], 'server')}{kinds(safer)}{payment_text(safer)}"
     return (
         f"{dollars(safer['monthlyRate'])} a month for {rented}, "
         f"{per_cent(late)} late (dtoss plan --offer auto --risk {per_cent_kept(kept)})"

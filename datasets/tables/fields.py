@@ -138,7 +138,9 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     kept = swallowed = lost = 0
     inside = False
     with _named(path):
-        for part in record_batches.read(_blocks(path), record_batches.Layout(layout.dialect, None, columns), picked):
+        for part in record_batches.read_text_rows(
+            _blocks(path), record_batches.Layout(layout.dialect, None, columns), picked
+        ):
             good = pc.is_null(part.rows.column(CORRUPT))
             bad = part.rows.select([CORRUPT, FLAW]).filter(pc.invert(good))
             read = part.rows.select(picked).filter(good)

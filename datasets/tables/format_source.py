@@ -16,7 +16,7 @@ from datasets.tables.command import BadInput
 from datasets.tables.fields import Layout, read_fields
 from datasets.tables.legal_positions import Bools, Numbers, is_missing, judge, look_swapped, numbers, pair, wkt
 from datasets.tables.row_counts import Counts
-from datasets.tables.standard_rows import Part, assemble, numbered, or_null, standard_schema
+from datasets.tables.standard_rows import Part, assemble, number_rows, or_null, standard_schema
 from datasets.tables.time_notations import TIMESTAMP, Times, check_formats, parse_times, times_of_parts
 
 __all__ = ["Column", "Notation", "Source", "identity", "read_source", "source_schema"]
@@ -151,7 +151,7 @@ def read_source(files: Iterable[Path], source: Source) -> Iterator[Part]:
         raise BadInput("the time is given both as one field and as parts; give one of them")
     check_formats(source.formats, source.zone)
     schema = source_schema(source)
-    return numbered(chain.from_iterable(_read_file(path, source, schema) for path in files), schema)
+    return number_rows(chain.from_iterable(_read_file(path, source, schema) for path in files), schema)
 
 
 def _read_file(path: Path, source: Source, schema: pa.Schema) -> Iterator[Part]:

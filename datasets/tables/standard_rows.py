@@ -13,7 +13,7 @@ from datasets.tables.row_counts import Counts, add_up
 from datasets.tables.seeded_batches import write_parquet
 from datasets.tables.time_notations import TIMESTAMP, Times
 
-__all__ = ["Part", "assemble", "collect", "numbered", "save", "standard_schema"]
+__all__ = ["Part", "assemble", "collect", "number_rows", "save", "standard_schema"]
 
 Part = tuple[pa.RecordBatch, Counts]
 """Kept rows, and the counts of those and of the rows that were left out with them."""
@@ -110,7 +110,7 @@ def _example(raw: pa.RecordBatch, row: int, path: Path) -> str:
     return f"{fields[:120]} in {path.name}"
 
 
-def numbered(parts: Iterable[Part], schema: pa.Schema) -> Iterator[Part]:
+def number_rows(parts: Iterable[Part], schema: pa.Schema) -> Iterator[Part]:
     """Put the running number of the kept row in front as ``id`` where the source has no ids of its own."""
     start = 0
     for batch, counts in parts:

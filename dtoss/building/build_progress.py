@@ -39,7 +39,7 @@ class Progress:
 
 
 @contextmanager
-def shown(wanted: bool) -> Iterator[Progress]:
+def show_progress(wanted: bool) -> Iterator[Progress]:
     """Yield what is to be told how far building has come.
 
     It is shown from :data:`LONG_SECONDS` on where it is wanted, DTOSS_QUIET does not forbid it, and stderr is that of a

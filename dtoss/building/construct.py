@@ -25,7 +25,7 @@ TOP = 64
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltPartition:
     """A partition, its share of the border set, and what the manifest says about it.
 
     Parameters
@@ -57,7 +57,7 @@ def construct(
     attributes: dict[str, pa.Array] | None = None,
     engine: str = "kernel",
     threads: int = 1,
-) -> Built:
+) -> BuiltPartition:
     """Return partition ``number``, built from its own objects and its replicas, in any order.
 
     Parameters
@@ -146,7 +146,7 @@ def construct(
         times=None if times is None else _plain(times.take(taken)),
         attributes={name: _plain(column.take(taken)) for name, column in (attributes or {}).items()},
     )
-    return Built(partition, border_of(partition), area)
+    return BuiltPartition(partition, border_of(partition), area)
 
 
 def _ranks(ids: Ids) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from dtoss.cells.half_planes import PAD
 from dtoss.cells.near_leaves import LIST, NEAR, SIDES
 from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.compiled.kernel import kernel, step
-from dtoss.compiled.pointers import part_of, pointer, shifted
+from dtoss.compiled.pointers import part_of, pointer, shift
 from dtoss.geometry.position import SPHERE, Place
 
 STACK = 1024
@@ -258,7 +258,7 @@ def workspace(capacity: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 @kernel
 def column_of(real, number, room):
     """Return a column of a polygon, behind its ``PAD`` first entries."""
-    return shifted(part_of(real, number * room, room), PAD)
+    return shift(part_of(real, number * room, room), PAD)
 
 
 @step

@@ -23,7 +23,7 @@ from dtoss.cells.leaf_cuts import COMPACT, cut_by, cut_by_leaves, limit_of
 from dtoss.cells.near_leaves import list_leaves, list_near
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import equal, least, splat, where
-from dtoss.compiled.pointers import pointer, shifted, trailing_zeros
+from dtoss.compiled.pointers import pointer, shift, trailing_zeros
 from dtoss.geometry.position import SPHERE, place_at
 from dtoss.geometry.tangent import seen_from, tangent
 
@@ -182,7 +182,7 @@ def cut_cells(
         if dimension == SPHERE:
             tangent(cell.site.x, cell.site.y, cell.site.z, basis)
         m = frame(outline, cell.site, box)
-        m, limit = _first_cuts(cell, m, shifted(earlier.site, at * EARLIER), min(known, EARLIER))
+        m, limit = _first_cuts(cell, m, shift(earlier.site, at * EARLIER), min(known, EARLIER))
         search = Search(curve, lines, nodes, settled, listed, listed_count, leaf, leaf_gap)
         m, more = cut_by_leaves(cell, scratch, m, limit, search, known > EARLIER)
         visits += more

@@ -11,7 +11,7 @@ from dtoss.cells.near_leaves import ALL_SETTLED, LIST, box_gap, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, nearest_beyond, push_children
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
-from dtoss.compiled.pointers import bits_float, shifted, trailing_zeros
+from dtoss.compiled.pointers import bits_float, shift, trailing_zeros
 from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.rounding import CUT, DISC_SLACK
 from dtoss.geometry.tangent import in_plane, in_space, seen_from
@@ -146,7 +146,7 @@ def cut_by(cell, m, c):
 def _leaf_seen(cell, columns, leaf):
     """Return where the eight sites of a leaf lie, in the tangent plane, and their squared distances."""
     site = cell.site
-    column = shifted(columns, leaf * LEAF * site.dimension)
+    column = shift(columns, leaf * LEAF * site.dimension)
     dx, dy = lanes_at(column, 0) - site.x, lanes_at(column, LEAF) - site.y
     gaps = dx * dx + dy * dy
     if site.dimension == SPHERE:
@@ -222,13 +222,13 @@ def _reached(cell, discs, m, limit, tree, node):
     Of the tree along lines only those that may hold a site that cuts.
     """
     dimension, inner = cell.site.dimension, node - tree.starts[1]
-    boxes = shifted(tree.children, inner * 2 * dimension * CHILDREN)
+    boxes = shift(tree.children, inner * 2 * dimension * CHILDREN)
     gaps = box_gaps(boxes, CHILDREN, cell.site, cell.site)
     left = above(splat(limit), gaps)
     if left != 0:
         left &= _meeting(discs, m, boxes, CHILDREN, dimension)
     if tree.aligned and left != 0:
-        left = _along(cell, m, shifted(tree.boxes, inner * ROW * CHILDREN), gaps, left)
+        left = _along(cell, m, shift(tree.boxes, inner * ROW * CHILDREN), gaps, left)
     return left, gaps
 
 
@@ -272,7 +272,7 @@ def cut_by_leaves(cell, scratch, m, limit, search, strange):
                     if not drawn:
                         _draw_discs(cell, m, discs)
                         drawn = True
-                    todo &= _meeting(discs, m, shifted(listed.box, t), LIST, cell.site.dimension)
+                    todo &= _meeting(discs, m, shift(listed.box, t), LIST, cell.site.dimension)
                 t += WIDTH
                 continue
             from_tree = True

@@ -8,7 +8,7 @@ from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.cells.half_planes import lanes_in
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, put_lanes, splat
-from dtoss.compiled.pointers import bits_set, shifted
+from dtoss.compiled.pointers import bits_set, shift
 from dtoss.geometry.position import SPHERE, Place
 
 ALL_SETTLED = 255
@@ -46,11 +46,11 @@ def box_gaps(boxes, room, low, high):
     none = splat(0.0)
     d = larger(larger(lanes_at(boxes, 0) - high.x, low.x - lanes_at(boxes, room)), none)
     gaps = d * d
-    boxes = shifted(boxes, 2 * room)
+    boxes = shift(boxes, 2 * room)
     d = larger(larger(lanes_at(boxes, 0) - high.y, low.y - lanes_at(boxes, room)), none)
     gaps = gaps + d * d
     if low.dimension == SPHERE:
-        boxes = shifted(boxes, 2 * room)
+        boxes = shift(boxes, 2 * room)
         d = larger(larger(lanes_at(boxes, 0) - high.z, low.z - lanes_at(boxes, room)), none)
         gaps = gaps + d * d
     return gaps
@@ -131,7 +131,7 @@ def list_leaves(nodes, leaf, near, count, within, settled, listed):
     dimension = nodes.dimension
     low, high = _end_of(nodes.low, leaf, dimension), _end_of(nodes.high, leaf, dimension)
     for i in range(0, count, WIDTH):
-        put_lanes(near.gap, i, box_gaps(shifted(near.box, i), NEAR, low, high))
+        put_lanes(near.gap, i, box_gaps(shift(near.box, i), NEAR, low, high))
     # others as near as the limit are not known here: left to the tree
     limit = within if within >= 0.0 else np.inf
     open_ = 0

@@ -29,8 +29,8 @@ from dtoss.cells.line_order import line_order
 from dtoss.cells.near_leaves import box_gaps
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import above, equal, greatest, lanes_at, larger, least, roots, splat, where
-from dtoss.compiled.pointers import shifted, trailing_zeros
-from dtoss.geometry.hilbert import arranged
+from dtoss.compiled.pointers import shift, trailing_zeros
+from dtoss.geometry.hilbert import take_rows
 from dtoss.geometry.position import SPHERE
 
 _RADIUS, _AXES = SPHERE, SPHERE + 1
@@ -196,7 +196,7 @@ class Oriented:
         with self._lock:
             if self._lines is None:
                 order = line_order(self._vectors)
-                vectors = arranged(self._vectors, order)
+                vectors = take_rows(self._vectors, order)
                 tree = box_tree(vectors)
                 boxes = oriented_boxes(tree, vectors)
                 self._lines = Lines(order, leaf_columns(vectors), child_columns(tree), boxes)
@@ -215,14 +215,14 @@ def least_along(boxes, site, corner):
         p, q, r = a * k - v, b * k - w, lanes_at(boxes, _RADIUS * CHILDREN) * k
     else:
         bound = (a * a + b * b + c * c) * (0.5 * k) - (a * v + b * w + c * u)
-        at = shifted(boxes, _TOP * CHILDREN)
+        at = shift(boxes, _TOP * CHILDREN)
         bound = bound - larger(lanes_at(at, 0) * -k, lanes_at(at, CHILDREN) * -k)
         p, q, r = splat(-(v + k * site.x)), splat(-(w + k * site.y)), splat(-(u + k * site.z))
     # how much it falls at the most along each axis
     for axis in range(SPHERE):
-        at = shifted(boxes, (_AXES + SPHERE * axis) * CHILDREN)
+        at = shift(boxes, (_AXES + SPHERE * axis) * CHILDREN)
         g = none - (p * lanes_at(at, 0) + q * lanes_at(at, CHILDREN) + r * lanes_at(at, 2 * CHILDREN))
-        at = shifted(boxes, (_ENDS + 2 * axis) * CHILDREN)
+        at = shift(boxes, (_ENDS + 2 * axis) * CHILDREN)
         bound = bound - larger(g * lanes_at(at, 0), g * lanes_at(at, CHILDREN))
     return bound
 
@@ -263,7 +263,7 @@ def push_children(waiting, count, left, keys, first, level):
 @step
 def _deep_in_leaf(tree, node, site, corner):
     """Return F of the eight sites of a leaf, and their squared distances."""
-    column = shifted(tree.columns, node * LEAF * site.dimension)
+    column = shift(tree.columns, node * LEAF * site.dimension)
     a, b = lanes_at(column, 0) - site.x, lanes_at(column, LEAF) - site.y
     gaps = a * a + b * b
     deep = a * corner.x + b * corner.y
@@ -306,11 +306,11 @@ def nearest_beyond(tree, site, corner, share, angle, edge, m, waiting):
         if level > 0:
             # of its children those wait whose bound is below what was found, the least on top
             first, inner = starts[level - 1] + (node - starts[level]) * CHILDREN, node - starts[1]
-            kids = shifted(tree.children, inner * 2 * site.dimension * CHILDREN)
+            kids = shift(tree.children, inner * 2 * site.dimension * CHILDREN)
             gaps = box_gaps(kids, CHILDREN, site, site)
             bound = larger(
                 least_upright(kids, site, corner),
-                least_along(shifted(tree.boxes, inner * ROW * CHILDREN), site, corner),
+                least_along(shift(tree.boxes, inner * ROW * CHILDREN), site, corner),
             )
             most = none - (gaps * share + roots(gaps) * angle)
             left = above(most, bound) & above(splat(least_of_all), bound) & lanes_in(starts[level] - first, 0)

@@ -27,7 +27,7 @@ from dtoss.cells.rim_polygon import (
 )
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, roots, splat, where
-from dtoss.compiled.pointers import shifted, trailing_zeros
+from dtoss.compiled.pointers import shift, trailing_zeros
 from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import RIM_CUT
 from dtoss.geometry.tangent import offset_of
@@ -85,11 +85,11 @@ def _reaching(cell, m, tree, node, gaps, count, rounding):
     ``gaps`` are their squared distances.
     """
     inner = node - tree.starts[1]
-    children, boxes = shifted(tree.children, inner * SIDES * CHILDREN), shifted(tree.boxes, inner * ROW * CHILDREN)
+    children, boxes = shift(tree.children, inner * SIDES * CHILDREN), shift(tree.boxes, inner * ROW * CHILDREN)
     among = lanes_in(count, 0)
     far, reaching = roots(gaps), 0
     for i in range(m):
-        row = shifted(cell.rows, i * CORNER)
+        row = shift(cell.rows, i * CORNER)
         open_ = among ^ reaching
         if row[KAPPA] > _SIDE:
             # beyond the width of the disc round the corner through the site nothing is in it
@@ -113,7 +113,7 @@ def _deepest_of(cell, m, a, b, c, left, rounding):
     gaps = a * a + b * b + c * c
     deepest, far, cutting = splat(np.inf), roots(gaps), 0
     for i in range(m):
-        row = shifted(cell.rows, i * CORNER)
+        row = shift(cell.rows, i * CORNER)
         depth = gaps * (0.5 * row[KAPPA]) - (a * row[V] + b * row[V + 1] + c * row[V + 2])
         cuts = above(_level(row, far, rounding), depth) & left
         deepest = where(cuts & above(deepest, depth), depth, deepest)
@@ -128,11 +128,11 @@ def _deepest_corner(rows, m, a, b, c):
     """Return the row of the corner that the site at (a, b, c) from the cell's cuts off deepest."""
     deepest, corner, gap = np.inf, 0, a * a + b * b + c * c
     for i in range(m):
-        row = shifted(rows, i * CORNER)
+        row = shift(rows, i * CORNER)
         at = 0.5 * row[KAPPA] * gap - (row[V] * a + row[V + 1] * b + row[V + 2] * c)
         if at < deepest:
             deepest, corner = at, i
-    return shifted(rows, corner * CORNER)
+    return shift(rows, corner * CORNER)
 
 
 @step
@@ -179,7 +179,7 @@ def cut_by_chosen(cell, m, sites, number, chosen):
     """
     count, cuts, i = _choose(cell, sites, number, chosen), 0, 0
     while i < m and cuts < _FIRST:
-        row = shifted(cell.rows, i * CORNER)
+        row = shift(cell.rows, i * CORNER)
         if row[SEEN] == 0.0:
             t = _deepest_chosen(chosen, count, row)
             size = -1
@@ -214,7 +214,7 @@ def _cut_by_leaf(cell, m, tree, leaf, cuts, edge, waiting):
 
     Returns the corners, FULL or TOO_MANY, and how many cuts were tried, of ``cuts`` before.
     """
-    column = shifted(tree.columns, leaf * LEAF * SPHERE)
+    column = shift(tree.columns, leaf * LEAF * SPHERE)
     p, q, r = (
         lanes_at(column, 0) - cell.site.x,
         lanes_at(column, LEAF) - cell.site.y,
@@ -263,7 +263,7 @@ def cut_from_rim_tree(cell, m, tree, edge, waiting, nearest):
         visits += 1
         if level > 0:
             first = starts[level - 1] + (node - starts[level]) * CHILDREN
-            gaps = box_gaps(shifted(tree.children, (node - starts[1]) * SIDES * CHILDREN), CHILDREN, site, site)
+            gaps = box_gaps(shift(tree.children, (node - starts[1]) * SIDES * CHILDREN), CHILDREN, site, site)
             left = _reaching(cell, m, tree, node, gaps, starts[level] - first, _rounding(cuts))
             count = push_children(waiting, count, left, gaps, first, level - 1)
             continue

@@ -16,7 +16,7 @@ from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.cells.rim_cuts import SPREAD, TOO_MANY, Chosen, cut_by_chosen, cut_from_rim_tree
 from dtoss.cells.rim_polygon import CORNER, OWNER, X, cut_rim_by, hemisphere, plane_between, solid_angle
 from dtoss.compiled.kernel import kernel, step
-from dtoss.compiled.pointers import part_of, pointer, shifted
+from dtoss.compiled.pointers import part_of, pointer, shift
 from dtoss.geometry.position import SPHERE, place_at
 from dtoss.geometry.tangent import offset_of, tangent
 
@@ -85,7 +85,7 @@ def _list_owners(cell, m, neighbours, filled, listed, mark):
     """
     far, site = 0.0, cell.site
     for i in range(m):
-        row = shifted(cell.rows, i * CORNER)
+        row = shift(cell.rows, i * CORNER)
         c = int(row[OWNER])
         if listed[c] != mark:
             listed[c] = mark
@@ -132,7 +132,7 @@ def cut_rim_cells(
         # cut by what is near, then by some from all over the curve, then by the tree
         cell = RimWorkpiece(place_at(places, r, SPHERE), basis, rows, spare, positions, capacity)
         tangent(cell.site.x, cell.site.y, cell.site.z, basis)
-        m = _begin(cell, n, shifted(known, first_of[r]), first_of[r + 1] - first_of[r], levels > 0)
+        m = _begin(cell, n, shift(known, first_of[r]), first_of[r + 1] - first_of[r], levels > 0)
         if m < 0:
             return MORE_VERTICES
         if levels > 0 and m > 0:
@@ -150,7 +150,7 @@ def cut_rim_cells(
             if drawn + m > corners.shape[0]:
                 return MORE_NEIGHBOURS
             for i in range(m):
-                row = shifted(rows, i * CORNER)
+                row = shift(rows, i * CORNER)
                 corners[drawn + i, 0], corners[drawn + i, 1], corners[drawn + i, 2] = row[X], row[X + 1], row[X + 2]
                 owner[drawn + i] = int(row[OWNER])
             drawn += m

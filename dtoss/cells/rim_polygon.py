@@ -13,7 +13,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import NO_ARC2, OPPOSITE, RIM_CUT, STEEPEST_TIE, TIE
 from dtoss.geometry.tangent import in_plane, in_space, tangent
@@ -96,7 +96,7 @@ def hemisphere(rows, n, owner, gap, site, basis):
     length = np.sqrt(a * a + b * b + c * c)
     if length > _STEEP:
         u[0], u[1], u[2] = a / length, b / length, c / length
-        across = shifted(u, SPHERE)
+        across = shift(u, SPHERE)
         across[0], across[1], across[2] = (
             u[1] * n[2] - u[2] * n[1],
             u[2] * n[0] - u[0] * n[2],
@@ -107,7 +107,7 @@ def hemisphere(rows, n, owner, gap, site, basis):
     for i in range(_ON_RIM):
         a = 1.0 if i == 0 else -0.5
         b = 0.0 if i == 0 else (_UPRIGHT if i == 1 else -_UPRIGHT)
-        row = shifted(rows, i * CORNER)
+        row = shift(rows, i * CORNER)
         _edge(row, n, owner, gap)
         x, y, z = in_space(a, b, u)
         _place(row, x, y, z, site, basis, gap)
@@ -142,7 +142,7 @@ def _thin_lune(rows, m, n, owner, gap, site, basis):
             return -1
     # a pole is a quarter turn from the site; from it the way along the first rim, counter-clockwise seen from inside,
     # leads by the site
-    first = shifted(rows, 0)
+    first = shift(rows, 0)
     a, b, c = first[N], first[N + 1], first[N + 2]
     before = first[GAP]
     p, q, r = b * site.z - c * site.y, c * site.x - a * site.z, a * site.y - b * site.x
@@ -150,7 +150,7 @@ def _thin_lune(rows, m, n, owner, gap, site, basis):
     p, q, r = p * length, q * length, r * length
     x, y, z = -(b * r - c * q), -(c * p - a * r), -(a * q - b * p)
     for i in range(4):
-        row = shifted(rows, i * CORNER)
+        row = shift(rows, i * CORNER)
         if i < 2:
             _copy(row, first)
         else:
@@ -176,7 +176,7 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
         return lune
     deepest, far = RIM_CUT, -1
     for i in range(m):
-        row = shifted(rows, i * CORNER)
+        row = shift(rows, i * CORNER)
         depth = row[X] * n[0] + row[X + 1] * n[1] + row[X + 2] * n[2]
         row[DEPTH] = depth
         if depth > deepest:
@@ -192,19 +192,19 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
     while rows[leave * CORNER + DEPTH] > RIM_CUT:
         first_out, leave = leave, leave - 1 if leave > 0 else m - 1
 
-    out, kept = shifted(rows, last_out * CORNER), shifted(rows, enter * CORNER)
+    out, kept = shift(rows, last_out * CORNER), shift(rows, enter * CORNER)
     _copy(spare, out)
     _between(spare, out, kept, site, basis, gap)
     size = 1
     i = enter
     while True:
-        _copy(shifted(spare, size * CORNER), shifted(rows, i * CORNER))
+        _copy(shift(spare, size * CORNER), shift(rows, i * CORNER))
         size += 1
         if i == leave:
             break
         i = i + 1 if i + 1 < m else 0
-    out, kept = shifted(rows, first_out * CORNER), shifted(rows, leave * CORNER)
-    row = shifted(spare, size * CORNER)
+    out, kept = shift(rows, first_out * CORNER), shift(rows, leave * CORNER)
+    row = shift(spare, size * CORNER)
     _edge(row, n, owner, gap)
     _between(row, out, kept, site, basis, kept[GAP])
     size += 1
@@ -213,12 +213,12 @@ def _cut(rows, spare, m, n, owner, gap, site, basis):
     if px * spare[X] + py * spare[X + 1] + pz * spare[X + 2] < -0.5:
         # along the great circle, counter-clockwise round the inside: -n x p
         x, y, z = -(n[1] * pz - n[2] * py), -(n[2] * px - n[0] * pz), -(n[0] * py - n[1] * px)
-        row = shifted(spare, size * CORNER)
+        row = shift(spare, size * CORNER)
         _edge(row, n, owner, gap)
         _place(row, x, y, z, site, basis, gap)
         size += 1
     for i in range(size):
-        _copy(shifted(rows, i * CORNER), shifted(spare, i * CORNER))
+        _copy(shift(rows, i * CORNER), shift(spare, i * CORNER))
     return size
 
 
@@ -233,17 +233,17 @@ def solid_angle(rows, m):
         return 4.0 * np.pi
     before, count = -1, 0
     for i in range(m):
-        row, next_ = shifted(rows, i * CORNER), shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
+        row, next_ = shift(rows, i * CORNER), shift(rows, (i + 1 if i + 1 < m else 0) * CORNER)
         a, b, c = next_[X] - row[X], next_[X + 1] - row[X + 1], next_[X + 2] - row[X + 2]
         row[DEPTH] = 1.0 if a * a + b * b + c * c > NO_ARC2 else 0.0
         if row[DEPTH] > 0.0:
             before, count = i, count + 1
     turned = 0.0
     for i in range(m):
-        row = shifted(rows, i * CORNER)
+        row = shift(rows, i * CORNER)
         if row[DEPTH] > 0.0:
-            p = shifted(rows, before * CORNER + N)
-            q = shifted(row, N)
+            p = shift(rows, before * CORNER + N)
+            q = shift(row, N)
             a, b, c = p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]
             # a border only turns to its left; where it turns back, rounding puts it anywhere
             sine = abs(a * row[X] + b * row[X + 1] + c * row[X + 2])
@@ -264,15 +264,15 @@ def without_middles(rows, m):
     """Drop corners amid an edge that needs none, as it is shorter than half a circle by far; returns how many stay."""
     i = 0
     while i < m:
-        row, before = shifted(rows, i * CORNER), shifted(rows, (i - 1 if i > 0 else m - 1) * CORNER)
-        after = shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
+        row, before = shift(rows, i * CORNER), shift(rows, (i - 1 if i > 0 else m - 1) * CORNER)
+        after = shift(rows, (i + 1 if i + 1 < m else 0) * CORNER)
         to_one = row[X] * before[X] + row[X + 1] * before[X + 1] + row[X + 2] * before[X + 2]
         to_other = row[X] * after[X] + row[X + 1] * after[X + 1] + row[X + 2] * after[X + 2]
         whole = before[X] * after[X] + before[X + 1] * after[X + 1] + before[X + 2] * after[X + 2]
         if row[OWNER] == before[OWNER] and to_one + to_other > 0.0 and whole > _SHORT:
             m -= 1
             for j in range(i, m):
-                _copy(shifted(rows, j * CORNER), shifted(rows, (j + 1) * CORNER))
+                _copy(shift(rows, j * CORNER), shift(rows, (j + 1) * CORNER))
         else:
             i += 1
     return m
@@ -321,14 +321,14 @@ def guarded(cell, m):
     for i in range(m):
         if size + 2 >= cell.capacity:
             return -1
-        row, next_ = shifted(rows, i * CORNER), shifted(rows, (i + 1 if i + 1 < m else 0) * CORNER)
-        _copy(shifted(spare, size * CORNER), row)
+        row, next_ = shift(rows, i * CORNER), shift(rows, (i + 1 if i + 1 < m else 0) * CORNER)
+        _copy(shift(spare, size * CORNER), row)
         size += 1
         if _is_free(row, next_[X], next_[X + 1], next_[X + 2], site) and _is_free(
             next_, row[X], row[X + 1], row[X + 2], site
         ):
             continue
-        n = shifted(row, N)
+        n = shift(row, N)
         along = site.x * n[0] + site.y * n[1] + site.z * n[2]
         x, y, z = site.x - along * n[0], site.y - along * n[1], site.z - along * n[2]
         length = np.sqrt(x * x + y * y + z * z)
@@ -341,14 +341,14 @@ def guarded(cell, m):
         else:
             x, y, z = x / length, y / length, z / length
         if not _is_free(row, x, y, z, site):
-            _guard(shifted(spare, size * CORNER), row, row, x, y, z, site, basis)
+            _guard(shift(spare, size * CORNER), row, row, x, y, z, site, basis)
             size += 1
         if not _is_free(next_, x, y, z, site):
-            _guard(shifted(spare, size * CORNER), row, next_, x, y, z, site, basis)
+            _guard(shift(spare, size * CORNER), row, next_, x, y, z, site, basis)
             size += 1
     if size > m:
         for i in range(size):
-            _copy(shifted(rows, i * CORNER), shifted(spare, i * CORNER))
+            _copy(shift(rows, i * CORNER), shift(spare, i * CORNER))
     return size
 
 
@@ -359,6 +359,6 @@ def without_guards(rows, m):
     for i in range(m):
         if rows[i * CORNER + SEEN] != GUARD:
             if size < i:
-                _copy(shifted(rows, size * CORNER), shifted(rows, i * CORNER))
+                _copy(shift(rows, size * CORNER), shift(rows, i * CORNER))
             size += 1
     return size

@@ -29,7 +29,7 @@ class Missing(StoreError):
 
 
 @dataclass(frozen=True)
-class Listed:
+class FileEntry:
     """A file that a document lists.
 
     Parameters
@@ -48,7 +48,7 @@ class Listed:
     sha256: str
 
     @classmethod
-    def of(cls, said: Any) -> Listed:
+    def of(cls, said: Any) -> FileEntry:
         """Return the file that JSON names.
 
         Raises
@@ -92,7 +92,7 @@ def whole(value: Any, name: str, least: int | None = 0) -> int:
     return value
 
 
-def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str, begin: str = "") -> dict[str, Any]:
+def write_entry(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str, begin: str = "") -> dict[str, Any]:
     """Write a file that is named by its bytes, to the disk, and return what a commit says of it.
 
     One of this name that stands already is written anew: power that failed may have left it short, and who clears what
@@ -106,7 +106,7 @@ def put(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str, beg
     return {"name": name, "rows": rows, "sha256": digest, "bytes": data.size}
 
 
-def checked_bytes(data: bytes | None, file: Listed, path: str) -> bytes:
+def checked_bytes(data: bytes | None, file: FileEntry, path: str) -> bytes:
     """Return the bytes of a file if they are those that it was listed with.
 
     Parameters
@@ -134,7 +134,7 @@ def checked_bytes(data: bytes | None, file: Listed, path: str) -> bytes:
     return data
 
 
-def opened(folder: Folder, room: str, file: Listed) -> pa.NativeFile:
+def open_entry(folder: Folder, room: str, file: FileEntry) -> pa.NativeFile:
     """Return a file of which some is read: a small one with its bytes compared, a large one with its size.
 
     Parameters
@@ -166,7 +166,7 @@ def opened(folder: Folder, room: str, file: Listed) -> pa.NativeFile:
     return found
 
 
-def mapped(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
+def map_entry(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
     """Return the bytes of a file, mapped on a disk and read whole from elsewhere.
 
     Parameters

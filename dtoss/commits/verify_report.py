@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.folder import Folder
 from dtoss.errors import Unreadable, unreadable
 
 
 @dataclass
-class Looked:
+class VerifyReport:
     """What was looked at, and what is wrong.
 
     Parameters
@@ -85,14 +85,14 @@ class Look:
     """Looks at files, each once, and keeps what was ``found``."""
 
     def __init__(self) -> None:
-        self.found = Looked()
+        self.found = VerifyReport()
         self._looked: set[tuple[str, str]] = set()
 
     def wrong(self, what: str | Exception) -> None:
         """Say what is wrong, or could not be read, once."""
         note(self.found, what)
 
-    def bytes_of(self, folder: Folder, room: str, file: Listed, *, needed: bool) -> bytes | None:
+    def bytes_of(self, folder: Folder, room: str, file: FileEntry, *, needed: bool) -> bytes | None:
         """Return the bytes of a file that are as it is listed; None of others, and of a file that was looked at."""
         path = folder.path(room, file.name)
         if (path, file.sha256) in self._looked:

@@ -28,7 +28,7 @@ def pointer(typingctx, array):
 
 
 @intrinsic
-def shifted(typingctx, start, count):
+def shift(typingctx, start, count):
     """Return ``start + count`` elements."""
 
     def codegen(context, builder, sig, args):

@@ -43,7 +43,7 @@ class Eight(np.ndarray):
 pointer = pointer_to
 
 
-def shifted(start: Pointer, count: int) -> Pointer:
+def shift(start: Pointer, count: int) -> Pointer:
     """Return ``start + count`` elements."""
     return start.moved(count)
 

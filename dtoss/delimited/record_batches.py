@@ -104,7 +104,7 @@ def names_of(heading: Sequence[str]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def read(
+def read_text_rows(
     blocks: Iterable[bytes],
     layout: Layout,
     wanted: Sequence[str] | None = None,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import hashes_of
 from dtoss.commits.chain import Chain, Commit, Conflict
-from dtoss.commits.file_entry import Listed, checked_bytes, put
+from dtoss.commits.file_entry import FileEntry, checked_bytes, write_entry
 from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.named import path_in
 from dtoss.commits.orphans import clear_unneeded
@@ -44,7 +44,7 @@ _WORD = 8
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class ForgottenIds:
     """Those who are forgotten in a folder.
 
     Parameters
@@ -90,7 +90,7 @@ def tag_of(key: bytes, text: str) -> str:
     return _digest(key, b"id:" + text.encode()).hex()
 
 
-def forgotten_in(path: str) -> Forgotten | None:
+def forgotten_in(path: str) -> ForgottenIds | None:
     """Return who is forgotten in a store or a history; None where nobody is. Cost: one look where nobody ever was.
 
     Parameters
@@ -160,7 +160,7 @@ def _changed(path: str, texts: set[str], *, there: bool) -> int:
         if tags.keys() == known.tags.keys():
             return 0
         lines = sorted(f"{tag} {_masked(known.key, tag, quick):016x}\n" for tag, quick in tags.items())
-        file = put(chain.folder, pa.py_buffer("".join(lines).encode()), len(lines), "txt", _IDS)
+        file = write_entry(chain.folder, pa.py_buffer("".join(lines).encode()), len(lines), "txt", _IDS)
         document = {"kind": _KIND, "format": _FORMAT, "key": _sign(known.key), "file": file, "ids": len(lines)}
         try:
             chain.append(document, head)
@@ -177,11 +177,11 @@ def _chain(path: str) -> Chain:
     return Chain(folder_of(path_in(path, _ROOM)), kept=True)
 
 
-def _begun(chain: Chain) -> Forgotten:
+def _begun(chain: Chain) -> ForgottenIds:
     """Return that nobody is forgotten, with a key that is there from now on."""
     chain.folder.make()
     chain.folder.create(secrets.token_hex(_KEY_BYTES).encode() + b"\n", _KEY, private=True)
-    return Forgotten(_key(chain), {})
+    return ForgottenIds(_key(chain), {})
 
 
 def _key(chain: Chain) -> bytes:
@@ -196,7 +196,7 @@ def _key(chain: Chain) -> bytes:
     return key
 
 
-def _read(chain: Chain, head: Commit) -> Forgotten:
+def _read(chain: Chain, head: Commit) -> ForgottenIds:
     said, path = head.document, chain.path(head.number)
     if said.get("kind") != _KIND or said.get("format") != _FORMAT:
         raise StoreError(
@@ -207,16 +207,16 @@ def _read(chain: Chain, head: Commit) -> Forgotten:
     if said.get("key") != _sign(key):
         raise StoreError(f"{chain.folder.path(_KEY)} is not the key of {path}; restore it from a copy")
     try:
-        file = Listed.of(said.get("file"))
+        file = FileEntry.of(said.get("file"))
         name = chain.folder.path(_IDS, file.name)
         lines = checked_bytes(chain.folder.read(_IDS, file.name), file, name).decode().splitlines()
         pairs = [line.split(" ") for line in lines]
-        return Forgotten(key, {tag: _signed(_masked(key, tag, int(masked, 16))) for tag, masked in pairs})
+        return ForgottenIds(key, {tag: _signed(_masked(key, tag, int(masked, 16))) for tag, masked in pairs})
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}; restore it from a copy") from None
 
 
-def _quick_hashes(known: Forgotten, texts: set[str]) -> dict[str, int]:
+def _quick_hashes(known: ForgottenIds, texts: set[str]) -> dict[str, int]:
     ordered = sorted(texts)
     hashes = hashes_of(pa.array([known.salt + text for text in ordered], pa.large_string()))
     return dict(zip(ordered, hashes.tolist(), strict=True))

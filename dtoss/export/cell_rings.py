@@ -17,7 +17,7 @@ from dtoss.geometry.position import SPHERE, YMAX
 from dtoss.geometry.rounding import EDGE_TURN, ONE_CORNER, OVER_POLE
 from dtoss.locks import once
 from dtoss.partition import Partition
-from dtoss.queries.cell_of import CellView, Seen, candidates, cell_at
+from dtoss.queries.cell_of import CellCache, CellView, candidates, cell_at
 from dtoss.queries.find_by_id import Place
 
 AT_ONCE = 65_536
@@ -92,7 +92,7 @@ def cells_at(view: CellView, partition: Partition, sites: NDArray[np.int64]) -> 
     first = np.concatenate([[0], np.cumsum([len(others) for others in listed])]).astype(np.int64)
     others = np.concatenate([np.zeros((0, view.space.dimension)), *listed])
     made = shapes(partition.sites[sites], first, others, view.bounds)
-    seen = Seen()
+    seen = CellCache()
     places = [Place(partition, int(partition.first_object[site]), site) for site in sites.tolist()]
     neighbours = [len(cell_at(view, place, seen).neighbours) for place in places]
     return Cells(sites, made, others, made.area * _scale(view), np.array(neighbours, np.int32))
@@ -180,7 +180,7 @@ def _neighbour_counts(
     np.minimum.at(gap, cell, np.sqrt(((others - partition.sites[begin : begin + cells][cell]) ** 2).sum(axis=1)))
     doubtful = (EDGE_TURN * made.radius**2 > 0.01 * view.shortest * gap)[cell]
     doubtful |= edges_in_doubt(made, partition.sites[begin : begin + cells], first, others, length, view.shortest)
-    seen = Seen()
+    seen = CellCache()
     for i in np.unique(cell[doubtful]).tolist():
         item = int(partition.first_object[begin + i])
         count[i] = len(cell_at(view, Place(partition, item, begin + i), seen).neighbours)

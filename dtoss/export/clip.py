@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.export.planar import areas_of
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.space import HALF_TURN, LONLAT, NO_CRS, Space
 
 _MIXED = 7
@@ -53,7 +53,7 @@ def read_boundary(path: str, space: Space) -> Boundary:
     InputError
         If shapely is missing, or the file is missing, is not GeoJSON, or holds no polygon.
     """
-    shapely = needed("shapely", "--clip", "geo")
+    shapely = need("shapely", "--clip", "geo")
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         stated = json.loads(text)
@@ -84,7 +84,7 @@ def boundary_of(clip: Any, space: Space) -> Boundary:
     ValueError
         If it is none of these, or holds no polygon.
     """
-    shapely = needed("shapely", "clip=", "geo")
+    shapely = need("shapely", "clip=", "geo")
     box = _as_box(clip)
     if box is not None:
         xmin, ymin, xmax, ymax = box

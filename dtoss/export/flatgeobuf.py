@@ -11,7 +11,7 @@ import pyproj
 
 from dtoss.errors import InputError
 from dtoss.export.geoparquet import GEOMETRY, Geometries
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.space import NO_CRS
 
 
@@ -48,7 +48,7 @@ def write_flatgeobuf(
     InputError
         If pyogrio is missing, or the file cannot be written there.
     """
-    pyogrio = needed("pyogrio", f"{Path(path).suffix} files", "geo")
+    pyogrio = need("pyogrio", f"{Path(path).suffix} files", "geo")
     target = Path(path)
     # the suffix says to GDAL what it is
     scratch = target.with_name(f".{uuid.uuid4().hex}.writing{target.suffix}")

@@ -24,7 +24,7 @@ from dtoss.export.export_layers import (
     planar_cells,
     planar_regions,
 )
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.frames.results.geo_frame import geo_frame
 from dtoss.geometry.space import Space
 from dtoss.partition import Partition
@@ -67,7 +67,7 @@ def cells_frame(
     InputError
         If GeoPandas is missing.
     """
-    needed("geopandas", "index.cells", "geo")
+    need("geopandas", "index.cells", "geo")
     drawing = Drawing(True, None if clip is None else boundary_of(clip, view.space))
     schema = cells_schema(id_type_of(string_ids))
     if ids is None:
@@ -116,7 +116,7 @@ def regions_frame(
     InputError
         If GeoPandas is missing.
     """
-    needed("geopandas", "index.regions", "geo")
+    need("geopandas", "index.regions", "geo")
     drawing = Drawing(True, None if clip is None else boundary_of(clip, space))
     return _framed(REGIONS_SCHEMA, [planar_regions(regions, bounds, parts, drawing)], drawn_crs(space))
 
@@ -151,7 +151,7 @@ def objects_frame(
     InputError
         If GeoPandas is missing.
     """
-    needed("geopandas", "index.objects", "geo")
+    need("geopandas", "index.objects", "geo")
     boundary = None if clip is None else boundary_of(clip, space)
     layers = list(object_layers(parts, space, boundary, rows_of, columns))
     return _framed(objects_schema(parts, space, id_type_of(string_ids), columns), layers, space.crs)

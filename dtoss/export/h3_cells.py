@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.cells.cell_polygons import CellPolygons
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.space import space_of
 
 _HEAD = 13
@@ -26,8 +26,8 @@ def h3_cells(cells: NDArray[np.int64]) -> tuple[NDArray[np.float64], CellPolygon
     InputError
         If the library is not installed; the message says what to install.
     """
-    needed("h3ronpy", "a cell of H3", "h3")
-    library = needed("h3ronpy.vector", "a cell of H3", "h3")
+    need("h3ronpy", "a cell of H3", "h3")
+    library = need("h3ronpy.vector", "a cell of H3", "h3")
     numbers = np.ascontiguousarray(cells).astype(np.uint64)
     middles = np.zeros((len(numbers), 2))
     rings = []

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.export.geoparquet import Geometries
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
 
@@ -115,7 +115,7 @@ def simple_polygons(
     which
         bool (n,). The rings that are wanted; None is all.
     """
-    shapely = needed("shapely", "planar edges", "geo")
+    shapely = need("shapely", "planar edges", "geo")
     count = np.diff(first)
     shapes = np.full(len(count), None, object)
     wanted = count >= _TRIANGLE

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import whole_number
 from dtoss.export.land import land_outline
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.lonlat import to_lonlat
 from dtoss.geometry.space import Space
 from dtoss.partitioning.region_polygons import region_shapes
@@ -64,7 +64,7 @@ def draw(index: Any, what: str, bounds: ArrayLike | None, ax: Any, limit: int | 
     if what not in MOST_DRAWN:
         raise ValueError(f"what is {what!r}: objects, cells or regions are wanted")
     most = MOST_DRAWN[what] if limit is None else whole_number("limit", limit, 1)
-    pyplot = needed("matplotlib.pyplot", "index.plot()", "plot")
+    pyplot = need("matplotlib.pyplot", "index.plot()", "plot")
     view = _view(index, bounds, ax)
     # what may fail comes before a figure is made
     if what == "objects":

@@ -38,7 +38,7 @@ class Located:
     columns: tuple[Any, ...]
 
 
-def located(
+def locate_rows(
     table: Table, geometry: str | None = None, x: str | None = None, y: str | None = None, *, missing: bool = False
 ) -> Located | None:
     """Return where the rows of a table are, None where none of its columns says so.

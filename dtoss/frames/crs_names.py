@@ -62,7 +62,7 @@ def short(crs: str) -> str:
     return line if len(line) <= 60 else f"{line[:59]}…"
 
 
-def agreed(crs: Any, found: str | None, whose: str, way_out: str) -> str | None:
+def agree_crs(crs: Any, found: str | None, whose: str, way_out: str) -> str | None:
     """Return the CRS that is named and the one that was found, which are the same; either may be None.
 
     Parameters

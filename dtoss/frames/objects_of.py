@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.frames.arrow_tables import Table, plain_column, read_column, table_of
-from dtoss.frames.coordinates import Located, located, there
-from dtoss.frames.crs_names import agreed, short
+from dtoss.frames.coordinates import Located, locate_rows, there
+from dtoss.frames.crs_names import agree_crs, short
 from dtoss.frames.frame_warnings import warn_caller
 from dtoss.frames.query_places import places_of
 from dtoss.geometry.space import NO_CRS, space_of
@@ -112,7 +112,7 @@ def objects_of(
     id
         The column of ids; None is the column ``id``, in any case, or else the index of pandas, whatever it holds.
     geometry, x, y
-        As :func:`dtoss.frames.coordinates.located`.
+        As :func:`dtoss.frames.coordinates.locate_rows`.
     columns
         Attributes; None is all columns but those that ids and positions are read from. Those that cannot be attributes
         are left out, and a warning names them.
@@ -142,7 +142,7 @@ def objects_of(
             f"there are no positions, and {type(frame).__name__} is no frame: give ids and positions, or a "
             "GeoDataFrame, a DataFrame or an Arrow table"
         )
-    at = located(table, geometry, x, y, missing=missing)
+    at = locate_rows(table, geometry, x, y, missing=missing)
     if at is None:
         raise ValueError(
             "no column says where objects are: lon and lat, or x and y, in any order, or points are wanted; x=, y= or "
@@ -160,7 +160,7 @@ def _crs(at: Located, whose: str, crs: Any, metric: str | None) -> Any:
                 f"{whose} has no CRS: gdf.set_crs('EPSG:4326') or crs= says it; metric='plane' is for coordinates that "
                 "have none"
             )
-        return agreed(crs, at.crs, whose, "leave crs= out, or transform the frame by gdf.to_crs first")
+        return agree_crs(crs, at.crs, whose, "leave crs= out, or transform the frame by gdf.to_crs first")
     names = " and ".join(map(str, at.columns))
     if at.meaning == "degrees":
         space = space_of(crs, metric)

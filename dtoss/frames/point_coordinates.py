@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.frames.crs_names import crs_name
 from dtoss.frames.frame_warnings import warn_caller
 from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
@@ -166,7 +166,7 @@ def _plain_wkb(values: pa.Array) -> NDArray[np.float64] | None:
 
 
 def _decoded(values: pa.Array, how: str) -> NDArray[Any]:
-    shapely = needed("shapely", "reading WKB of other than plain points", "geo")
+    shapely = need("shapely", "reading WKB of other than plain points", "geo")
     try:
         found: NDArray[Any] = getattr(shapely, how)(np.array(values.to_pylist(), dtype=object))
     except (shapely.errors.GEOSException, TypeError) as error:

@@ -29,7 +29,7 @@ from dtoss.geometry.polygons import (
 from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import PLANAR, SPHERICAL, check_edges
 from dtoss.geometry.wkb import polygons_of_wkb
-from dtoss.queries.areas.covered import listed
+from dtoss.queries.areas.covered import list_shapes
 
 GEOMETRY_NAMES = ("geometry", "geom", "wkb", "wkb_geometry")
 """Columns in which a table that does not say has its geometries, in the order in which they are looked for."""
@@ -95,7 +95,7 @@ def polygons_asked(shapes: Any, space: Space, edges: str | None = None) -> list[
     found = _meant(shapes, zones, space, edges)
     if zones is not None:
         return polygons_in(found[0], space)
-    return [as_polygons(shape, space, rings.edges) for shape, rings in zip(listed(shapes), found, strict=True)]
+    return [as_polygons(shape, space, rings.edges) for shape, rings in zip(list_shapes(shapes), found, strict=True)]
 
 
 def shapes_asked(shapes: Any, space: Space, edges: str | None = None) -> list[tuple[list[list[Any]], str]]:
@@ -111,7 +111,7 @@ def shapes_asked(shapes: Any, space: Space, edges: str | None = None) -> list[tu
     if zones is not None:
         polygons_in(found[0], space)
         return [(found[0].of_shape(number), found[0].edges) for number in range(len(found[0]))]
-    for shape, rings in zip(whole := listed(shapes), found, strict=True):
+    for shape, rings in zip(whole := list_shapes(shapes), found, strict=True):
         as_polygons(shape, space, rings.edges)
     return [(rings_of(shape), rings.edges) for shape, rings in zip(whole, found, strict=True)]
 
@@ -123,7 +123,7 @@ def _meant(shapes: Any, zones: Zones | None, space: Space, edges: str | None) ->
         check_crs(zones.crs, space)
         found = [zones.rings if said is None else replace(zones.rings, edges=said)]
     else:
-        found = [rings_together([rings_of(shape)], said or edges_meant(shape)) for shape in listed(shapes)]
+        found = [rings_together([rings_of(shape)], said or edges_meant(shape)) for shape in list_shapes(shapes)]
     if said is None and space.geographic:
         for rings in found:
             if (note := long_edge(rings.corners, rings.ring, rings.edges)) is not None:

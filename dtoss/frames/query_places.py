@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.frames.arrow_tables import table_of
-from dtoss.frames.coordinates import Located, located
+from dtoss.frames.coordinates import Located, locate_rows
 from dtoss.frames.crs_names import crs_name, short
 from dtoss.frames.point_coordinates import as_geometries, points_of
 from dtoss.geometry.space import NO_CRS, Space, as_positions, same_crs
@@ -58,7 +58,7 @@ def places_of(positions: Any) -> Located | None:
     Raises
     ------
     ValueError
-        As :func:`dtoss.frames.point_coordinates.points_of` and :func:`dtoss.frames.coordinates.located`.
+        As :func:`dtoss.frames.point_coordinates.points_of` and :func:`dtoss.frames.coordinates.locate_rows`.
     """
     if type(positions) is np.ndarray and positions.dtype.kind not in "OV":
         return None
@@ -70,7 +70,7 @@ def places_of(positions: Any) -> Located | None:
         bare = isinstance(geometries[0], np.ndarray) and not hasattr(positions, "crs")
         return Located(points, crs, "plain" if bare else "geometry", ())
     table = table_of(positions)
-    return None if table is None else located(table)
+    return None if table is None else locate_rows(table)
 
 
 def _check_crs(found: Located, space: Space, crs: str | None) -> None:

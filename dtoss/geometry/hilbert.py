@@ -231,12 +231,12 @@ def _arrange(vectors, order, arranged):
             arranged[i, axis] = vectors[order[i], axis]
 
 
-def arranged(vectors: NDArray[np.float64], order: NDArray[np.int32]) -> NDArray[np.float64]:
+def take_rows(vectors: NDArray[np.float64], order: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return ``vectors[order]`` for float64 (n, dimension), in a fraction of numpy's time.
 
     Examples
     --------
-    >>> arranged(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([1, 0], np.int32)).tolist()
+    >>> take_rows(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([1, 0], np.int32)).tolist()
     [[2.0, 3.0], [0.0, 1.0]]
     """
     out = np.empty((len(order), vectors.shape[1]))

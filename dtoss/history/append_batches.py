@@ -52,7 +52,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Appended:
+class AppendResult:
     """What an append did.
 
     Parameters

@@ -17,9 +17,9 @@ from dtoss.frames.coordinates import there
 from dtoss.frames.crs_names import crs_name
 from dtoss.frames.objects_of import objects_of
 from dtoss.geometry.space import Space, space_of
-from dtoss.history.append_batches import Appended, Key, commit_batch, unknown
+from dtoss.history.append_batches import AppendResult, Key, commit_batch, unknown
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import Repeated
+from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.rollback import undone
 from dtoss.history.row_blocks import BY_TIME
 from dtoss.history.row_tables import rows_of, sorted_rows
@@ -45,7 +45,7 @@ def append(
     deleted: str | None = None,
     crs: Any = None,
     metric: str | None = None,
-) -> Appended:
+) -> AppendResult:
     """Append the rows of a frame to a history as one batch, and return what was done.
 
     Parameters
@@ -89,7 +89,7 @@ def append(
     home = Home(str(history))
     version = home.head()
     if not unknown(version, [key]):
-        return Appended(None if version is None else version.number, 0, 1)
+        return AppendResult(None if version is None else version.number, 0, 1)
     if version is not None and crs is None and metric is None and getattr(frame, "crs", None) is None:
         crs = version.schema.space.crs
         metric = "sphere" if version.schema.space.to_lonlat else None
@@ -105,10 +105,10 @@ def append(
         with undone(home, version):
             files = [write_file(home.folder, BY_TIME, parts, schema, of=key.key)] if len(rows) else []
             made = commit_batch(home, schema, files, [key])
-    except Repeated:
+    except RepeatedKeys:
         head = home.head()
-        return Appended(None if head is None else head.number, 0, 1)
-    return Appended(made.number, len(rows), 0, forgotten=came - len(rows))
+        return AppendResult(None if head is None else head.number, 0, 1)
+    return AppendResult(made.number, len(rows), 0, forgotten=came - len(rows))
 
 
 def rows_of_frame(

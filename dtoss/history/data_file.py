@@ -17,7 +17,7 @@ from dtoss.commits.folder import Folder
 from dtoss.geometry.space import LONLAT, NO_CRS
 from dtoss.history.row_blocks import ORDER_NAMES, Blocks, described, starts_of
 from dtoss.history.schema import OWN, Schema
-from dtoss.history.segments import put
+from dtoss.history.segments import write_named
 
 FILE_BYTES = 128 * 2**20
 """Bytes of a file, about which a new one is begun."""
@@ -131,7 +131,7 @@ def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema
     blocks = _blocks(facts, pq.read_metadata(pa.BufferReader(data)))
     digest = hashlib.sha256(data).hexdigest()
     name = f"{digest[:_NAMED]}.parquet"
-    put(folder, data, ORDER_NAMES[order], name)
+    write_named(folder, data, ORDER_NAMES[order], name)
     return NewFile(
         f"{ORDER_NAMES[order]}/{name}",
         order,

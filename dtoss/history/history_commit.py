@@ -24,7 +24,7 @@ from dtoss.errors import StoreError
 from dtoss.history.change import Change
 from dtoss.history.data_file import NewFile
 from dtoss.history.rollback import undone
-from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks, joined
+from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks, join_blocks
 from dtoss.history.schema import TIME_TYPES, Schema
 from dtoss.history.segments import SEGMENTS, Segment, read_segment, write_segment
 from dtoss.history.version_leaves import Files, Leaves
@@ -43,7 +43,7 @@ class Stale(StoreError):
     """What a change was made of has changed meanwhile: it is to be made again."""
 
 
-class Repeated(StoreError):
+class RepeatedKeys(StoreError):
     """Keys of a change stand in the ledger already.
 
     Parameters
@@ -263,7 +263,7 @@ def _tables(
         at += len(file.blocks)
     new: list[Segment] = []
     if parts:
-        new = [write_segment(home.folder, "blocks", joined(parts).as_table())]
+        new = [write_segment(home.folder, "blocks", join_blocks(parts).as_table())]
         segments.append(new[0])
     leaves = _none(schema) if not groups else Leaves(*(_stacked(groups, name) for name in Leaves.__dataclass_fields__))
     return *_with_files(version, change, leaves), segments, new
@@ -361,7 +361,7 @@ def _ledger(home: Home, version: Version | None, change: Change) -> tuple[list[S
         return segments, []
     keys = [entry.key for entry in change.entries]
     if known := keys_known(version, keys) or sorted({key for key in keys if keys.count(key) > 1}):
-        raise Repeated(known)
+        raise RepeatedKeys(known)
     number = 1 if version is None else version.number + 1
     values = [[e.key, e.kind, e.source, e.batch, e.rows, e.sum % WORD, number] for e in change.entries]
     columns = list(zip(*values, strict=True))

@@ -18,7 +18,7 @@ from dtoss.errors import StoreError, naming, of_system
 from dtoss.history.data_file import POINT_COLUMN
 from dtoss.history.row_blocks import Blocks
 from dtoss.history.schema import OWN, Schema
-from dtoss.history.segments import gone
+from dtoss.history.segments import gone_error
 from dtoss.history.versions import Home
 
 READ_OVER = 256 * 1024
@@ -111,7 +111,7 @@ def read_blocks(
             stored.discard(OWN[-1])
         table = file.read_row_groups(blocks.row_group.tolist(), columns=sorted(stored), use_threads=False)
     except FileNotFoundError:
-        raise gone(path) from None
+        raise gone_error(path) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         if of_system(error):
             raise

@@ -95,7 +95,7 @@ def whole(table: pa.Table, name: str) -> NDArray[Any]:
     return np.asarray(column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy())
 
 
-def joined(parts: list[Blocks]) -> Blocks:
+def join_blocks(parts: list[Blocks]) -> Blocks:
     """Return the blocks of several as one; at least one part is wanted."""
     return Blocks(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Blocks)))
 

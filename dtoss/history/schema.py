@@ -12,7 +12,7 @@ import pyarrow as pa
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, same_crs
 from dtoss.ids import STORED
-from dtoss.names import RESERVED, unused
+from dtoss.names import RESERVED, unused_name
 
 IdType: TypeAlias = Literal["int64", "string"]
 TimeType: TypeAlias = Literal["timestamp", "int64", "double"]
@@ -142,7 +142,7 @@ def attribute_names(names: list[str]) -> dict[str, str]:
     free = {name: name for name in names}
     taken = {*TAKEN, *(name.lower() for name in names)}
     for name in sorted(name for name in names if name.lower() in TAKEN):
-        free[name] = unused(name, taken)
+        free[name] = unused_name(name, taken)
         taken.add(free[name].lower())
     return free
 

@@ -78,11 +78,11 @@ def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
     data = sink.getvalue()
     digest = hashlib.sha256(data).hexdigest()
     name = f"{kind}-{digest[:_NAMED]}.arrow"
-    put(folder, data, SEGMENTS, name)
+    write_named(folder, data, SEGMENTS, name)
     return Segment(name, len(table), zlib.crc32(data), digest)
 
 
-def put(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
+def write_named(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
     """Write a file that is named by what it holds. One that is there already is touched, so that gc leaves it.
 
     Raises
@@ -127,11 +127,11 @@ def _read(place: _Place) -> pa.Table:
         try:
             data, _ = map_file(path)
         except FileNotFoundError:
-            raise gone(path) from None
+            raise gone_error(path) from None
     else:
         found = folder.read(SEGMENTS, segment.name)
         if found is None:
-            raise gone(path)
+            raise gone_error(path)
         data = pa.py_buffer(found)
     if zlib.crc32(data) != segment.crc:
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with; roll back")
@@ -141,7 +141,7 @@ def _read(place: _Place) -> pa.Table:
     return table
 
 
-def gone(path: str) -> StoreError:
+def gone_error(path: str) -> StoreError:
     """Return the error of who asks for a file that gc has taken, or that is lost."""
     return StoreError(
         f"{path} is gone: its version was cleared, then open the history again; or it is lost, then run dtoss history "

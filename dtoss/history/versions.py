@@ -18,7 +18,7 @@ from dtoss.history.row_blocks import BY_TIME, Blocks
 from dtoss.history.schema import Schema
 from dtoss.history.segments import SEGMENTS, Segment, read_segment
 from dtoss.history.version_leaves import Files, Leaves, Periods
-from dtoss.snapshots.store_location import folder_of, shown
+from dtoss.snapshots.store_location import folder_of, hide_keys
 
 HISTORY_FORMAT = 1
 """Of the documents, segments and files; a reader knows this one and those before."""
@@ -219,7 +219,7 @@ class Home:
     @property
     def shown(self) -> str:
         """The path without keys, for messages."""
-        return shown(self.path)
+        return hide_keys(self.path)
 
     def head(self, warn: Callable[[str], None] = silent) -> Version | None:
         """Return the newest version; None where there is no history yet.

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
 from dtoss.conditions.parse import parse_condition
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.frames.arrow_tables import read_column, table_of
-from dtoss.frames.crs_names import agreed, crs_name, short
+from dtoss.frames.crs_names import agree_crs, crs_name, short
 from dtoss.frames.point_coordinates import points_of
 from dtoss.frames.results.pandas_frame import pandas_frame
 from dtoss.geometry.space import NO_CRS, Space, as_positions, same_crs, space_of
@@ -115,7 +115,7 @@ def sjoin_nearest(
     >>> joined[["place", "index_right", "taxi", "metres"]].round(1).values.tolist()
     [['inn', 1, 9, 7147.5]]
     """
-    geopandas = needed("geopandas", "sjoin_nearest", "geo")
+    geopandas = need("geopandas", "sjoin_nearest", "geo")
     _check_option("how", how, HOWS)
     _check_option("ties", ties, TIES)
     _check_frame("left", left, geopandas)
@@ -201,7 +201,7 @@ def _same_crs(left: Any, right: str | None, crs: str | None) -> str:
     """Return the one CRS of both sides."""
     named, sides = crs_name(crs), {"left": crs_name(left.crs), "right": right}
     for side, found in sides.items():
-        agreed(named, found, side, "leave it out, it is for frames that have none")
+        agree_crs(named, found, side, "leave it out, it is for frames that have none")
     known = {side: found for side, found in sides.items() if found is not None}
     if len(known) == 2 and not same_crs(known["left"], known["right"]):
         raise ValueError(

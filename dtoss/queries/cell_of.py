@@ -127,7 +127,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CellCache:
     """What is known of cells and of edges in doubt, so that cells asked for one after another share it.
 
     Parameters
@@ -142,7 +142,7 @@ class Seen:
     edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)
 
 
-def _cut(view: CellView, partition: Partition, site: int, seen: Seen) -> Cut:
+def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cut:
     """Return an owned site's cell and what it says of its candidates."""
     known = seen.cuts.get((partition.number, site))
     if known is not None:
@@ -181,7 +181,7 @@ def _outline(view: CellView, partition: Partition, site: int) -> tuple[NDArray[n
     return others, ids, shape, crowds is not None
 
 
-def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
+def cell_at(view: CellView, place: Place, seen: CellCache | None = None) -> Cell:
     """Return the cell of the site on which an object is."""
     if seen is None or (place.partition.number, place.site) not in seen.cuts:
         drawn = _draw(view, place.partition, place.site)
@@ -192,7 +192,7 @@ def cell_at(view: CellView, place: Place, seen: Seen | None = None) -> Cell:
                 around = cell.owner[cell.owner >= 0] if cell.clear else _around_cell(cell.owner, len(cell.others))
                 return Cell(cell.vertices, _taken(ids, around[count[around]]), _area(view, cell.area))
     site = place.partition.sites[place.site]
-    seen = Seen() if seen is None else seen
+    seen = CellCache() if seen is None else seen
     own = _cut(view, place.partition, place.site, seen)
     shape, others, ids, counts = own.shape, own.others, own.ids, own.counts.copy()
     which = np.flatnonzero(own.doubt)
@@ -406,7 +406,9 @@ def _locate(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partit
         yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
 
 
-def _is_edge(view: CellView, site: NDArray[np.float64], own: Cut, partition: Partition, at: int, seen: Seen) -> bool:
+def _is_edge(
+    view: CellView, site: NDArray[np.float64], own: Cut, partition: Partition, at: int, seen: CellCache
+) -> bool:
     """Return whether the edge between a site, with its cell, and another counts: the same from either end.
 
     Rounding decides whether cells of sites an ulp apart, or far apart for their size, have an edge. Where the cell of

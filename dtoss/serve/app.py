@@ -23,7 +23,7 @@ from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.cluster.cluster import SnapshotElsewhere
 from dtoss.serve.core.pool import ClientGone
-from dtoss.serve.core.problems import PROBLEM_TYPE, Problem, shortened
+from dtoss.serve.core.problems import PROBLEM_TYPE, Problem, shorten
 from dtoss.serve.description import openapi_text
 from dtoss.serve.requests.cluster_requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
 from dtoss.serve.requests.front import DETAIL, REQUEST_ID, Front, RequestIds
@@ -164,7 +164,7 @@ def check_names(request: Asker) -> None:
             there = ", ".join(sorted(known))
             raise Problem(
                 400, f"{request.scope['path'][:100]} has no parameter {name!r}{did_you_mean(name, known)}; it has "
-                f"{there}", limit=shortened(name, 100),
+                f"{there}", limit=shorten(name, 100),
             )  # fmt: skip
 
 

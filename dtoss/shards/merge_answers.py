@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.index import Index
 from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
-from dtoss.shards.shard_queries import Asked, last_distance, merged, numbered, table_of
+from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, numbered, table_of
 from dtoss.shards.share import AtHome, Share
 
 NOBODY = -1
@@ -26,7 +26,7 @@ class HomeQuestion:
     Partitions are those that it is taken to hold; it may hold others, too.
     """
 
-    asked: Asked
+    asked: ShardQuery
     partitions: tuple[int, ...]
 
 
@@ -37,7 +37,7 @@ class HitsQuestion:
     Partitions are those that it is taken to hold; it may hold others, too.
     """
 
-    asked: Asked
+    asked: ShardQuery
     partitions: tuple[int, ...]
 
 
@@ -45,7 +45,7 @@ class HitsQuestion:
 class CountQuestion:
     """Asks how many objects some of a server's partitions own within the radius of each place."""
 
-    asked: Asked
+    asked: ShardQuery
     partitions: tuple[int, ...]
 
 
@@ -98,7 +98,7 @@ class Together:
         """Of all partitions, of which none has to be open."""
         return self.share.index
 
-    async def hits(self, asked: Asked) -> pa.Table:
+    async def hits(self, asked: ShardQuery) -> pa.Table:
         """Return the hits of places: query, id, distance and columns, by place, distance and id.
 
         Raises
@@ -127,11 +127,11 @@ class Together:
             done[np.ix_(rows, np.array(self.given(server), np.int64))] = True
         rest = np.flatnonzero(~alone)
         if len(rest) == 0:
-            return merged(tables, asked.k)
+            return merge_hits(tables, asked.k)
         if asked.k:
             nearest = self._nearest_with_objects(asked, vectors, home, far, rest, done, furthest)
             tables += await self._hits_of(asked.take(np.arange(len(asked)), far), *nearest, done)
-            found = merged(tables, asked.k)
+            found = merge_hits(tables, asked.k)
             tables = [found]
             far = np.minimum(far, last_distance(found, len(asked), asked.k))
         place, part = owners_that_may(
@@ -139,9 +139,9 @@ class Together:
         )
         some = furthest[part] >= 0.0
         tables += await self._hits_of(asked.take(np.arange(len(asked)), far), rest[place[some]], part[some], done)
-        return merged(tables, asked.k)
+        return merge_hits(tables, asked.k)
 
-    async def counts(self, asked: Asked) -> NDArray[np.int64]:
+    async def counts(self, asked: ShardQuery) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place, int64 (m,).
 
         Raises
@@ -180,9 +180,9 @@ class Together:
         """
         servers = self.all_servers()
         answers = await self.ask([(one, NearestToQuestion(positions, self.given(one))) for one in servers])
-        told = merged([answered_by(self.share, NearestToQuestion(positions[:0], ())), *answers], 0)
+        told = merge_hits([answered_by(self.share, NearestToQuestion(positions[:0], ())), *answers], 0)
         places = np.column_stack([told.column("x").to_numpy(), told.column("y").to_numpy()])
-        second = await self.hits(Asked(places, np.full(len(places), np.inf), 2))
+        second = await self.hits(ShardQuery(places, np.full(len(places), np.inf), 2))
         other = last_distance(second, len(places), 2)
         return told.select(["query", "id", "distance"]).filter(pa.array(told.column("distance").to_numpy() < other))
 
@@ -217,13 +217,13 @@ class Together:
         server = self._servers(home)
         return [(one, np.flatnonzero(server == one)) for one in np.unique(server).tolist() if one != NOBODY]
 
-    def _none(self, asked: Asked) -> pa.Table:
+    def _none(self, asked: ShardQuery) -> pa.Table:
         """Return a table without hits."""
         return table_of(self.share.here, replace(asked, where=None).take(np.zeros(0, np.int64)))
 
     def _nearest_with_objects(
         self,
-        asked: Asked,
+        asked: ShardQuery,
         vectors: NDArray[np.float64],
         home: NDArray[np.int32],
         far: NDArray[np.float64],
@@ -242,7 +242,7 @@ class Together:
         return few, part
 
     async def _hits_of(
-        self, asked: Asked, place: NDArray[np.int64], part: NDArray[np.integer], done: NDArray[np.bool_]
+        self, asked: ShardQuery, place: NDArray[np.int64], part: NDArray[np.integer], done: NDArray[np.bool_]
     ) -> list[pa.Table]:
         """Return what servers have of pairs of a place and a partition, of those that were not asked yet."""
         fresh = ~done[place, part]

@@ -19,7 +19,7 @@ HAVING = "having"
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ShardQuery:
     """The same question of several places.
 
     Parameters
@@ -48,12 +48,12 @@ class Asked:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def take(self, rows: NDArray[np.int64], radius: NDArray[np.float64] | None = None) -> Asked:
+    def take(self, rows: NDArray[np.int64], radius: NDArray[np.float64] | None = None) -> ShardQuery:
         """Return the question of some places, with other radii if any are given."""
         return replace(self, positions=self.positions[rows], radius=self.radius[rows] if radius is None else radius)
 
 
-def table_of(index: Index, asked: Asked, replicas: bool = False) -> pa.Table:
+def table_of(index: Index, asked: ShardQuery, replicas: bool = False) -> pa.Table:
     """Return the hits of an index: the number of the place, the id, the distance and columns, by distance and id.
 
     Parameters
@@ -113,7 +113,7 @@ def numbered(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     return table.set_column(0, "query", query)
 
 
-def merged(tables: list[pa.Table], k: int) -> pa.Table:
+def merge_hits(tables: list[pa.Table], k: int) -> pa.Table:
     """Return hits of several servers as one: by place, distance and id, each object once, the first k of each place.
 
     Parameters
@@ -158,10 +158,10 @@ def last_distance(table: pa.Table, count: int, k: int) -> NDArray[np.float64]:
         At least 1.
     """
     have = np.bincount(table.column("query").to_numpy(), minlength=count)
-    return reached(have, table.column("distance").to_numpy(), np.full(count, k), np.full(count, np.inf))
+    return hits_reach(have, table.column("distance").to_numpy(), np.full(count, k), np.full(count, np.inf))
 
 
-def reached(
+def hits_reach(
     have: NDArray[np.integer], distance: NDArray[np.float64], wanted: NDArray[np.integer], radius: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return how far the wanted hits of each place reach, float64 (m,): the radius where there are fewer.

@@ -15,7 +15,7 @@ from dtoss.index import Index
 from dtoss.locks import Lock, once
 from dtoss.partitioning.partition_bounds import far_of_radius, shares_that_suffice
 from dtoss.shards.partial_index import held_index, known_index
-from dtoss.shards.shard_queries import Asked, last_distance, merged, numbered, table_of
+from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, numbered, table_of
 
 _VIEWS = 16
 """Sets of partitions that a share keeps as indexes."""
@@ -100,7 +100,7 @@ class Share:
                 found = self._known[number] = known_index(self.index, number)
         return found
 
-    def hits(self, asked: Asked) -> pa.Table:
+    def hits(self, asked: ShardQuery) -> pa.Table:
         """Return what the partitions that are held have of an answer, at most k of each place.
 
         Parameters
@@ -115,7 +115,7 @@ class Share:
         """
         return table_of(self.here, asked)
 
-    def at_home(self, asked: Asked) -> AtHome:
+    def at_home(self, asked: ShardQuery) -> AtHome:
         """Return what is known here of places whose homes are held.
 
         Parameters
@@ -150,7 +150,7 @@ class Share:
         known, near = self._known_at(some, self.index.partitioning.nearest(vectors[rest]))
         far[rest] = np.minimum(far[rest], near)
         alone[rest] = self.suffices(vectors[rest], far[rest])
-        return AtHome(merged([found, numbered(known, rest)], asked.k), far, alone)
+        return AtHome(merge_hits([found, numbered(known, rest)], asked.k), far, alone)
 
     def suffices(
         self,
@@ -200,7 +200,7 @@ class Share:
         found[list(self.held)] = True
         return found
 
-    def _known_at(self, asked: Asked, home: NDArray[np.int32]) -> tuple[pa.Table, NDArray[np.float64]]:
+    def _known_at(self, asked: ShardQuery, home: NDArray[np.int32]) -> tuple[pa.Table, NDArray[np.float64]]:
         """Return the hits that homes know, and how far the answer of each place reaches at the most."""
         tables, far = [table_of(self.here, asked.take(np.zeros(0, np.int64)))], asked.radius.copy()
         for number in np.unique(home).tolist():
@@ -211,7 +211,7 @@ class Share:
             tables.append(numbered(some, rows))
             if asked.k:
                 far[rows] = np.minimum(far[rows], last_distance(some, len(rows), asked.k))
-        return merged(tables, 0), far
+        return merge_hits(tables, 0), far
 
 
 def furthest_of(index: Index) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from dtoss.snapshots.store import FORMAT, Store
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
-    from dtoss.building.construct import Built
+    from dtoss.building.construct import BuiltPartition
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Written:
     xxh64: str
 
 
-def write_partition(store: Store, snapshot: str, built: Built) -> dict[str, Any]:
+def write_partition(store: Store, snapshot: str, built: BuiltPartition) -> dict[str, Any]:
     """Write a partition's file and return its entry in the manifest. The name holds a hash of the content."""
     partition = built.partition
     written = _write(store, snapshot, f"partitions/{partition.number:05d}", encode(partition))

@@ -44,7 +44,7 @@ from dtoss.snapshots.manifest_fields import Manifest, check_manifest
 from dtoss.snapshots.mapped_file import Source, open_source
 from dtoss.snapshots.retention import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
 from dtoss.snapshots.snapshot_orphans import MARK, clear_debris, remove_snapshot, settle, warning, why_unfinished
-from dtoss.snapshots.store_location import folder_of, shown
+from dtoss.snapshots.store_location import folder_of, hide_keys
 from dtoss.snapshots.unfinished import make_folder, strip
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Store:
     @property
     def shown(self) -> str:
         """The path for messages: without keys."""
-        return shown(self.path)
+        return hide_keys(self.path)
 
     @property
     def local(self) -> bool:

@@ -53,17 +53,17 @@ class S3Place:
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := sorted(set(options) - _QUERY):
             known = ", ".join(sorted(_QUERY))
-            raise StoreError(f"{shown(uri)} has the option {unknown[0]}: known are {known}")
+            raise StoreError(f"{hide_keys(uri)} has the option {unknown[0]}: known are {known}")
         for name in sorted(_SWITCHES & set(options)):
             if options[name] not in ("true", "false"):
-                raise StoreError(f"{shown(uri)} says {name}={options[name]}: true or false is wanted")
+                raise StoreError(f"{hide_keys(uri)} says {name}={options[name]}: true or false is wanted")
         said = options.get("endpoint_override") or _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
         scheme, found, endpoint = (said or "").rpartition("://")
         keys = [_environment(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")]
         if parts.username:
             keys = [unquote(parts.username), unquote(parts.password or ""), None]
         if not parts.hostname:
-            raise StoreError(f"{shown(uri)} names no bucket: s3://bucket/store is wanted")
+            raise StoreError(f"{hide_keys(uri)} names no bucket: s3://bucket/store is wanted")
         return cls(
             # urlsplit's hostname is in lower case, as names of buckets are
             parts.hostname,
@@ -145,7 +145,7 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
             return place.filesystem(), place.path
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
-        raise StoreError(f"{shown(path)} is not on a file system that can be reached: {error}") from None
+        raise StoreError(f"{hide_keys(path)} is not on a file system that can be reached: {error}") from None
     return found
 
 
@@ -175,7 +175,7 @@ def folder_of(path: str) -> Folder:
 
         return RemoteFolder(filesystem, root, from_url(path.partition("?")[0].replace("gcs://", "gs://", 1)))
     except ImportError:
-        missing = f"{shown(path)} can be read, but not written without obstore: pip install 'dtoss[cloud]'"
+        missing = f"{hide_keys(path)} can be read, but not written without obstore: pip install 'dtoss[cloud]'"
         return RemoteFolder(filesystem, root, read_only=missing)
 
 
@@ -187,7 +187,7 @@ def _environment(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def shown(path: str) -> str:
+def hide_keys(path: str) -> str:
     """Return a path or URI without its keys, for messages."""
     scheme, found, rest = path.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if found else path

@@ -15,7 +15,7 @@ from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, Space
 from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.outlines import OUTLINE_DIGITS, POLE, Ring, Shape, degrees_of, from_edge, shape_of, world_ring
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
-from dtoss.tiles.tile_clipping import thinned
+from dtoss.tiles.tile_clipping import thin_for_zoom
 
 TILE_PIXELS = 512.0
 """Of the whole map at zoom 0."""
@@ -177,7 +177,7 @@ def _drawings(
     rings = np.concatenate([[0], np.cumsum(sizes > 0)]).astype(np.int64)
     fine = max(_FINE / (TILE_PIXELS * 2.0**zoom), TOLERANCE)
     made = rings_on_map(frame, vectors, first, rings, whole, fine)
-    few, digits = thinned(made, floor(zoom) + _THINNED), digits_at(zoom)
+    few, digits = thin_for_zoom(made, floor(zoom) + _THINNED), digits_at(zoom)
     fills = [shape_of(few, i, digits) for i in range(len(curves))]
     return [Drawing(fill, _edges(few, i, fill, digits)) for i, fill in enumerate(fills)]
 

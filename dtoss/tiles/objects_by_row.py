@@ -25,18 +25,20 @@ _LOOKED_AT = 17
 """Places along each side of a tile from which its box in another CRS is taken."""
 
 
-class Held(NamedTuple):
+class ObjectRows(NamedTuple):
     """Objects: the partitions that own them, and their rows there, (n,) integers each."""
 
     part: NDArray[Any]
     item: NDArray[Any]
 
-    def rows(self, rows: NDArray[Any] | slice) -> Held:
+    def rows(self, rows: NDArray[Any] | slice) -> ObjectRows:
         """Return some of them."""
-        return Held(self.part[rows], self.item[rows])
+        return ObjectRows(self.part[rows], self.item[rows])
 
 
-def objects_in(index: Index, frame: Frame, z: int, x: int, y: int, few: int, where: str | None = None) -> Held | None:
+def objects_in(
+    index: Index, frame: Frame, z: int, x: int, y: int, few: int, where: str | None = None
+) -> ObjectRows | None:
     """Return the objects of a tile and some round it that satisfy a condition; None if there are ``few`` or more.
 
     None also where the tile has no box in the store's CRS. Cost O(r) for r objects in discs that cover the tile.
@@ -51,7 +53,7 @@ def objects_in(index: Index, frame: Frame, z: int, x: int, y: int, few: int, whe
         index.space,
         index.string_ids,
     )
-    return None if len(found.item) >= few else Held(found.part, found.item)
+    return None if len(found.item) >= few else ObjectRows(found.part, found.item)
 
 
 def _shape(frame: Frame, box: list[float]) -> Shape:
@@ -91,7 +93,7 @@ def box_in_store(frame: Frame, z: int, x: int, y: int) -> list[float] | None:
     return [*(low - more).tolist(), *(top + more).tolist()]
 
 
-def placed(index: Index, frame: Frame, held: Held) -> tuple[Held, NDArray[np.uint64]]:
+def place_objects(index: Index, frame: Frame, held: ObjectRows) -> tuple[ObjectRows, NDArray[np.uint64]]:
     """Return those of some objects that the map has a place for, and their keys there, uint64 (n,)."""
     world = np.empty((len(held.item), 2))
     for number in np.unique(held.part).tolist():
@@ -101,17 +103,17 @@ def placed(index: Index, frame: Frame, held: Held) -> tuple[Held, NDArray[np.uin
     return held.rows(known), keys_of(world[known])
 
 
-def ids_held(index: Index, held: Held) -> pa.Array:
+def ids_held(index: Index, held: ObjectRows) -> pa.Array:
     """Return the ids of objects."""
     return values_held(index, held, lambda partition: pa.array(partition.ids))
 
 
-def column_held(index: Index, held: Held, name: str) -> pa.Array:
+def column_held(index: Index, held: ObjectRows, name: str) -> pa.Array:
     """Return an attribute of objects."""
     return values_held(index, held, lambda partition: partition.attributes[name])
 
 
-def values_held(index: Index, held: Held, column: Callable[[Partition], pa.Array]) -> pa.Array:
+def values_held(index: Index, held: ObjectRows, column: Callable[[Partition], pa.Array]) -> pa.Array:
     """Return a column of objects, in their order."""
     found: Any = held
     return take(index.parts, found, column)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.tiles import mvt
 from dtoss.tiles.classes import MOST_CLASSES, UNKNOWN
-from dtoss.tiles.sample import KEY_BITS, Sample, gathered, run_of
+from dtoss.tiles.sample import KEY_BITS, Sample, gather_bits, run_of
 
 OBJECTS_LAYER = "objects"
 PIXELS = 9
@@ -29,7 +29,7 @@ _BUCKETS = (MOST_CLASSES + 1) * SHARING_LEVELS
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPoints:
     """Which objects of a sample are shown, and as what.
 
     Parameters
@@ -51,7 +51,7 @@ def rows_of(sample: Sample, z: int, x: int, y: int) -> slice:
     return slice(begin, int(np.searchsorted(sample.keys, last, side="right")))
 
 
-def sampled_tile(sample: Sample, shown: Shown, z: int, x: int, y: int) -> bytes:
+def sampled_tile(sample: Sample, shown: ShownPoints, z: int, x: int, y: int) -> bytes:
     """Return a tile of a sample: a MultiPoint for each class and level; each pixel once, as most objects there are.
 
     Properties are ``level`` (:data:`SHARING_LEVELS`), ``objects``, the sum of those that its points stand for, and
@@ -159,10 +159,10 @@ def _pixels(keys, classes, kept, shift, points, bucket, objects):
         bucket[filled] = np.uint8(place)
         objects[place] += count
         points[filled, 0] = np.int32(
-            ((gathered(at) >> half) & mask) * np.uint64(_PIXEL_UNITS) + np.uint64(_PIXEL_UNITS // 2)
+            ((gather_bits(at) >> half) & mask) * np.uint64(_PIXEL_UNITS) + np.uint64(_PIXEL_UNITS // 2)
         )
         points[filled, 1] = np.int32(
-            ((gathered(at >> np.uint64(1)) >> half) & mask) * np.uint64(_PIXEL_UNITS) + np.uint64(_PIXEL_UNITS // 2)
+            ((gather_bits(at >> np.uint64(1)) >> half) & mask) * np.uint64(_PIXEL_UNITS) + np.uint64(_PIXEL_UNITS // 2)
         )
         filled += 1
     return filled
@@ -174,5 +174,5 @@ def _places(keys, z, points):
     shift = np.uint64(KEY_BITS - z - _UNIT_BITS)
     mask = np.uint64((1 << _UNIT_BITS) - 1)
     for i in range(keys.size):
-        points[i, 0] = np.int32((gathered(keys[i]) >> shift) & mask)
-        points[i, 1] = np.int32((gathered(keys[i] >> np.uint64(1)) >> shift) & mask)
+        points[i, 0] = np.int32((gather_bits(keys[i]) >> shift) & mask)
+        points[i, 1] = np.int32((gather_bits(keys[i] >> np.uint64(1)) >> shift) & mask)

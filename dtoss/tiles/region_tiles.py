@@ -12,7 +12,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.tiles.map_frame import Frame
 from dtoss.tiles.mvt import LINES, POLYGONS, layer
 from dtoss.tiles.rings import MapRings, rings_on_map
-from dtoss.tiles.tile_clipping import clipped_lines, clipped_polygons, thinned, tile_box
+from dtoss.tiles.tile_clipping import clipped_lines, clipped_polygons, thin_for_zoom, tile_box
 
 FAR_ZOOM = 5
 """The last zoom whose tiles are cut from fewer points."""
@@ -47,7 +47,7 @@ def regions_on_map(frame: Frame, regions: Regions, bounds: NDArray[np.float64] |
     rings = [sum(len(piece) for piece in shape.polygons) for shape in shapes]
     whole = np.array([not shape.polygons and shape.area > 0.0 for shape in shapes])
     near = rings_on_map(frame, vectors, _starts([len(ring) for ring in curves]), _starts(rings), whole)
-    return DrawnRegions(near, thinned(near, FAR_ZOOM))
+    return DrawnRegions(near, thin_for_zoom(near, FAR_ZOOM))
 
 
 def region_tile(drawn: DrawnRegions, z: int, x: int, y: int) -> bytes:

@@ -253,7 +253,7 @@ def _spread(number):
 
 
 @kernel
-def gathered(number):
+def gather_bits(number):
     """Return every second bit of a key, 32 of them: x of the key, y of half of it."""
     number = number & _OF_1
     number = (number | (number >> np.uint64(1))) & _OF_2

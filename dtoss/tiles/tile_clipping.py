@@ -158,7 +158,7 @@ def clipped_lines(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | Non
     return Clipped(out[: first[lines]], first[: lines + 1], polygon, np.zeros(lines, np.int64))
 
 
-def thinned(made: MapRings, zoom: int) -> MapRings:
+def thin_for_zoom(made: MapRings, zoom: int) -> MapRings:
     """Return rings with as few points as tiles of a zoom need, and of all zooms before it."""
     out, first = np.empty_like(made.points), np.empty_like(made.first)
     line = np.empty((int(np.diff(made.first).max(initial=0)), 2))

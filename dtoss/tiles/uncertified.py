@@ -24,7 +24,7 @@ _TOLERANCE = 2.0**-22
 
 
 @dataclass(frozen=True)
-class Uncertified:
+class UncertifiedCells:
     """Uncertified cells on the map.
 
     Parameters
@@ -44,7 +44,7 @@ class Uncertified:
 
 def uncertified_on_map(
     frame: Frame, border: BorderTable | None, bounds: NDArray[np.float64] | None, most: int = MOST_UNCERTIFIED
-) -> Uncertified:
+) -> UncertifiedCells:
     """Return the cells that the border table holds, the largest of them where there are many.
 
     Cost O(their neighbours).
@@ -63,7 +63,7 @@ def uncertified_on_map(
     dimension = 2 if bounds is not None else 3
     if border is None:
         none = np.zeros(1, np.int64)
-        return Uncertified(rings_on_map(frame, np.zeros((0, dimension)), none, none), none[:0], True)
+        return UncertifiedCells(rings_on_map(frame, np.zeros((0, dimension)), none, none), none[:0], True)
     sites = np.flatnonzero(border.open)
     complete = len(sites) <= most
     if not complete:
@@ -74,10 +74,10 @@ def uncertified_on_map(
     made = shapes(border.sites[sites], first, border.sites[near], bounds)
     vectors, ring_first, rings = closed_rings(made)
     on_map = rings_on_map(frame, vectors, ring_first, rings, np.diff(made.first) == 0, _TOLERANCE)
-    return Uncertified(on_map, border.home[sites].astype(np.int64), complete)
+    return UncertifiedCells(on_map, border.home[sites].astype(np.int64), complete)
 
 
-def uncertified_tile(cells: Uncertified, z: int, x: int, y: int) -> bytes:
+def uncertified_tile(cells: UncertifiedCells, z: int, x: int, y: int) -> bytes:
     """Return a tile of the borders of uncertified cells: lines in the layer ``uncertified``, property ``partition``.
 
     Cells that are smaller than a point of the picture are drawn as the point's border, one for all of them there.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.frames.arrow_tables import read_column, table_of
-from dtoss.frames.coordinates import located
+from dtoss.frames.coordinates import locate_rows
 from dtoss.geometry.space import Space, as_positions
 from dtoss.watch.arriving_rows import Rows
 
@@ -26,7 +26,7 @@ _LAST_SECOND = 9e12
 
 
 @dataclass(frozen=True)
-class Given:
+class FrameRows:
     """Rows, and what is known of their columns.
 
     Parameters
@@ -44,7 +44,7 @@ class Given:
     types: Mapping[str, pa.DataType]
 
 
-def given_rows(frame: Any, space: Space, text: str | None, wanted: Collection[str] | None = None) -> Given:
+def given_rows(frame: Any, space: Space, text: str | None, wanted: Collection[str] | None = None) -> FrameRows:
     """Return the rows of a frame.
 
     Parameters
@@ -71,7 +71,7 @@ def given_rows(frame: Any, space: Space, text: str | None, wanted: Collection[st
     table = table_of(frame)
     if table is None:
         raise TypeError(f"rows are {type(frame).__name__}: a table of Arrow or pandas, or a dictionary, is wanted")
-    at = located(table)
+    at = locate_rows(table)
     if at is None:
         names = ", ".join(map(str, table.names)) or "none"
         raise InputError(f"no column says where rows are: lon and lat, or x and y, are wanted; there are {names}")
@@ -90,7 +90,7 @@ def given_rows(frame: Any, space: Space, text: str | None, wanted: Collection[st
     if ids is not None:
         types[ID_OF_ROWS] = ids.type
     rows = Rows(positions, ids, t, None if text is None else _texts(columns[text], text), attributes)
-    return Given(rows, time, types)
+    return FrameRows(rows, time, types)
 
 
 def _is_read(name: str, text: str | None, wanted: Collection[str] | None) -> bool:

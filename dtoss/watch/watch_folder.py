@@ -30,7 +30,7 @@ from dtoss.commits.log_compaction import KEPT
 from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.errors import InputError
 from dtoss.names import near_name
-from dtoss.snapshots.store_location import folder_of, shown
+from dtoss.snapshots.store_location import folder_of, hide_keys
 
 WATCHES = "watch"
 """The folder of a store that holds its watches."""
@@ -178,7 +178,7 @@ def way_to(home: Home) -> str:
     home
         Of that watch.
     """
-    names, store = watches_of(home.store), shown(home.store)
+    names, store = watches_of(home.store), hide_keys(home.store)
     if home.name in names:
         name = "" if home.name == DEFAULT_NAME else f" --watch {home.name}"
         return f"; dtoss watch POSITIONS --store {store}{name} commits the first"
@@ -201,4 +201,4 @@ def check_there(home: Home) -> None:
         If there is none; the message says which there are.
     """
     if not home.folder.there() and not home.asked.there():
-        raise InputError(f"there is no watch {home.name!r} in {shown(home.store)}{way_to(home)}")
+        raise InputError(f"there is no watch {home.name!r} in {hide_keys(home.store)}{way_to(home)}")

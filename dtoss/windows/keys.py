@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.space import Space, space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.labels import Labels
@@ -128,8 +128,8 @@ def h3_keys(space: Space, resolution: int) -> Keys:
     """
     if not (space.geographic or space.to_lonlat):
         raise InputError(f"--by h3:{resolution} needs places in degrees, and these are in {space.crs}")
-    needed("h3ronpy", f"--by h3:{resolution}", "h3")
-    library = needed("h3ronpy.vector", f"--by h3:{resolution}", "h3")
+    need("h3ronpy", f"--by h3:{resolution}", "h3")
+    library = need("h3ronpy.vector", f"--by h3:{resolution}", "h3")
 
     def find(positions: NDArray[np.float64], vectors: NDArray[np.float64]) -> Labels:
         lonlat = space_of().positions(vectors) if space.to_lonlat else positions

@@ -17,7 +17,7 @@ from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import INSIDE, POLYGON, SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.polygon_text import polygon_text
@@ -66,7 +66,7 @@ def polygon_keys(space: Space, rings: Rings) -> Keys:
     return Keys(space, _digest(rings), len(rings), overlap is None, find, overlap)
 
 
-def _held(built: Built, positions: NDArray[np.float64], single: bool) -> Labels:
+def _held(built: SubscriptionIndex, positions: NDArray[np.float64], single: bool) -> Labels:
     """Return the keys of the shapes that hold each position."""
     matcher = Matcher(built, np.ones(len(built.table), np.bool_))
     pieces = list(matcher.pieces(Rows(positions), INSIDE))

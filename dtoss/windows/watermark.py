@@ -16,7 +16,7 @@ TOO_LATE, IN_FUTURE = "later than --late", "time in the future"
 
 
 @dataclass(frozen=True)
-class Reached:
+class PaneCounts:
     """How many objects have their last row in which pane; sums of these are those of all tasks.
 
     Parameters
@@ -31,22 +31,22 @@ class Reached:
     objects: NDArray[np.int64]
 
 
-def reached_of(spec: Spec, last: NDArray[np.int64]) -> Reached:
+def reached_of(spec: Spec, last: NDArray[np.int64]) -> PaneCounts:
     """Return what the last times of objects, int64 (k,), say. Cost O(k log k)."""
     panes, objects = np.unique(last // spec.pane, return_counts=True)
-    return Reached(panes, objects.astype(np.int64))
+    return PaneCounts(panes, objects.astype(np.int64))
 
 
-def added(parts: Sequence[Reached]) -> Reached:
+def add_counts(parts: Sequence[PaneCounts]) -> PaneCounts:
     """Return the sum of what several tasks say."""
     none = np.zeros(0, np.int64)
     panes, back = np.unique(np.concatenate([none, *(part.panes for part in parts)]), return_inverse=True)
     objects = np.zeros(len(panes), np.int64)
     np.add.at(objects, back, np.concatenate([none, *(part.objects for part in parts)]))
-    return Reached(panes, objects)
+    return PaneCounts(panes, objects)
 
 
-def watermark_of(spec: Spec, reached: Reached, before: int | None) -> int | None:
+def watermark_of(spec: Spec, reached: PaneCounts, before: int | None) -> int | None:
     """Return the watermark after a batch, in microseconds: the beginning of the pane that enough objects have reached.
 
     Parameters
@@ -64,7 +64,7 @@ def watermark_of(spec: Spec, reached: Reached, before: int | None) -> int | None
     >>> from dtoss.geometry.space import space_of
     >>> from dtoss.windows.spec import spec_of
     >>> spec = spec_of("5min", "1min", "rows", "partition", space_of(None, "plane"), "", late="0s")
-    >>> watermark_of(spec, Reached(np.array([3, 7, 400]), np.array([5, 2, 1])), None) // spec.pane
+    >>> watermark_of(spec, PaneCounts(np.array([3, 7, 400]), np.array([5, 2, 1])), None) // spec.pane
     7
     """
     lasts = Lasts(reached.panes, reached.objects)
@@ -77,7 +77,7 @@ def watermark_of(spec: Spec, reached: Reached, before: int | None) -> int | None
     return found if before is None else max(before, found)
 
 
-def followed(spec: Spec, clock_us: int, before: int) -> int:
+def follow_clock(spec: Spec, clock_us: int, before: int) -> int:
     """Return the watermark once it has followed a clock, where no rows tell the time, in microseconds.
 
     Parameters
@@ -94,7 +94,7 @@ def followed(spec: Spec, clock_us: int, before: int) -> int:
     >>> from dtoss.geometry.space import space_of
     >>> from dtoss.windows.spec import spec_of
     >>> spec = spec_of("5min", "1min", "rows", "partition", space_of(None, "plane"), "", delay="90s")
-    >>> [followed(spec, minutes * 60_000_000, 3 * spec.pane) // spec.pane for minutes in (4, 5, 9)]
+    >>> [follow_clock(spec, minutes * 60_000_000, 3 * spec.pane) // spec.pane for minutes in (4, 5, 9)]
     [3, 3, 7]
     """
     return max(before, (clock_us - spec.delay) // spec.pane * spec.pane)

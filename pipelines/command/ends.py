@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dtoss.errors import DtossError, Undelivered, Unreadable
 from pipelines.command.fast_commands import UsageError, answer_quickly
-from pipelines.command.terminal.signals import interrupted, interruptible
+from pipelines.command.terminal.signals import interruptible, was_interrupted
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -53,11 +53,11 @@ def _ending(arguments: list[str]) -> NoReturn:
     except Exception as error:
         if os.environ.get("DTOSS_DEBUG"):
             traceback.print_exc()
-        from pipelines.spark.causes import cause_of, said
+        from pipelines.spark.causes import cause_of, cause_text
 
         if ours := cause_of(error):
             _fail(ours, 2)  # raised in a task of Spark's
-        _fail(f"{said(error)} (DTOSS_DEBUG=1 shows where)", 1)
+        _fail(f"{cause_text(error)} (DTOSS_DEBUG=1 shows where)", 1)
 
 
 def _several_numbers(message: str) -> str:
@@ -86,9 +86,9 @@ def _run(arguments: list[str]) -> int:
             code = run(arguments or ["--help"])
     except Exception:
         # what fails because of an interruption is none of the user's concern
-        if interrupted():
+        if was_interrupted():
             raise KeyboardInterrupt from None
         raise
-    if interrupted():
+    if was_interrupted():
         raise KeyboardInterrupt  # Typer has made an exit code of it, or an import has gone on
     return code

@@ -25,7 +25,7 @@ from pipelines.command.terminal.output import print_table, start_spark
 
 if TYPE_CHECKING:
     from ceps.plan.plans import Plan
-    from pipelines.load_patterns.patterns_of_sums import Counted
+    from pipelines.load_patterns.patterns_of_sums import CountedPatterns
     from pipelines.rows.access_rows import Asks
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -176,7 +176,7 @@ def _of_watch(
     print_table(rows)
 
 
-def _say_counted(counted: Counted, out: str, as_json: bool, more: dict[str, Any] | None = None) -> None:
+def _say_counted(counted: CountedPatterns, out: str, as_json: bool, more: dict[str, Any] | None = None) -> None:
     """Print what became of accesses: as JSON in a line, or as a table."""
     from pipelines.load_patterns.patterns_of_sums import summary
 
@@ -228,7 +228,7 @@ def _live(
     if not 0.0 <= max_bad <= 1.0:
         raise ValueError(f"max_bad is {max_bad!r}: a share from 0 to 1 is wanted")
 
-    def say(done: Look, counted: Counted) -> None:
+    def say(done: Look, counted: CountedPatterns) -> None:
         state = done.state
         facts = {
             "commit": done.commit, "files": state.files, "new_files": done.files, "new_rows": done.rows,
@@ -414,12 +414,12 @@ def report(
 ) -> None:
     """Write what plans cost and save as one page, JSON and CSV."""
     from pipelines.plan_files import load_costs
-    from pipelines.report import Realised
+    from pipelines.report import RealisedTime
     from pipelines.report import report as run
 
     realised = None
     if accesses is not None and begin is not None and end is not None:
-        realised = Realised(accesses, begin, end, None if costs is None else load_costs(costs))
+        realised = RealisedTime(accesses, begin, end, None if costs is None else load_costs(costs))
     elif any(one is not None for one in (accesses, begin, end, costs)):
         raise ValueError("--accesses LOG, --from TIME and --to TIME go together: one of them is missing")
 

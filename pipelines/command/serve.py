@@ -16,7 +16,7 @@ from pipelines.command.terminal.options import seconds_or_none
 from pipelines.command.terminal.output import say_compiling
 
 if TYPE_CHECKING:
-    from dtoss.serve.answers.open_snapshots import Served
+    from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 LIBRARIES = ("uvicorn", "uvloop", "httptools", "litestar", "orjson", "msgspec", "prometheus_client")
 """What the extra brings."""
@@ -148,7 +148,7 @@ def serve(
         peers=peers,
     )
 
-    def ready(served: Served, url: str) -> None:
+    def ready(served: ServedSnapshot, url: str) -> None:
         from ceps.model.number_text import how_many
 
         objects = len(served.index)

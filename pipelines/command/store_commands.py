@@ -146,7 +146,7 @@ def rebuild(
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import cycle
     from pipelines.history import append_files
-    from pipelines.history_tasks.file_keys import keyed
+    from pipelines.history_tasks.file_keys import key_files
     from pipelines.local_joins.first_look import look_at, said_of_ids
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
@@ -174,7 +174,7 @@ def rebuild(
         on_stderr(odd)
     say_compiling("build")
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
-        keys = [] if history is None or dry_run else keyed(inputs)
+        keys = [] if history is None or dry_run else key_files(inputs)
         session = start_spark(master, driver_memory)
         stages = Stages(session, shown=not quiet())
         with stages.stage("read"):

@@ -12,7 +12,7 @@ from pipelines.command.terminal.options import Json, Snapshot, Store
 from pipelines.command.terminal.output import print_table
 
 if TYPE_CHECKING:
-    from dtoss.commits.verify_report import Looked
+    from dtoss.commits.verify_report import VerifyReport
 
 Watch = Annotated[
     str | None,
@@ -74,7 +74,7 @@ def _verify_snapshots(store: str, snapshot: str | None, as_json: bool) -> None:
     _tell(found, rows, as_json)
 
 
-def _tell_chain(found: Looked, as_json: bool) -> None:
+def _tell_chain(found: VerifyReport, as_json: bool) -> None:
     rows = [
         ("commits", f"{found.commits:,}"),
         ("files", f"{found.files:,} of {found.bytes:,} bytes"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.building.border import Border, fix
-from dtoss.building.construct import Built, construct
+from dtoss.building.construct import BuiltPartition, construct
 from dtoss.geometry.space import Space
 from dtoss.history.latest import latest
 from dtoss.names import free_names
@@ -21,7 +21,16 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.manifest import write_borders, write_partition
 from dtoss.snapshots.store import Store
-from pipelines.rows.parcels import BYTES_PACKED, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of, slices
+from pipelines.rows.parcels import (
+    BYTES_PACKED,
+    KEYS,
+    gather_batches,
+    keys_repeat,
+    pack_keys,
+    pack_rows,
+    rows_of,
+    slices,
+)
 from pipelines.rows.position_frame import attribute_name
 
 
@@ -73,7 +82,7 @@ def sender(
                 return
             table = latest(pa.Table.from_batches(kept), ["x", "y", *carried])
             batches = iter(table.to_batches(max_chunksize=100_000))
-        for rows in gathered(batches):
+        for rows in gather_batches(batches):
             places = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
             sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
             row = np.concatenate([np.arange(len(rows)), sent.row])
@@ -138,7 +147,7 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
     return write_built(plan, built)
 
 
-def write_built(plan: BuildPlan, built: Built) -> dict[str, Any]:
+def write_built(plan: BuildPlan, built: BuiltPartition) -> dict[str, Any]:
     """Write a partition's file and its share of the border set, and return its entry."""
     entry = write_partition(plan.store, plan.snapshot, built)
     return entry | {"border": write_share(plan, built.partition.number, built.border)}

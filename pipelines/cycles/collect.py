@@ -20,8 +20,8 @@ from pipelines.rows.by_id import by_hash
 from pipelines.rows.position_frame import AHEAD, DELETED, OUTSIDE, REASON, Positions
 from pipelines.rows.survey import Profile
 from pipelines.rows.text_types import exactly
-from pipelines.spark.collect_small import brought
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.collect_small import collect_small
+from pipelines.spark.freeze_imports import freeze_imports
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def collect(
     frame = positions.frame
     marked = frame if DELETED in frame.columns else frame.withColumn(DELETED, F.lit(False))
     rows = marked.select("id", "t", DELETED, "x", "y", *map(exactly, carried), REASON)
-    here = brought(rows, few)
+    here = collect_small(rows, few)
     sent = _in_tasks(rows, target, carried, clock) if here is None else [judge_and_send(here, target, carried, clock)]
     arrivals = Arrivals.gathered(target.place, [one for one, _ in sent if one is not None])
     return arrivals, profile_of_tallies([tally for _, tally in sent], clock.scale)
@@ -103,5 +103,5 @@ def _in_tasks(rows: DataFrame, target: Target, carried: list[str], clock: Clock)
             yield pa.record_batch([pa.array([made], pa.large_binary())], names=["made"])
 
     shuffled = rows.repartitionById(tasks, by_hash(F.col("id"), tasks))
-    made = shuffled.mapInArrow(settled(run), "made binary").toArrow()
+    made = shuffled.mapInArrow(freeze_imports(run), "made binary").toArrow()
     return [pickle.loads(packed) for packed in made.column(0).to_pylist()]

@@ -22,7 +22,7 @@ def check_columns(inputs: Inputs, manifest: dict[str, Any] | None, missing: str)
     inputs
         The files.
     manifest, missing
-        As :func:`agreed`.
+        As :func:`agree_columns`.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def check_columns(inputs: Inputs, manifest: dict[str, Any] | None, missing: str)
             )
 
 
-def agreed(
+def agree_columns(
     positions: Positions, manifest: dict[str, Any] | None, order: Sequence[str], missing: str
 ) -> tuple[Positions, tuple[tuple[str, str], ...]]:
     """Return updates with a store's attributes, in its order, and pairs of (column, attribute) of them.

@@ -29,7 +29,7 @@ from pipelines.cycles.current_state import Stands, stands_of
 from pipelines.cycles.merge_tasks import CyclePlan, erased_of
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.upsert_rules import Ruling
-from pipelines.cycles.write_snapshot import renewed
+from pipelines.cycles.write_snapshot import renew_snapshot
 from pipelines.rows.position_frame import attribute_column
 from pipelines.spark.stage_progress import Stages
 
@@ -230,7 +230,7 @@ def _without(
             ids.cast(pa.large_string()) if stands.string_ids else ids,
         )  # fmt: skip
         found = [_found(plan, number) for number in range(len(stands.entries))]
-        made = renewed(None, plan, Ruling(np.zeros(0, np.uint8), None, {}), found, False, stands, stages)
+        made = renew_snapshot(None, plan, Ruling(np.zeros(0, np.uint8), None, {}), found, False, stands, stages)
         place.clear()
         manifest = _manifest(snapshot, last, stands, stages, made.entries, made.borders)
         manifest["tombstones"] = _buried(home, snapshot, last, ids)

@@ -18,11 +18,11 @@ from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.partitioning.regions import Regions
 from pipelines.cycles.build_tasks import BuildPlan, build_one, builder, discard, fixer, sender
 from pipelines.rows import parcels
-from pipelines.rows.by_id import by_hash, repeated, task_count
+from pipelines.rows.by_id import by_hash, count_repeated, task_count
 from pipelines.rows.position_frame import RAW, REASON, Positions
 from pipelines.rows.survey import Profile, sampled_vectors
 from pipelines.rows.text_types import exactly
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.freeze_imports import freeze_imports
 from pipelines.spark.session import cores
 from pipelines.spark.stage_progress import Stages
 
@@ -153,8 +153,8 @@ def make_partitions(
         if check and positions.string_ids:
             frame = frame.withColumn("key", F.xxhash64("id"))
         send = sender(plan, carried, build_tasks, keep_latest=keep_latest, check=check)
-        sent = frame.mapInArrow(settled(send), parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
-        made = sent.mapInArrow(settled(builder(plan, build_tasks)), "entry string").toArrow()
+        sent = frame.mapInArrow(freeze_imports(send), parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
+        made = sent.mapInArrow(freeze_imports(builder(plan, build_tasks)), "entry string").toArrow()
         return [json.loads(text) for text in made.column(0).to_pylist()]
 
     with stages.stage("build"):
@@ -163,7 +163,7 @@ def make_partitions(
         with stages.stage("ids"):
             discard(plan, [entry for entry in made if "repeated" not in entry])
             # keys of strings may be equal by chance
-            many, some = repeated(rows, profile.good)
+            many, some = count_repeated(rows, profile.good)
         if many and on_duplicate == "error":
             raise repeats(many, some)
         with stages.stage("build"):

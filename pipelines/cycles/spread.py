@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.freeze_imports import freeze_imports
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def groups_of(items: Sequence[T], weights: Sequence[float], many: int) -> list[l
     return groups
 
 
-def spread(
+def spread_work(
     session: SparkSession | None,
     work: Callable[[list[T]], list[Any]],
     items: Sequence[T],
@@ -70,5 +70,5 @@ def spread(
                 yield pa.record_batch([pa.array([pickle.dumps(work(groups[number]))], pa.binary())], names=["made"])
 
     numbers = session.range(0, len(groups), 1, len(groups))
-    made = numbers.mapInArrow(settled(run), "made binary").toArrow()
+    made = numbers.mapInArrow(freeze_imports(run), "made binary").toArrow()
     return [one for packed in made.column(0).to_pylist() for one in pickle.loads(packed)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.partition import Partition
-from dtoss.witnesses import Lasts, Moment, moved, overruled, witnesses_of
+from dtoss.witnesses import Lasts, Moment, move_clock, overrule, witnesses_of
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.merge_tasks import CyclePlan, standing_together
 from pipelines.cycles.newer_updates import updates_of
@@ -21,7 +21,7 @@ USUAL_SPAN = 3600.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class HeardQuery:
     """What partitions are asked for; moments are numbers of the store's scale.
 
     Parameters
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Seen:
+class HeardTimes:
     """What a partition says of its objects.
 
     Parameters
@@ -65,7 +65,7 @@ class Seen:
     gone_on: float
 
 
-def seen(plan: CyclePlan, asked: Asked, numbers: Sequence[int]) -> list[Seen]:
+def hear_times(plan: CyclePlan, asked: HeardQuery, numbers: Sequence[int]) -> list[HeardTimes]:
     """Return what partitions say of when their objects were heard of. Cost O(n log u)."""
     times = _times_of(plan.arrivals, plan.scale)
     return [
@@ -76,8 +76,8 @@ def seen(plan: CyclePlan, asked: Asked, numbers: Sequence[int]) -> list[Seen]:
 
 
 def _seen(
-    partition: Partition, update: NDArray[np.int32], times: NDArray[np.float64], scale: Scale, asked: Asked
-) -> Seen:
+    partition: Partition, update: NDArray[np.int32], times: NDArray[np.float64], scale: Scale, asked: HeardQuery
+) -> HeardTimes:
     assert partition.times is not None  # the job has seen to it
     owned = partition.owned_objects
     stands = scale.numbers(partition.times.slice(0, owned))
@@ -90,7 +90,7 @@ def _seen(
     latest = stands[counts]
     if len(latest) > asked.most:
         latest = np.partition(latest, len(latest) - asked.most)[len(latest) - asked.most :]
-    return Seen(latest, int(counts.sum()), came[~newer], came[newer], gone_on)
+    return HeardTimes(latest, int(counts.sum()), came[~newer], came[newer], gone_on)
 
 
 def _times_of(arrivals: Arrivals, scale: Scale) -> NDArray[np.float64]:
@@ -101,7 +101,7 @@ def _times_of(arrivals: Arrivals, scale: Scale) -> NDArray[np.float64]:
     return times
 
 
-def _gone_on(times: NDArray[np.float64], before: NDArray[np.float64], asked: Asked) -> float:
+def _gone_on(times: NDArray[np.float64], before: NDArray[np.float64], asked: HeardQuery) -> float:
     if not np.isfinite(asked.held):
         return 0.0
     steps = np.maximum(times, asked.held) - np.maximum(before, asked.held)
@@ -115,7 +115,7 @@ def moment_after(
     scale: Scale,
     witnesses: str,
     expire: float | None,
-    look: Callable[[Asked], Sequence[Seen]],
+    look: Callable[[HeardQuery], Sequence[HeardTimes]],
 ) -> Moment | None:
     """Return what time it is once updates have arrived, in numbers of the scale; None where nothing was heard of.
 
@@ -142,7 +142,7 @@ def moment_after(
     span = scale.span(USUAL_SPAN if expire is None else expire)
     while True:
         since, held = (-np.inf, np.inf) if before is None else (before.now - span, before.held)
-        asked = Asked(since, held, span, witnesses_of(witnesses, objects + len(arrivals)))
+        asked = HeardQuery(since, held, span, witnesses_of(witnesses, objects + len(arrivals)))
         found = look(asked)
         newer = np.ones(len(times), np.bool_)
         for one in found:
@@ -152,7 +152,7 @@ def moment_after(
         more = sum(one.count - len(one.latest) for one in found)
         lasts = Lasts(latest, np.ones(len(latest), np.int64), more)
         behind = np.sort(times[newer & ~counts])
-        right = overruled(before, lasts, Lasts(behind, np.ones(len(behind), np.int64)), witnesses)
+        right = overrule(before, lasts, Lasts(behind, np.ones(len(behind), np.int64)), witnesses)
         if right is None:
             break
         before = right
@@ -160,7 +160,7 @@ def moment_after(
         counts[one.newer] = False
     # what is left has come for the first time
     ways = [_gone_on(times[counts], np.full(int(counts.sum()), held), asked), *(one.gone_on for one in found)]
-    return moved(before, lasts, max(ways), witnesses, span)
+    return move_clock(before, lasts, max(ways), witnesses, span)
 
 
 def moment_of(manifest: Mapping[str, Any] | None, scale: Scale) -> Moment | None:

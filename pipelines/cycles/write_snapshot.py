@@ -22,7 +22,7 @@ from pipelines.cycles.in_process_share import USUAL, Here
 from pipelines.cycles.merge_tasks import CyclePlan, Wanted, renew, stays
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.partitions import choose_regions, make_partitions
-from pipelines.cycles.spread import spread
+from pipelines.cycles.spread import spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.rows.position_frame import RAW, REASON, Positions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Made:
+class SnapshotFiles:
     """The files of a snapshot, as its manifest lists them, and whose they are."""
 
     entries: list[dict[str, Any]]
@@ -52,7 +52,7 @@ def plan_of(
     return CyclePlan(build, last, tuple(stands.entries), arrivals, stands.scale, clock.expired_before, carried)
 
 
-def renewed(
+def renew_snapshot(
     session: SparkSession | None,
     plan: CyclePlan,
     ruling: Ruling,
@@ -61,7 +61,7 @@ def renewed(
     stands: Stands,
     stages: Stages,
     own: Here = USUAL,
-) -> Made:
+) -> SnapshotFiles:
     """Return the files of a snapshot with the pivots of the last one: partitions that nothing concerns are linked.
 
     Without a session all is done in this process.
@@ -79,7 +79,7 @@ def renewed(
     with stages.stage("build"):
         little = sum(weights) - 1000 * len(weights) <= own.built
         here = session is None or (build.store.local and little)
-        made = spread(session, partial(renew, plan, dropped), wanted, weights, here=here)
+        made = spread_work(session, partial(renew, plan, dropped), wanted, weights, here=here)
         made.sort(key=lambda entry: entry["number"])
     linked = [entry for entry in made if entry.get("linked")]
     with stages.stage("borders"):
@@ -92,9 +92,9 @@ def renewed(
         else:
             little = sum(entry["replicas"] for entry in entries) <= own.copies
             here = session is None or (build.store.local and little)
-            borders = spread(session, partial(_borders, build), [shares], [1.0], here=here)[0]
+            borders = spread_work(session, partial(_borders, build), [shares], [1.0], here=here)[0]
     whole = [entries[entry["number"]] if entry.get("linked") else entry for entry in made]
-    return Made(whole, borders, build.regions, build.reach, len(linked))
+    return SnapshotFiles(whole, borders, build.regions, build.reach, len(linked))
 
 
 def _borders(build: BuildPlan, groups: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def built_anew(
     types: dict[str, str],
     keep: bool,
     stages: Stages,
-) -> Made:
+) -> SnapshotFiles:
     """Return the files of a snapshot that is built of all that counts, with new pivots unless these are to be kept."""
     place = plan.arrivals.place
     dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
@@ -131,7 +131,7 @@ def built_anew(
             regions, reach = choose_regions(session, positions, stands.space, profile, plan.build.bounds, wishes)
     build = replace(plan.build, regions=regions, reach=reach)
     entries, borders, _ = make_partitions(positions, build, profile, "error", stages, distinct=True)
-    return Made(entries, borders, regions, reach, 0)
+    return SnapshotFiles(entries, borders, regions, reach, 0)
 
 
 def _counting(

@@ -41,7 +41,7 @@ class KeyedFile:
     mtime_ns: int
 
 
-def keyed(inputs: Inputs) -> list[KeyedFile]:
+def key_files(inputs: Inputs) -> list[KeyedFile]:
     """Return the keys of files; each is read once more than Spark reads it. Cost O(bytes).
 
     Raises

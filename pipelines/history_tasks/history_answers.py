@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dtoss.answer_rows import as_rows, places_of, usable
 from dtoss.history.query.block_pairs import Places, time_keys
-from dtoss.history.query.found_rows import Found
-from dtoss.history.query.place_batches import Wanted, near
+from dtoss.history.query.found_rows import FoundRows
+from dtoss.history.query.place_batches import NeighbourQuery, near
 from dtoss.history.query.scan_blocks import Scan, condition_on, read_columns, satisfying, stored_name
 from dtoss.history.read_blocks import Reads
 from dtoss.history.schema import Schema
@@ -83,7 +83,7 @@ def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Places, NDArray[np.
     return Places(vectors, np.full(len(rows), np.inf), *(time_keys(values[rows]) for values in ends)), good
 
 
-def answered(version: Version, ask: PastAsk, batch: pa.RecordBatch, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
+def answer_batch(version: Version, ask: PastAsk, batch: pa.RecordBatch, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch of queries, those of a query together.
 
     Parameters
@@ -108,7 +108,7 @@ def answered(version: Version, ask: PastAsk, batch: pa.RecordBatch, arrow: pa.Sc
     rows, places, k = _places(ask, schema, batch)
     having = condition_on(schema, ask.having)
     own = _as_ids(batch.column("query_id").take(pa.array(rows)), schema) if ask.exclude_self else None
-    wanted = Wanted(0 if ask.radius is not None else int(k.max(initial=1)), ask.per_object, own)
+    wanted = NeighbourQuery(0 if ask.radius is not None else int(k.max(initial=1)), ask.per_object, own)
     named = [*ask.columns, *(() if having is None else sorted(having.columns))]
     scan = Scan(ask.home, version, read_columns(named, schema), condition_on(schema, ask.where), Reads())
     unanswered = np.ones(batch.num_rows, np.bool_)
@@ -153,7 +153,9 @@ def _as_ids(values: pa.Array, schema: Schema) -> pa.Array:
     return pa.array(ids, kind)
 
 
-def _columns(found: Found, rank: NDArray[np.int64], ask: PastAsk, schema: Schema, arrow: pa.Schema) -> list[pa.Array]:
+def _columns(
+    found: FoundRows, rank: NDArray[np.int64], ask: PastAsk, schema: Schema, arrow: pa.Schema
+) -> list[pa.Array]:
     """Return the columns of a result but the first one."""
     held = {name: found.rows.column(stored_name(name, schema)) for name in ("id", "t", *ask.columns)}
     held |= {"distance": pa.chunked_array([found.distance]), "rank": pa.chunked_array([rank.astype(np.int32)])}

@@ -23,13 +23,13 @@ from dtoss.history.data_file import NewFile, write_file
 from dtoss.history.row_blocks import BY_TIME
 from dtoss.history.row_tables import rows_of, sorted_rows, t_numbers
 from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
-from dtoss.history.segments import put
+from dtoss.history.segments import write_named
 from dtoss.history.time_scale import moment_of
 from dtoss.history.versions import Home
 from pipelines.rows.position_frame import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, Positions, attribute_name
 from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
 from pipelines.rows.time_columns import LAST_SECOND
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.freeze_imports import freeze_imports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ _MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """What tasks have written.
 
     Parameters
@@ -86,7 +86,7 @@ def history_schema(positions: Positions, space: Space) -> Schema:
 
 def write_rows(
     positions: Positions, home: Home, schema: Schema, of: str, max_ahead: float | None, now: Any = None
-) -> Written:
+) -> WrittenFiles:
     """Write positions to files of a history, which are of no version yet, and bad ones to its quarantine.
 
     Parameters
@@ -111,7 +111,9 @@ def write_rows(
     """
     latest = _latest(schema, max_ahead, now)
     write = _writer(home, schema, _attributes(positions), of, latest)
-    found = _bad_as_text(_frame(positions), schema, latest).mapInArrow(settled(write), _OUT).toArrow().to_pylist()
+    found = (
+        _bad_as_text(_frame(positions), schema, latest).mapInArrow(freeze_imports(write), _OUT).toArrow().to_pylist()
+    )
     files: list[NewFile] = []
     rejected: Counter[str] = Counter()
     aside: list[str] = []
@@ -123,7 +125,7 @@ def write_rows(
             rejected.update(value)
         else:
             aside.append(value)
-    return Written(tuple(sorted(files, key=lambda file: file.name)), dict(rejected), tuple(sorted(aside)))
+    return WrittenFiles(tuple(sorted(files, key=lambda file: file.name)), dict(rejected), tuple(sorted(aside)))
 
 
 def _latest(schema: Schema, max_ahead: float | None, now: Any) -> float | None:
@@ -251,7 +253,7 @@ def _aside(home: Home, table: pa.Table) -> str:
     pq.write_table(table.take(order), sink, compression="zstd")
     data = sink.getvalue()
     name = f"{hashlib.sha256(data).hexdigest()[:_NAMED]}.parquet"
-    put(home.folder, data, QUARANTINE, name)
+    write_named(home.folder, data, QUARANTINE, name)
     return f"{QUARANTINE}/{name}"
 
 

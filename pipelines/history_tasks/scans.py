@@ -12,17 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
-from dtoss.history.query.block_queries import Asked
+from dtoss.history.query.block_queries import BlockQueries
 from dtoss.history.query.place_batches import cuts
 from dtoss.history.query.query_intervals import Spans, stored_kind
 from dtoss.history.query.range_query import asked_of_shapes
-from dtoss.history.query.read_plan import Chosen, gathered, plan
+from dtoss.history.query.read_plan import ChosenBlocks, gather_column, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, condition_on, pieces_of, read_columns
 from dtoss.history.read_blocks import Reads
 from dtoss.history.versions import Home, Version
 from dtoss.queries.areas.covered import boxes_of
-from pipelines.spark.freeze_imports import settled
-from pipelines.spark.session import configured
+from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +35,7 @@ BATCH_ROWS = 65_536
 
 
 @lru_cache(maxsize=2)
-def opened(home: Home, number: int) -> Version:
+def open_version(home: Home, number: int) -> Version:
     """Return a version, its tables mapped; kept for the next task of this process."""
     return home.version(number)
 
@@ -68,18 +68,18 @@ class PastScan:
     where: str | None = None
     deletions: bool = False
 
-    def chosen(self) -> Chosen:
+    def chosen(self) -> ChosenBlocks:
         """Return the blocks that can hold such rows."""
-        version = opened(self.home, self.number)
+        version = open_version(self.home, self.number)
         kind = stored_kind(version.schema)
         spans = Spans(*(np.full(1, end, kind) for end in self.span))
         if self.box is None:
-            return plan(version, Asked(spans)).chosen
+            return plan(version, BlockQueries(spans)).chosen
         return plan(
             version, asked_of_shapes(boxes_of(self.box, version.schema.space), spans, version.schema.space)
         ).chosen
 
-    def rows(self, chosen: Chosen) -> Iterator[pa.Table]:
+    def rows(self, chosen: ChosenBlocks) -> Iterator[pa.Table]:
         """Yield the rows of chosen blocks that are wanted, some blocks at a time.
 
         Raises
@@ -89,7 +89,7 @@ class PastScan:
         ValueError
             If arithmetic in the condition overflows.
         """
-        version = opened(self.home, self.number)
+        version = open_version(self.home, self.number)
         condition = condition_on(version.schema, self.where)
         columns = read_columns(self.names, version.schema)
         for piece in pieces_of(Scan(self.home, version, columns, condition, Reads(), self.deletions), chosen):
@@ -108,7 +108,7 @@ class PastScan:
 def rows_frame(
     session: SparkSession,
     scan: PastScan,
-    chosen: Chosen,
+    chosen: ChosenBlocks,
     called: Sequence[str],
     kept: Callable[[pa.Table], pa.Table] | None = None,
 ) -> DataFrame:
@@ -134,11 +134,11 @@ def rows_frame(
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    version = opened(scan.home, scan.number)
+    version = open_version(scan.home, scan.number)
     types = spark_types(version.schema.arrow, scan.names, called)
     tasks = _tasks(version, chosen)
     if not tasks:
-        return configured(session).createDataFrame([], types)
+        return configure_session(session).createDataFrame([], types)
     arrow = to_arrow_schema(types, timezone="UTC")
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -148,7 +148,7 @@ def rows_frame(
                 for rows in found if kept is None else [kept(pa.concat_tables(found))]:
                     yield from as_batches(rows, arrow)
 
-    return configured(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(settled(read), types)
+    return configure_session(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(freeze_imports(read), types)
 
 
 def as_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -158,9 +158,9 @@ def as_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield from pa.table(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)
 
 
-def _tasks(version: Version, chosen: Chosen) -> list[Chosen]:
+def _tasks(version: Version, chosen: ChosenBlocks) -> list[ChosenBlocks]:
     """Return blocks in groups for a task each, neighbours together."""
-    rows = gathered(version, chosen, "rows")
+    rows = gather_column(version, chosen, "rows")
     return [chosen.take(np.arange(begin, end)) for begin, end in cuts(rows, TASK_ROWS)]
 
 

@@ -10,9 +10,9 @@ import ceps
 from dtoss.commits.lease import Writer
 from dtoss.commits.process import passing_name
 from dtoss.errors import InputError, StoreError
-from dtoss.snapshots.store_location import shown
+from dtoss.snapshots.store_location import hide_keys
 from pipelines.load_patterns.live_patterns import LivePatterns, Look, leased, running_day
-from pipelines.load_patterns.patterns_of_sums import Counted
+from pipelines.load_patterns.patterns_of_sums import CountedPatterns
 from pipelines.loop.stopping import Stopping
 
 FAILURES_IN_A_ROW = 3
@@ -38,7 +38,7 @@ class Following:
     live: LivePatterns
     out: str
     max_bad: float = 0.10
-    say: Callable[[Look, Counted], None] = field(default=lambda look, counted: None)
+    say: Callable[[Look, CountedPatterns], None] = field(default=lambda look, counted: None)
 
     def once(self, *, recount: bool = False) -> None:
         """Add what is new in the log, and write the file.
@@ -61,8 +61,8 @@ class Following:
             done = self.live.look(lease, recount=recount)
             if done.commit == 0:
                 raise InputError(
-                    f"no file of a log is in {shown(self.live.log_path)}: dtoss serve writes one a minute; name its "
-                    "--access-log where that is elsewhere"
+                    f"no file of a log is in {hide_keys(self.live.log_path)}: dtoss serve writes one a minute; name "
+                    "its --access-log where that is elsewhere"
                 )
             self._write(done)
 

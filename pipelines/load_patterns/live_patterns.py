@@ -21,10 +21,10 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
-from dtoss.snapshots.store_location import shown
+from dtoss.snapshots.store_location import hide_keys
 from pipelines.load_patterns.log_files import Group, LogFolder
 from pipelines.load_patterns.patterns_folder import NAMES, NAMES_SCHEMA, PANED, ROWS, Home, Spec, State, check_spec
-from pipelines.load_patterns.patterns_of_sums import EPOCH, Counted
+from pipelines.load_patterns.patterns_of_sums import EPOCH, CountedPatterns
 from pipelines.load_patterns.reads_by_request import Reader
 from pipelines.load_patterns.request_panes import Panes, added, panes_of, patterns_of
 from pipelines.rows.access_rows import Asks
@@ -153,13 +153,13 @@ class LivePatterns:
         head = self.home.chain.head(self.warn)
         if head is None:
             raise InputError(
-                f"nothing is counted in live patterns {self.home.name!r} of {shown(self.home.store)}: dtoss patterns "
-                "--live counts what servers log"
+                f"nothing is counted in live patterns {self.home.name!r} of {hide_keys(self.home.store)}: dtoss "
+                "patterns --live counts what servers log"
             )
         manifest = Store(self.home.store).manifest()
         return Look(head.number, self._begun(manifest, head), manifest)
 
-    def counted(self, done: Look, max_bad: float, now: datetime | None = None) -> Counted:
+    def counted(self, done: Look, max_bad: float, now: datetime | None = None) -> CountedPatterns:
         """Return the patterns of all that was added: of the days that have ended, or as ``asks`` says.
 
         Parameters
@@ -278,7 +278,7 @@ def leased(home: Home, warn: Callable[[str], None] = on_stderr) -> Writer:
     """
     try:
         home.folder.make()
-        return take(home.folder, f"live patterns {home.name} of {shown(home.store)}", warn, lambda: None)
+        return take(home.folder, f"live patterns {home.name} of {hide_keys(home.store)}", warn, lambda: None)
     except OSError as error:
         why = error.strerror or error
-        raise StoreError(f"live patterns of {shown(home.store)} cannot be written: {why}") from None
+        raise StoreError(f"live patterns of {hide_keys(home.store)} cannot be written: {why}") from None

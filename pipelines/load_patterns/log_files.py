@@ -13,9 +13,9 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import on_stderr
-from dtoss.snapshots.store_location import filesystem_of, shown
+from dtoss.snapshots.store_location import filesystem_of, hide_keys
 from pipelines.load_patterns.log_rows import read_log_file, screened_rows
-from pipelines.loop.arriving import Patience, arrived
+from pipelines.loop.arriving import Patience, list_arrivals
 
 FILES_AT_ONCE = 8
 """Files that are read at a time: they are small."""
@@ -84,10 +84,12 @@ class LogFolder:
         root = root.rstrip("/")
         if filesystem.get_file_info(root).type == fs.FileType.NotFound:
             if self.needed:
-                raise InputError(f"nothing is at {shown(self.path)}: name the folder that a server has as --access-log")
+                raise InputError(
+                    f"nothing is at {hide_keys(self.path)}: name the folder that a server has as --access-log"
+                )
             return
         known = {f"{root}/{name}": size for name, size in ledger.files.items()}
-        found = arrived(self.path, Ledger(known), self._patience, self.warn)
+        found = list_arrivals(self.path, Ledger(known), self._patience, self.warn)
         for file in found.waiting:
             self._wrong(file, f"{file} has no footer: it is damaged, or still being written; it is not counted")
         for file in found.fresh.keys() & known.keys():

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from ceps.model.costs import RequestCosts
 from dtoss.commits.chain import Chain, Commit
-from dtoss.commits.file_entry import Listed, checked_bytes, merged_from, put, whole
+from dtoss.commits.file_entry import FileEntry, checked_bytes, merged_from, whole, write_entry
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.commits.lease import LEASE_SECONDS
@@ -122,7 +122,7 @@ class State:
     read: int = 0
     rows: int = 0
     bad: Mapping[str, int] = field(default_factory=dict)
-    listed: Mapping[str, tuple[Listed, ...]] = field(default_factory=lambda: dict.fromkeys(ROOMS, ()))
+    listed: Mapping[str, tuple[FileEntry, ...]] = field(default_factory=lambda: dict.fromkeys(ROOMS, ()))
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of a commit."""
@@ -165,7 +165,7 @@ class State:
                 read=whole(counts["read"], "read"),
                 rows=whole(counts["rows"], "rows"),
                 bad={str(reason): whole(count, str(reason)) for reason, count in said["bad"].items()},
-                listed={room: tuple(Listed.of(one) for one in said["listed"][room]) for room in ROOMS},
+                listed={room: tuple(FileEntry.of(one) for one in said["listed"][room]) for room in ROOMS},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(f"{path} is no commit of live patterns: {error}; begin others (--name NAME)") from None
@@ -211,7 +211,7 @@ class Home:
     def _read(self) -> dict[str, pa.Table]:
         return {}
 
-    def table(self, room: str, file: Listed) -> pa.Table:
+    def table(self, room: str, file: FileEntry) -> pa.Table:
         """Return what a file holds that a commit lists; those of names and panes are kept, as each look asks for them.
 
         Raises
@@ -259,7 +259,7 @@ class Home:
             table = added([*(self.table(room, file) for file in files[stay:]), table])
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
-        wrote = Listed.of(put(self.folder, sink.getvalue(), len(table), "parquet", room))
+        wrote = FileEntry.of(write_entry(self.folder, sink.getvalue(), len(table), "parquet", room))
         return replace(state, listed={**state.listed, room: (*files[:stay], wrote)})
 
     def remove_old(self, before: State | None, after: State) -> None:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ceps import Patterns, Reads
 from ceps.model.patterns import DAY
-from ceps.model.reads import bounded, reads_together
+from ceps.model.reads import bound_reads, reads_together
 from dtoss.errors import InputError
 from dtoss.geometry.lonlat import to_lonlat
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
-from pipelines.load_patterns.reads_by_request import unpacked
+from pipelines.load_patterns.reads_by_request import unpack_sets
 from pipelines.rows import day_counts
 from pipelines.rows.access_rows import MILLIONTHS, Asks
 
@@ -30,7 +30,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedPatterns:
     """Patterns of all days and perhaps of each weekday, and what became of the rows.
 
     Parameters
@@ -65,7 +65,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RowCounts:
     """What became of the rows.
 
     Parameters
@@ -90,7 +90,7 @@ class Seen:
     last: int | None
 
 
-def check_seen(seen: Seen, asks: Asks, max_bad: float) -> tuple[date, date]:
+def check_seen(seen: RowCounts, asks: Asks, max_bad: float) -> tuple[date, date]:
     """Return the first and the last day that count.
 
     Raises
@@ -115,7 +115,9 @@ def check_seen(seen: Seen, asks: Asks, max_bad: float) -> tuple[date, date]:
     return first, last
 
 
-def counted_of(cells: pa.Table, seen: Seen, manifest: dict[str, Any], asks: Asks, first: date, last: date) -> Counted:
+def counted_of(
+    cells: pa.Table, seen: RowCounts, manifest: dict[str, Any], asks: Asks, first: date, last: date
+) -> CountedPatterns:
     """Return the patterns of what was counted.
 
     Parameters
@@ -144,7 +146,7 @@ def counted_of(cells: pa.Table, seen: Seen, manifest: dict[str, Any], asks: Asks
     read_in_all = int(counted.column("weight").to_numpy().sum()) / MILLIONTHS
     cells = cells.filter(pc.invert(touched))
     base = int(cells.column("weight").to_numpy().sum()) / MILLIONTHS
-    return Counted(
+    return CountedPatterns(
         patterns=_patterns(cells, days, reads, manifest, asks, first, last),
         read=seen.read,
         bad=dict(seen.bad),
@@ -169,10 +171,10 @@ def reads_of_sets(sets: pa.Table, requests: float, days: int) -> Reads:
     days
         How many.
     """
-    start, members = unpacked(sets.column("together"))
+    start, members = unpack_sets(sets.column("together"))
     request = np.repeat(np.arange(len(sets)), np.diff(start))
     found = reads_together(request, members, sets.column("weight").to_numpy() / MILLIONTHS, days)
-    return bounded(replace(found, total=requests / days))
+    return bound_reads(replace(found, total=requests / days))
 
 
 def _patterns(
@@ -211,7 +213,7 @@ def _patterns(
     return tuple(found)
 
 
-def summary(counted: Counted) -> list[tuple[str, str]]:
+def summary(counted: CountedPatterns) -> list[tuple[str, str]]:
     """Return what a user wants to know of patterns, as rows of two texts."""
     whole = counted.patterns[0]
     good = counted.read - sum(counted.bad.values())

@@ -166,7 +166,7 @@ def _base_requests(
     return np.rint(weight * np.maximum(whole / partitions, np.minimum(whole, 1.0))).astype(np.int64)
 
 
-def summed(cell: NDArray[np.int64], weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sum_cells(cell: NDArray[np.int64], weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the cells that occur, ascending, and the sum of the weights of each."""
     found, place = np.unique(cell, return_inverse=True)
     sums = np.zeros(len(found), np.int64)
@@ -194,7 +194,7 @@ def sets_of(read: Read, weight: NDArray[np.int64], kind: NDArray[np.int64]) -> t
     start, members, whose = distinct_sets(read.request, read.partition)
     several = np.flatnonzero(whose >= 0)
     kinds = int(kind.max(initial=0)) + 1
-    found, sums = summed(whose[several] * kinds + kind[several], weight[several])
+    found, sums = sum_cells(whose[several] * kinds + kind[several], weight[several])
     together = packed(start, members).take(pa.array(found // kinds))
     return found % kinds, pa.table({"together": together, "weight": sums})
 
@@ -205,7 +205,7 @@ def packed(start: NDArray[np.int64], members: NDArray[np.int64]) -> pa.BinaryArr
     return pa.BinaryArray.from_buffers(pa.binary(), len(start) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values)])
 
 
-def unpacked(together: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def unpack_sets(together: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the partitions of sets, and where each set begins."""
     length = pc.binary_length(together).to_numpy(zero_copy_only=False).astype(np.int64) // 4
     members = np.frombuffer(b"".join(together.to_pylist()), "<i4").astype(np.int64)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ceps.model.patterns import DAY
 from dtoss.errors import InputError
 from pipelines.load_patterns.log_rows import local_seconds
-from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, Counted, Seen, check_seen, counted_of
-from pipelines.load_patterns.reads_by_request import Reader, sets_of, summed
+from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
+from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells
 from pipelines.rows import day_counts
 from pipelines.rows.access_rows import Asks
 
@@ -104,7 +104,7 @@ def panes_of(rows: pa.Table, reader: Reader, slot_seconds: int, time_zone: str) 
     k = rows.column("k").fill_null(0).to_numpy().astype(np.int64)
     read = reader.read(places, k, rows.column("radius").fill_null(np.inf).to_numpy(), weight)
     slots = day * (DAY // slot_seconds) + inside // slot_seconds
-    cells = summed(slots[read.request] * len(reader.regions) + read.partition, read.counted[read.request])
+    cells = sum_cells(slots[read.request] * len(reader.regions) + read.partition, read.counted[read.request])
     days, whose = np.unique(day, return_inverse=True)
     kinds, sets = sets_of(read, weight, whose)
     sums = [np.zeros(len(days), np.int64) for _ in range(3)]
@@ -117,7 +117,7 @@ def panes_of(rows: pa.Table, reader: Reader, slot_seconds: int, time_zone: str) 
 
 def added(parts: Sequence[Panes]) -> Panes:
     """Return the sums of panes; O(n log n)."""
-    cells = summed(_joined([one.cell for one in parts]), _joined([one.weight for one in parts]))
+    cells = sum_cells(_joined([one.cell for one in parts]), _joined([one.weight for one in parts]))
     days, whose = np.unique(_joined([one.day for one in parts]), return_inverse=True)
     sums = [np.zeros(len(days), np.int64) for _ in range(3)]
     for total, name in zip(sums, ("rows", "requests", "reads"), strict=True):
@@ -145,7 +145,7 @@ def patterns_of(
     asks: Asks,
     ended: int,
     max_bad: float,
-) -> Counted:
+) -> CountedPatterns:
     """Return the patterns of panes.
 
     Parameters
@@ -172,7 +172,7 @@ def patterns_of(
     most = ended if asks.until is None else _number(asks.until)
     inside = (panes.day >= least) & (panes.day < most)
     days = panes.day[inside]
-    seen = Seen(
+    seen = RowCounts(
         read,
         bad,
         int(panes.rows[~inside].sum()),
@@ -192,8 +192,8 @@ def patterns_of(
     counts = (day >= least) & (day < most)
     day, slot, partition, weight = (part[counts] for part in (day, slot, partition, panes.weight))
     weekday = (day + 3) % 7 if asks.by_weekday else np.zeros_like(day)
-    found = summed((weekday * slots + slot) * partitions + partition, weight)
-    hours = summed(day_counts.hour_cells(day, slot, partition, asks.slot_seconds, partitions), weight)
+    found = sum_cells((weekday * slots + slot) * partitions + partition, weight)
+    hours = sum_cells(day_counts.hour_cells(day, slot, partition, asks.slot_seconds, partitions), weight)
     parts = [_cells(*found), day_counts.spread(_cells(*hours), asks.slot_seconds, partitions, asks.by_weekday)]
     if asks.costs is not None:
         parts.append(_cells(np.array([TOUCHED]), np.array([panes.reads[inside].sum()])))

@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 
 from dtoss.commits.named import names_in, path_in
 from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import Look, Looked, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import InputError, StoreError
 from dtoss.names import did_you_mean
-from dtoss.snapshots.store_location import folder_of, shown
+from dtoss.snapshots.store_location import folder_of, hide_keys
 from pipelines.load_patterns.log_rows import KEPT
 from pipelines.load_patterns.patterns_folder import NAMES, NAMES_SCHEMA, PANED, PATTERNS, ROOMS, ROWS, Home, State
 from pipelines.load_patterns.request_panes import PANES, Panes, added
@@ -19,7 +19,7 @@ SCHEMAS = {NAMES: NAMES_SCHEMA, ROWS: KEPT, PANED: PANES}
 """The columns of the files of each room."""
 
 
-def verify_live(home: Home) -> Looked:
+def verify_live(home: Home) -> VerifyReport:
     """Return what is wrong with live patterns, and what could not be read; nothing of what is found is an error.
 
     Parameters
@@ -44,7 +44,7 @@ def verify_live(home: Home) -> Looked:
         names = names_in(folder_of(path_in(home.store, PATTERNS)))
         known = f"; there are {', '.join(names)}" if names else "; dtoss patterns --live begins some"
         near = did_you_mean(home.name, names) or known
-        raise InputError(f"there are no live patterns {home.name!r} in {shown(home.store)}{near}")
+        raise InputError(f"there are no live patterns {home.name!r} in {hide_keys(home.store)}{near}")
     look = Look()
     found = look.found
     found.held["rows"] = 0

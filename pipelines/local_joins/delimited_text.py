@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.delimited.record_batches import FLAW, Layout, read
+from dtoss.delimited.record_batches import FLAW, Layout, read_text_rows
 from pipelines.rows.file_splits import blocks_of, reading
 from pipelines.rows.inputs import Inputs
 
@@ -22,7 +22,7 @@ def text_batches(inputs: Inputs, layout: Layout, wanted: Sequence[str]) -> Itera
     """
     for place in inputs.places:
         with reading(place[1], inputs.kind):
-            for part in read(blocks_of(place), layout, wanted, file=place[1]):
+            for part in read_text_rows(blocks_of(place), layout, wanted, file=place[1]):
                 yield part.rows.select([*wanted, FLAW])
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.answer_rows import RESULT, answer_batch, as_rows, make_ask, opened, places_of, usable
+from dtoss.answer_rows import RESULT, answer_batch, as_rows, make_ask, open_once, places_of, usable
 from dtoss.geometry.space import Space, same_crs
 from dtoss.index import Index
 from dtoss.locks import processors
 from dtoss.mapped_index import Verify
 from dtoss.partition import numbers as arrow_of
 from pipelines.local_joins.place_batches_of_files import QUERY, Places, read_places
-from pipelines.rows.write_file import written
+from pipelines.rows.write_file import open_writer
 
 if TYPE_CHECKING:
     from dtoss.client.remote_index import RemoteIndex
@@ -147,7 +147,7 @@ def join_file(
         store, snapshot, k=k, radius=radius, max_distance=max_distance, how=how, columns=columns,
         exclude_self=exclude_self, where=where, having=having, verify=verify,
     )  # fmt: skip
-    index = opened(ask.store, ask.snapshot, ask.verify)
+    index = open_once(ask.store, ask.snapshot, ask.verify)
     check_crs(places, index.space, path)
     return write_answers(
         places,
@@ -294,7 +294,7 @@ def write_answers(
 
     none = [pa.nulls(0, kind) for kind in (places.id_type, pa.float64(), pa.float64())]
     empty = answer(pa.record_batch(none, names=list(QUERY)))
-    with written(out, empty.schema) as write, closing(in_order(answer, pieces(), count)) as answers:
+    with open_writer(out, empty.schema) as write, closing(in_order(answer, pieces(), count)) as answers:
         for batch in answers:
             write(batch)
             found += len(batch)

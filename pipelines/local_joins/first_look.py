@@ -21,7 +21,7 @@ from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.inputs import PACKED, Inputs, look
 from pipelines.rows.option_checks import check_said
 from pipelines.rows.paths import check_found, leaves, type_at
-from pipelines.rows.position_frame import Columns, listed
+from pipelines.rows.position_frame import Columns, attribute_names
 
 FIRST_BYTES = 1 << 20
 """Of text that is looked at, of all files together."""
@@ -135,7 +135,7 @@ def check_columns(
     numbers = {option: name for option, name in (numbers or {}).items() if isinstance(name, str)}
     some += [*numbers.items(), *(others or {}).items()]
     named = {name for _, name in some}
-    some += [("--columns", name) for name in listed(columns.attributes) if name not in named]
+    some += [("--columns", name) for name in attribute_names(columns.attributes) if name not in named]
     for option, name in [*always, *(some if first.whole else ())]:
         if name is not None and not first.has(name):
             check_found(name, option, first.names, first.nested)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name, short
 from dtoss.frames.polygon_frames import Zones, rings_of_values, zones_of
 from dtoss.geometry.space import NO_CRS, Space
@@ -148,7 +148,7 @@ def _parquet(path: str, by: str | None) -> NamedZones:
 def _by_gdal(path: str, by: str | None) -> NamedZones:
     if not Path(path).exists():
         raise ValueError("there is no such file")
-    pyogrio = needed("pyogrio", f"reading {path}", "geo")
+    pyogrio = need("pyogrio", f"reading {path}", "geo")
     try:
         layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
         if len(layers) != 1:
@@ -156,7 +156,7 @@ def _by_gdal(path: str, by: str | None) -> NamedZones:
         about = pyogrio.read_info(path, layer=layers[0])
         names = _names(by, [str(name) for name in about["fields"]], 0)
         columns = [] if names is not None or by is None else [by]
-        stated, _, shapes, fields = needed("pyogrio.raw", f"reading {path}", "geo").read(
+        stated, _, shapes, fields = need("pyogrio.raw", f"reading {path}", "geo").read(
             path, layer=layers[0], columns=columns, datetime_as_string=True
         )
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:

@@ -14,7 +14,7 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
-from pipelines.rows.list_files import Listing, escaped, is_as_written, joined, listing
+from pipelines.rows.list_files import Listing, escape_glob, is_as_written, join_listings, listing
 
 YOUNG_SECONDS = 2.0
 """A text file that was written to less than this ago waits: nothing in it says where it ends."""
@@ -55,7 +55,7 @@ class Patience:
             self.told.add((file, why))
             warn(f"{file}: {why}")
 
-    def hashed(self, found: Arrived, ledger: Ledger) -> Arrived:
+    def hashed(self, found: Arrivals, ledger: Ledger) -> Arrivals:
         """Return what has arrived with the hashes of fresh files, each read once for it; of them those that differ.
 
         A file that has gone, or cannot be read, has none. Cost O(bytes) of the files that were not seen before.
@@ -82,7 +82,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class Arrivals:
     """What is in a folder at one moment.
 
     Parameters
@@ -127,11 +127,11 @@ class Arrived:
             return None
         return look_in(self.where, files, self.kind, schema=schema, encoding=encoding)
 
-    def some(self, files: Mapping[str, int]) -> Arrived:
+    def some(self, files: Mapping[str, int]) -> Arrivals:
         """Return the same of which only some files are fresh; all else stays."""
         return replace(self, fresh=files, oldest=_oldest(self.where, files, None))
 
-    def unread(self, ledger: Ledger) -> Arrived:
+    def unread(self, ledger: Ledger) -> Arrivals:
         """Return the same of which only those files are fresh that a ledger has not; all else stays."""
         return self.some(ledger.fresh(self.fresh, self.where.stamps, self.hashes))
 
@@ -173,14 +173,14 @@ class Arrived:
         return info.size != self.fresh[info.path] or not is_as_written(info, self.where.stamps.get(info.path))
 
 
-def arrived(
+def list_arrivals(
     path: str | Sequence[str],
     ledger: Ledger,
     patience: Patience,
     warn: Callable[[str], None],
     clock: Callable[[], float] = time.time,
     refuses: bool = False,
-) -> Arrived:
+) -> Arrivals:
     """Return what is in a folder, at any depth, and what of it is to be read.
 
     Files whose names, or the names of a folder above them, begin with a dot or an underscore are never read. A Parquet
@@ -214,7 +214,7 @@ def arrived(
     """
     paths = [path] if isinstance(path, str) else list(path)
     found = [_looked_at(one) for one in paths]
-    where = joined(found)
+    where = join_listings(found)
     there = dict(zip(where.files, where.sizes, strict=True))
     unread = ledger.fresh(there, where.stamps)
     kinds: dict[str, str] = {}
@@ -250,7 +250,7 @@ def arrived(
             )
     fresh = {file: there[file] for file in candidates if file in whole}
     kind = next((kinds[file] for file in (*fresh, *kinds)), None)
-    return Arrived(where, there, fresh, waiting, kind, _oldest(where, fresh, now), broken)
+    return Arrivals(where, there, fresh, waiting, kind, _oldest(where, fresh, now), broken)
 
 
 def _oldest(where: Listing, fresh: Mapping[str, int], now: float | None) -> float | None:
@@ -263,7 +263,7 @@ def _looked_at(path: str) -> Listing:
     where = listing(path, follows=True)
     if where is None:
         raise InputError(f"{path} cannot be looked at: check the path, and that this machine can reach it")
-    if not where.there and "://" not in path and escaped(path) == path:
+    if not where.there and "://" not in path and escape_glob(path) == path:
         raise InputError(f"nothing is at {path}: make the folder in which updates arrive")
     return where
 

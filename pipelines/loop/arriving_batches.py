@@ -12,14 +12,14 @@ from dtoss.commits.batch_source import Source
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import DtossError, InputError
 from pipelines.local_joins.first_look import check_columns
-from pipelines.loop.arriving import Arrived, Patience, arrived
+from pipelines.loop.arriving import Arrivals, Patience, list_arrivals
 from pipelines.loop.batch_size import taken_files
-from pipelines.loop.odd_columns import FAIL, REFUSE, Mixed, may_refuse, refusal, session_of, take_apart
+from pipelines.loop.odd_columns import FAIL, REFUSE, MixedFiles, may_refuse, refusal, session_of, take_apart
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.position_frame import DEFAULTS, Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
-from pipelines.spark.causes import said
-from pipelines.spark.renewal import renewed
+from pipelines.spark.causes import cause_text
+from pipelines.spark.renewal import renew_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class BatchesFailed(Exception):
     """Too many batches in a row have failed."""
 
 
-class Vanished(InputError):
+class FileVanished(InputError):
     """A file has gone, or has other bytes, since it was listed."""
 
 
@@ -168,17 +168,17 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
         except Exception as error:
             if loop.stopping.asked:
                 break
-            listed_anew = isinstance(error, Vanished)
+            listed_anew = isinstance(error, FileVanished)
             patient = loop.patient and (loop.batches > 0 or not isinstance(error, DtossError | ValueError))
             if isinstance(error, DtossError | ValueError) and not (patient or listed_anew):
                 raise
             failed += 1
             if failed >= FAILURES_IN_A_ROW or not (loop.patient or listed_anew):
                 many = f"{failed} batches in a row have failed, the last one"
-                raise BatchesFailed(f"{many if failed > 1 else 'the batch has failed'}: {said(error)}") from error
+                raise BatchesFailed(f"{many if failed > 1 else 'the batch has failed'}: {cause_text(error)}") from error
             pause = YOUNG_WAIT_SECONDS if listed_anew else RETRIED_AFTER[failed - 1]
-            loop.warn(f"a batch has failed: {said(error)}; it is tried again in {pause:g} s")
-            renewed(loop.renew, error, failed, loop.warn)
+            loop.warn(f"a batch has failed: {cause_text(error)}; it is tried again in {pause:g} s")
+            renew_session(loop.renew, error, failed, loop.warn)
             loop.stopping.wait(pause)
             continue
         failed = 0
@@ -189,11 +189,11 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
     return loop.stopping.asked
 
 
-def _batches_of(loop: Loop) -> tuple[Arrived, list[dict[str, int]]]:
+def _batches_of(loop: Loop) -> tuple[Arrivals, list[dict[str, int]]]:
     """Return what has arrived, and the files of each batch to make of it."""
     ledger = loop.ledger()
     refuses = loop.on_odd_file == REFUSE and loop.refuse is not None and loop.stands()
-    found = arrived(loop.positions, ledger, loop._patience, loop.warn, refuses=refuses)
+    found = list_arrivals(loop.positions, ledger, loop._patience, loop.warn, refuses=refuses)
     found = replace(found, broken=found.broken if refuses else {})
     found = loop._patience.hashed(found, ledger)
     loop._same = {}
@@ -207,7 +207,7 @@ def _batches_of(loop: Loop) -> tuple[Arrived, list[dict[str, int]]]:
     return found, taken_files(found, loop.most_rows)
 
 
-def _without_same(loop: Loop, found: Arrived, ledger: Ledger) -> Arrived:
+def _without_same(loop: Loop, found: Arrivals, ledger: Ledger) -> Arrivals:
     """Return what has arrived without files of which another one had the same bytes; the next commit names them."""
     known = {digest for file, digest in ledger.hashes.items() if file not in ledger.refused}
     for file, digest in found.hashes.items():
@@ -218,7 +218,7 @@ def _without_same(loop: Loop, found: Arrived, ledger: Ledger) -> Arrived:
     return found.some({file: size for file, size in found.fresh.items() if file not in loop._same})
 
 
-def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> int:
+def _batch(loop: Loop, found: Arrivals, files: dict[str, int]) -> int:
     """Make a batch of some files, without those that cannot be read; return how many commits that were.
 
     Files of two kinds, of which each can be read, are a batch for each.
@@ -226,20 +226,20 @@ def _batch(loop: Loop, found: Arrived, files: dict[str, int]) -> int:
     return _made(loop, found.some(files), dict(found.broken))
 
 
-def _made(loop: Loop, some: Arrived, odd: dict[str, str]) -> int:
+def _made(loop: Loop, some: Arrivals, odd: dict[str, str]) -> int:
     try:
         return int(_read(loop, some, odd))
-    except Vanished:
+    except FileVanished:
         raise
     except InputError as error:
-        if (loop.on_odd_file == FAIL and not isinstance(error, Mixed)) or loop.refuse is None:
+        if (loop.on_odd_file == FAIL and not isinstance(error, MixedFiles)) or loop.refuse is None:
             raise
         try:
             apart = take_apart({file: size for file, size in some.fresh.items() if size}, partial(_check, loop, some))
         except Exception:
             raise error from None  # what cannot be looked at says nothing of the files
         if some.gone():
-            raise Vanished(f"{some.gone()[0]} has gone or changed while it was read") from None
+            raise FileVanished(f"{some.gone()[0]} has gone or changed while it was read") from None
         if not may_refuse(apart, loop.stands(), loop._patience.has_read):
             raise
     made, odd = 0, {**odd, **apart.odd}
@@ -249,13 +249,13 @@ def _made(loop: Loop, some: Arrived, odd: dict[str, str]) -> int:
     return made
 
 
-def _source(loop: Loop, some: Arrived, odd: Mapping[str, str]) -> Source:
+def _source(loop: Loop, some: Arrivals, odd: Mapping[str, str]) -> Source:
     """Return what a commit says of its files: those that it reads, those that are refused, and copies of those read."""
     copies = {file: some.there[file] for file in loop._same}
     return some.some({**some.fresh, **copies}).source(odd)
 
 
-def _inputs(loop: Loop, some: Arrived) -> Inputs | None:
+def _inputs(loop: Loop, some: Arrivals) -> Inputs | None:
     inputs = some.inputs(schema=loop.schema, encoding=loop.asked.encoding)
     if inputs is not None:
         check_columns(inputs, replace(loop.asked, attributes="all"), others=loop.others)
@@ -270,7 +270,7 @@ def _session(loop: Loop) -> SparkSession:
     return session
 
 
-def _check(loop: Loop, some: Arrived, files: dict[str, int]) -> None:
+def _check(loop: Loop, some: Arrivals, files: dict[str, int]) -> None:
     """Raise where some files cannot be read together."""
     inputs = _inputs(loop, some.some(files))
     if inputs is None:
@@ -289,7 +289,7 @@ def _check(loop: Loop, some: Arrived, files: dict[str, int]) -> None:
         raise unreadable(error, inputs) from None
 
 
-def _read(loop: Loop, some: Arrived, odd: Mapping[str, str]) -> bool:
+def _read(loop: Loop, some: Arrivals, odd: Mapping[str, str]) -> bool:
     """Make a batch of some files; return whether it has committed anything."""
     inputs, source = _inputs(loop, some), _source(loop, some, odd)
     if inputs is None:
@@ -299,7 +299,7 @@ def _read(loop: Loop, some: Arrived, odd: Mapping[str, str]) -> bool:
     def some_unchanged() -> None:
         changed = some.changed()
         if changed:  # the ledger would say bytes that were not those that were read
-            raise Vanished(f"{changed[0]} has changed while it was read")
+            raise FileVanished(f"{changed[0]} has changed while it was read")
 
     session = _session(loop)
     try:
@@ -314,7 +314,7 @@ def _read(loop: Loop, some: Arrived, odd: Mapping[str, str]) -> bool:
     except Exception as error:
         gone = some.gone()
         if gone:
-            raise Vanished(f"{gone[0]} has gone or changed while it was read") from None
+            raise FileVanished(f"{gone[0]} has gone or changed while it was read") from None
         raise unreadable(error, inputs) from None
     loop._patience.has_read = True
     _tell(loop, odd)

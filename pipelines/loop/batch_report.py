@@ -103,7 +103,7 @@ class Turns:
             self.over = True
 
 
-def leased(folder: Folder, name: str, warn: Callable[[str], None], lease: bool = True) -> Writer:
+def take_lease(folder: Folder, name: str, warn: Callable[[str], None], lease: bool = True) -> Writer:
     """Return the right to commit to a folder, which is made; without ``lease`` nobody is kept out.
 
     Parameters

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 
-from pipelines.loop.arriving import Arrived
+from pipelines.loop.arriving import Arrivals
 
 BYTES_A_ROW = 64
 """Of text, about: how many rows a file has is known once it is read."""
 
 
-def taken_files(found: Arrived, most_rows: int | None) -> list[dict[str, int]]:
+def taken_files(found: Arrivals, most_rows: int | None) -> list[dict[str, int]]:
     """Return the fresh files of each batch with their bytes, oldest first, by name where the times are equal.
 
     Parameters
@@ -36,7 +36,7 @@ def taken_files(found: Arrived, most_rows: int | None) -> list[dict[str, int]]:
     return batches
 
 
-def _rows_in(found: Arrived, file: str) -> int:
+def _rows_in(found: Arrivals, file: str) -> int:
     if found.kind == "parquet" and found.fresh[file]:
         try:
             with found.where.filesystem.open_input_file(file) as stream:

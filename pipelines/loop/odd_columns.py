@@ -35,7 +35,7 @@ def check_words(on_odd_file: str, missing: str | None = None) -> None:
         raise ValueError(f"missing is {missing!r}: error, null or keep is wanted")
 
 
-class Mixed(InputError):
+class MixedFiles(InputError):
     """Files can be read each, and not together: they are batches of their own."""
 
 

@@ -16,7 +16,7 @@ from dtoss.commits.lease import Writer
 from dtoss.commits.named import path_in
 from dtoss.errors import InputError
 from pipelines.loop.checkpoint import planned
-from pipelines.spark.causes import said
+from pipelines.spark.causes import cause_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -154,7 +154,7 @@ def _until_it_ends(query: StreamingQuery, batches: Batches, lease: Writer, beat:
                 try:
                     batches.beat()
                 except Exception as error:  # whatever it is, the query goes on, and holds the lease
-                    batches.warn(f"a beat has failed: {said(error)}")
+                    batches.warn(f"a beat has failed: {cause_text(error)}")
     except Exception:
         return  # the query tells of its own error
     finally:

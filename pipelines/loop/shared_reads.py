@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipelines.loop.arriving import Arrived
+from pipelines.loop.arriving import Arrivals
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.position_frame import Positions
 
@@ -32,7 +32,7 @@ class Reads:
     _inputs: dict[frozenset[str], Inputs | None] = field(default_factory=dict)
     _positions: dict[frozenset[str], Positions] = field(default_factory=dict)
 
-    def inputs(self, some: Arrived) -> Inputs | None:
+    def inputs(self, some: Arrivals) -> Inputs | None:
         """Return the fresh files of what has arrived, as Spark is to read them; None where there is nothing in them.
 
         Raises
@@ -45,7 +45,7 @@ class Reads:
             self._inputs[which] = some.inputs(schema=self.schema, encoding=self.encoding)
         return self._inputs[which]
 
-    def positions(self, session: SparkSession, some: Arrived) -> Positions | None:
+    def positions(self, session: SparkSession, some: Arrivals) -> Positions | None:
         """Return the positions in the fresh files of what has arrived; None where there is nothing in them.
 
         Raises

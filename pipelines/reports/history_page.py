@@ -17,7 +17,7 @@ from ceps.reporting.kit.html_page import document, fold, notes, section, terms
 from ceps.reporting.kit.html_tables import table
 from ceps.reporting.kit.maps import Ground, map_chart, maps
 from ceps.reporting.kit.palette import series
-from ceps.reporting.kit.steps import stepped
+from ceps.reporting.kit.steps import step_through
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
 from pipelines.reports.history_frames import asked_view
 
@@ -173,7 +173,7 @@ def _maps(facts: Facts) -> str:
     )
     edges = _edges(facts)
     key = [*zip(_shade_names(edges), _FILLS, [""] * len(_FILLS), strict=True), ("asked", "var(--limit)", "line")]
-    chosen = stepped("version", "Version: choose one on the line, or go along with the arrow keys", steps)
+    chosen = step_through("version", "Version: choose one on the line, or go along with the arrow keys", steps)
     return section("Where it is cut", about, chosen, legend(key) if steps else "")
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import Layout
-from ceps.balance.rehearse import Rehearsed
+from ceps.balance.rehearse import StrategyRun
 from ceps.reporting.kit.html_tables import table
 from ceps.reporting.kit.maps import Ground, map_chart, maps, whole_view
-from ceps.reporting.kit.steps import stepped
+from ceps.reporting.kit.steps import step_through
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from pipelines.simulation.rounds import Rounds
 
@@ -25,7 +25,7 @@ _MICROSECONDS = 1_000_000
 _MAP_BYTES = 40_000
 
 
-def film(name: str, rounds: Rounds, result: Rehearsed, geographic: bool) -> str:
+def film(name: str, rounds: Rounds, result: StrategyRun, geographic: bool) -> str:
     """Return a map for some rounds, of which one is shown at a time.
 
     Parameters
@@ -56,7 +56,7 @@ def film(name: str, rounds: Rounds, result: Rehearsed, geographic: bool) -> str:
         said = f"Round {number + 1}, from {when}: the busiest worker has {busiest:.2f} times the mean."
         text = f'<p class="quiet">{said}</p>'
         frames.append((str(number + 1), when if len(shown) <= _TIMES_FIT else "", f"{text}{maps(drawn)}"))
-    return stepped(name, "Round", frames)
+    return step_through(name, "Round", frames)
 
 
 def _ground(grid: RoutingGrid, layout: Layout, there: NDArray[np.bool_], geographic: bool) -> Ground:
@@ -99,7 +99,7 @@ def _ring(grid: RoutingGrid, row: int, first: int, last: int) -> NDArray[np.floa
     return np.array([[west, south], [east, south], [east, north], [west, north], [west, south]])
 
 
-def hottest(rounds: Rounds, result: Rehearsed) -> str:
+def hottest(rounds: Rounds, result: StrategyRun) -> str:
     """Return a table of the cells that cost most in the last round, with their workers and shares."""
     number = result.rounds - 1
     loads, layout = rounds.loads(number + 1), result.layouts[number]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ceps.balance.rehearse import Rehearsed
+from ceps.balance.rehearse import StrategyRun
 from ceps.model.number_text import how_many
 from ceps.plan.plans import bytes_text
 from ceps.reporting.kit.cards import Card, cards
@@ -44,7 +44,7 @@ _MEANINGS = {
 }
 
 
-def page(facts: Facts, rounds: Rounds, results: Sequence[Rehearsed], geographic: bool) -> str:
+def page(facts: Facts, rounds: Rounds, results: Sequence[StrategyRun], geographic: bool) -> str:
     """Return the HTML text of the page; it needs no script and no network.
 
     Parameters
@@ -181,7 +181,7 @@ def _moved(facts: Facts, ranked: Sequence[Facts], best: Facts) -> str:
     return f"{caption}{bars('Share of bytes moved in a round, by strategy', rows)}"
 
 
-def _map(facts: Facts, rounds: Rounds, results: Sequence[Rehearsed], count: int, geographic: bool) -> str:
+def _map(facts: Facts, rounds: Rounds, results: Sequence[StrategyRun], count: int, geographic: bool) -> str:
     best = _taken(facts, count)
     result = next(one for one in results if one.name == best["strategy"] and one.workers == count)
     if result.layouts[-1].held.all() and count > 1:

@@ -29,7 +29,7 @@ def by_hash(column: Column, tasks: int) -> Column:
     return F.pmod(F.xxhash64(column), F.lit(tasks)).cast("int")
 
 
-def repeated(frame: DataFrame, rows: int) -> tuple[int, list[str]]:
+def count_repeated(frame: DataFrame, rows: int) -> tuple[int, list[str]]:
     """Return how many ids stand more than once, and three of them at the most. Only ids are shuffled."""
     from pyspark.sql import functions as F
 

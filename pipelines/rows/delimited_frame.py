@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.delimited.dialect import Dialect, dialect_of
-from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read
+from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read_text_rows
 from dtoss.errors import InputError
 from pipelines.rows.file_splits import (
     LEAST,
@@ -122,7 +122,7 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns, *, l
         place = places[piece.file]
         said = {name: values[piece.file] for name, values in folders.items()}
         with reading(place[1], kind):
-            for part in read(blocks_of(place, piece), layout, begins=piece.begin == 0, file=place[1]):
+            for part in read_text_rows(blocks_of(place, piece), layout, begins=piece.begin == 0, file=place[1]):
                 yield _beside(part, said)
 
     return in_tasks(session, groups_of(pieces, sizes, each), rows, _strings([*layout.names, *folders]))
@@ -219,7 +219,7 @@ def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFr
         for batch in batches:
             for row in batch.to_pylist():
                 with reading(row["path"], kind):
-                    for part in read(_unpacked(row), layout, file=row["path"]):
+                    for part in read_text_rows(_unpacked(row), layout, file=row["path"]):
                         yield _beside(part, {name: row[name] for name in folders})
 
     return files.mapInArrow(rows, _strings([*layout.names, *folders]))

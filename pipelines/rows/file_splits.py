@@ -14,8 +14,8 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from pipelines.rows.inputs import PACKED
-from pipelines.spark.freeze_imports import settled
-from pipelines.spark.session import configured
+from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,8 +122,8 @@ def in_tasks(
                 for piece in groups[number]:
                     yield from read(piece)
 
-    numbers = configured(session).range(0, len(groups), 1, len(groups))
-    return numbers.mapInArrow(settled(run), schema)
+    numbers = configure_session(session).range(0, len(groups), 1, len(groups))
+    return numbers.mapInArrow(freeze_imports(run), schema)
 
 
 def blocks_of(place: Place, piece: Piece | None = None, *, block: int = BLOCK) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dtoss.erasure.forgotten import Forgotten, forgotten_in
+from dtoss.erasure.forgotten import ForgottenIds, forgotten_in
 from pipelines.rows.position_frame import Positions
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def without_forgotten(positions: Positions, path: str) -> Positions:
     return replace(positions, frame=frame.where(~gone), dropped=seen)
 
 
-def _is_forgotten(known: Forgotten) -> Column:
+def _is_forgotten(known: ForgottenIds) -> Column:
     """Return whether the column ``id`` is one of those, also where it is null."""
     from pyspark.sql import functions as F
 

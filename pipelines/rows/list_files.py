@@ -76,11 +76,11 @@ class Listing:
         """Return how Spark is to be told of a file below this path."""
         scheme, found, rest = self.path.partition("://")
         if not found:
-            return f"file://{escaped(file)}"
+            return f"file://{escape_glob(file)}"
         # what pyarrow leaves out of a path: the host of an HDFS, say
         host = rest.partition("/")[0]
         inside = file.lstrip("/")
-        return f"{scheme}://{escaped(inside if host and inside.startswith(f'{host}/') else f'{host}/{inside}')}"
+        return f"{scheme}://{escape_glob(inside if host and inside.startswith(f'{host}/') else f'{host}/{inside}')}"
 
     @cached_property
     def stamps(self) -> dict[str, int]:
@@ -112,7 +112,7 @@ def is_as_written(info: fs.FileInfo, before: int | None) -> bool:
     return now // 1_000_000 == before // 1_000_000 and 0 in (now % 1_000_000, before % 1_000_000)
 
 
-def joined(found: Sequence[Listing]) -> Listing:
+def join_listings(found: Sequence[Listing]) -> Listing:
     """Return what is at several paths of one file system, each file once.
 
     Raises
@@ -148,7 +148,7 @@ def _host(path: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}" if found else ""
 
 
-def escaped(path: str) -> str:
+def escape_glob(path: str) -> str:
     """Return a path in which no character is one of a glob."""
     return _SPECIAL.sub(lambda found: f"\\{found[0]}", path)
 
@@ -194,7 +194,7 @@ def listing(path: str, follows: bool = False) -> Listing | None:
         tuple(sorted(seen.hidden)),
         tuple(folders for _, folders in found),
         there,
-        there and escaped(place) == place and not seen.tables,
+        there and escape_glob(place) == place and not seen.tables,
         tuple(info.size for info in infos),
         tuple(None if info.mtime_ns is None else info.mtime_ns / 1e9 for info in infos),
         tuple(seen.tables),

@@ -26,7 +26,7 @@ KEYS = -1
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield consecutive batches as fewer of about :data:`BYTES_AT_ONCE`, or as large as one of them is."""
     kept: list[pa.RecordBatch] = []
     size = 0

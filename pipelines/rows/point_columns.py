@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import InputError
-from dtoss.names import unused
+from dtoss.names import unused_name
 from pipelines.rows.paths import check_found, with_fields
 from pipelines.rows.text_types import exactly
 
@@ -114,7 +114,7 @@ def with_points(frame: DataFrame, name: str) -> tuple[DataFrame, str, str]:
     """
     frame = with_fields(frame, [name])
     # columns of the file stay what they are, whatever they are called
-    pair, x, y = (unused(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
+    pair, x, y = (unused_name(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
     check_found(name, "--geometry", frame.columns)
     frame = frame.withColumn(pair, _decode(name, frame.schema[name].dataType))
     frame = frame.withColumn(x, exactly(pair)["x"]).withColumn(y, exactly(pair)["y"]).drop(pair)

@@ -251,7 +251,7 @@ def from_frame(
         ("--id", id_name), ("--x", x_name), ("--y", y_name), ("--time", time), ("--deleted", columns.deleted),
     )  # fmt: skip
     named = [name for _, name in roles]
-    frame = with_fields(frame, [*named, *listed(columns.attributes)])
+    frame = with_fields(frame, [*named, *attribute_names(columns.attributes)])
     for option, name in roles:
         if name not in frame.columns:
             check_found(name, option, found)
@@ -381,7 +381,7 @@ def _missing(name: str, kind: Any) -> Column:
     return empty(exactly(name)) if text else exactly(name).isNull()
 
 
-def screened(positions: Positions, space: Space, wrap: bool = False) -> Positions:
+def screen_positions(positions: Positions, space: Space, wrap: bool = False) -> Positions:
     """Return the positions with the reasons completed by what is legal in a space.
 
     ``wrap`` takes 360 from longitudes above 180 first.
@@ -444,7 +444,7 @@ def attribute_name(column: str) -> str:
     return unquote(column.removeprefix("a:"))
 
 
-def listed(wanted: Sequence[str] | str) -> list[str]:
+def attribute_names(wanted: Sequence[str] | str) -> list[str]:
     """Return the names of attributes that are asked for; none where they are not named one by one."""
     if wanted in ("none", "all"):
         return []
@@ -454,7 +454,7 @@ def listed(wanted: Sequence[str] | str) -> list[str]:
 def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str], there: Sequence[str]) -> list[str]:
     if wanted == "all":
         return [name for name in found if name not in roles and not name.startswith("_")]
-    names = listed(wanted)
+    names = attribute_names(wanted)
     for name in names:
         if name not in there:
             check_found(name, "--columns", found)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from dtoss.extras import needed
+from dtoss.extras import need
 
 DELTA, ICEBERG, HUDI = "Delta table", "Iceberg table", "Hudi table"
 LOGS = {"_delta_log": DELTA, ".hoodie": HUDI}
@@ -145,7 +145,7 @@ def _not_by_files(root: str, kind: str, why: str) -> InputError:
 
 
 def _delta_files(filesystem: fs.FileSystem, root: str, said: str, there: set[str]) -> TableFiles:
-    delta = needed("deltalake", f"{root} is a Delta table; to read which rows it has", "delta")
+    delta = need("deltalake", f"{root} is a Delta table; to read which rows it has", "delta")
     try:
         place, options = _place_of(filesystem, root, said)
         table = delta.DeltaTable(place, storage_options=options)

@@ -26,7 +26,7 @@ Write = Callable[[pa.RecordBatch], None]
 
 
 @contextmanager
-def written(path: str, schema: pa.Schema) -> Iterator[Write]:
+def open_writer(path: str, schema: pa.Schema) -> Iterator[Write]:
     """Return a context in which a function writes batches to one local file by its suffix: .parquet, .csv or .jsonl.
 
     The file appears whole when the context is left, or not at all where it is left by an error. Memory does not grow
@@ -167,7 +167,7 @@ def write_file(frame: DataFrame, path: str) -> int:
     Raises
     ------
     InputError
-        As :func:`written`.
+        As :func:`open_writer`.
     """
     import pyarrow.parquet as pq
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -179,7 +179,7 @@ def write_file(frame: DataFrame, path: str) -> int:
         frame.write.parquet(f"file://{scratch}")
         parts = sorted(scratch.glob("*.parquet"))
         schema = pq.read_schema(parts[0]) if parts else to_arrow_schema(frame.schema, timezone="UTC")
-        with written(path, schema) as write:
+        with open_writer(path, schema) as write:
             for part in parts:
                 for batch in pq.ParquetFile(part).iter_batches():
                     write(batch)

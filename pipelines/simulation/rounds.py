@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ceps.balance.round_costs import Loads, Terms, WorkModel
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.arriving_rows import Rows
@@ -73,7 +73,7 @@ class Rounds:
     """
 
     grid: RoutingGrid
-    asked: Asked
+    asked: SubscriptionLoad
     begin_us: NDArray[np.int64]
     ends: NDArray[np.int64]
     cell: NDArray[np.int64]
@@ -97,15 +97,15 @@ class Rounds:
         terms = None if self.spoken is None else self.spoken.terms(number)
         return Loads(self.grid.shape, rows, candidates, matches, stored, sizes, self.model, terms)
 
-    def each(self) -> Iterator[tuple[Loads, Asked]]:
+    def each(self) -> Iterator[tuple[Loads, SubscriptionLoad]]:
         """Yield all in turn, as a rehearsal takes them."""
         for number in range(len(self)):
             yield self.loads(number), self.asked
 
 
 def rounds_of(
-    rows: Rows, standing: Standing, space: Space, grid: RoutingGrid, asked: Asked, round_us: int, model: WorkModel,
-    vocabulary: Vocabulary,
+    rows: Rows, standing: Standing, space: Space, grid: RoutingGrid, asked: SubscriptionLoad, round_us: int,
+    model: WorkModel, vocabulary: Vocabulary,
 ) -> Rounds:  # fmt: skip
     """Return the rounds of a stream. Cost O(rows log rows + matches), and O(words log words) where rows have texts.
 
@@ -168,7 +168,7 @@ def rounds_of(
 
 
 def _spoken(
-    of: NDArray[np.int64], key: NDArray[np.int64], ends: NDArray[np.int64], text: pa.Array, asked: Asked,
+    of: NDArray[np.int64], key: NDArray[np.int64], ends: NDArray[np.int64], text: pa.Array, asked: SubscriptionLoad,
     vocabulary: Vocabulary,
 ) -> Spoken:  # fmt: skip
     """Return the words of rows: ``of`` is the place of each in ``key``, of rounds and cells."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ceps.balance.rehearse import Rehearsed, rehearse
+from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.round_costs import WorkModel
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.strategies import AUTO, names, strategy_of
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
@@ -54,7 +54,7 @@ class Rehearsal:
 
     rounds: Rounds
     space: Space
-    results: Sequence[Rehearsed]
+    results: Sequence[StrategyRun]
     rows: int
     skipped: int
     round_seconds: float
@@ -121,7 +121,7 @@ def rehearse_stream(
     standing = _standing(table, space, stream.rows, columns.text)
     grid = grid_of_standing(standing, space, side)
     cells = asked_cells(standing.parts[0][1], grid)
-    asked = Asked(grid.shape, cells.rects, cells.owner, cells.bytes, cells.cover_begin, cells.cover)
+    asked = SubscriptionLoad(grid.shape, cells.rects, cells.owner, cells.bytes, cells.cover_begin, cells.cover)
     rounds = rounds_of(
         stream.rows, standing, space, grid, asked, round(round_seconds * MICROSECONDS), model or WorkModel(),
         cells.vocabulary,
@@ -167,7 +167,7 @@ def _standing(table: Any, space: Space, rows: Rows, text: str | None) -> Standin
     return Standing(build(table, space, schema, text is not None), None)
 
 
-def best_of(results: Sequence[Rehearsed]) -> Rehearsed:
+def best_of(results: Sequence[StrategyRun]) -> StrategyRun:
     """Return the one to take: of those whose mean is near the best the one that moves least, then that copies least.
 
     Those that have everything everywhere are left out where others are there: they are always even, and always whole.

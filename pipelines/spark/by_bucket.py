@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
 from pipelines.spark.causes import raised_in_task
-from pipelines.spark.collect_small import brought
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.collect_small import collect_small
+from pipelines.spark.freeze_imports import freeze_imports
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -54,10 +54,10 @@ def done_by_bucket(
         Which a task has raised, as it was.
     """
     if few >= 0:
-        rows = brought(frame.withColumn(_TASK, _task(key, tasks, task_of)), few)
+        rows = collect_small(frame.withColumn(_TASK, _task(key, tasks, task_of)), few)
         if rows is not None:
             return _done_here(rows, tasks, work)
-    return _told(shuffled(frame, key, tasks, task_of), work)
+    return _told(shuffle_rows(frame, key, tasks, task_of), work)
 
 
 def _done_here(table: pa.Table, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
@@ -68,7 +68,7 @@ def _done_here(table: pa.Table, tasks: int, work: Callable[[int, pa.Table], Any]
     return [work(one, rows.slice(ends[one], ends[one + 1] - ends[one])) for one in range(tasks)]
 
 
-def shuffled(frame: DataFrame, key: Column, tasks: int, task_of: Sequence[int] | None = None) -> DataFrame:
+def shuffle_rows(frame: DataFrame, key: Column, tasks: int, task_of: Sequence[int] | None = None) -> DataFrame:
     """Return rows with those of a task in the partition of its number; arguments as :func:`done_by_bucket`."""
     return frame.repartitionById(tasks, _task(key, tasks, task_of))
 
@@ -115,7 +115,7 @@ def _told(frame: DataFrame, work: Callable[[int, pa.Table], Any]) -> list[Any]:
         yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
 
     try:
-        told = frame.mapInArrow(settled(run), "done binary").toArrow()
+        told = frame.mapInArrow(freeze_imports(run), "done binary").toArrow()
     except Exception as error:
         if ours := raised_in_task(error):
             raise ours from error  # whoever asked takes it as what it is: bad rows end a job, a lost worker does not

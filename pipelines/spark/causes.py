@@ -25,7 +25,7 @@ def raised_in_task(error: BaseException) -> DtossError | None:
     return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, DtossError) else None
 
 
-def said(error: BaseException) -> str:
+def cause_text(error: BaseException) -> str:
     """Return the line of any error that says most."""
     return cause_of(error) or first_cause(type(error).__name__, str(error).strip())
 

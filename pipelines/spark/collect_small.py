@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _LIMIT = "spark.driver.maxResultSize"
 
 
-def brought(frame: DataFrame, most: int) -> pa.Table | None:
+def collect_small(frame: DataFrame, most: int) -> pa.Table | None:
     """Return rows; None where they are too many to come here.
 
     Parameters

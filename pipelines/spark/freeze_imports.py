@@ -11,7 +11,7 @@ import pyarrow as pa
 _SETTLED = [0]
 
 
-def settled(task: Callable[..., Iterator[pa.RecordBatch]]) -> Callable[..., Iterator[pa.RecordBatch]]:
+def freeze_imports(task: Callable[..., Iterator[pa.RecordBatch]]) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return a task for ``mapInArrow`` that does the same, and leaves what its worker has imported out of collections.
 
     A worker of Spark's collects garbage between two tasks: a twentieth of a second with what the kernels import.

@@ -8,7 +8,9 @@ from pipelines.spark.causes import cause_of
 from pipelines.spark.session import alive
 
 
-def renewed(renew: Callable[[], None] | None, error: Exception, in_a_row: int, warn: Callable[[str], None]) -> None:
+def renew_session(
+    renew: Callable[[], None] | None, error: Exception, in_a_row: int, warn: Callable[[str], None]
+) -> None:
     """Let go of a session that has ended, or with which two rounds have failed for no reason that we know.
 
     Parameters

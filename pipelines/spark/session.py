@@ -59,7 +59,7 @@ def spark_session(
 
     running = SparkSession.getActiveSession()
     if running is not None:
-        return configured(running)
+        return configure_session(running)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(name)
     if not submitted:
@@ -81,7 +81,7 @@ def spark_session(
     builder = builder.config("spark.ui.enabled", str(ui).lower()).config("spark.ui.showConsoleProgress", "false")
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    return configured(builder.getOrCreate())
+    return configure_session(builder.getOrCreate())
 
 
 def _debugging() -> bool:
@@ -95,7 +95,7 @@ def _log_options() -> str:
     return f"--driver-java-options -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}"
 
 
-def configured(session: SparkSession) -> SparkSession:
+def configure_session(session: SparkSession) -> SparkSession:
     """Set what our jobs need on a session and return it."""
     # pyspark logs every failed query as a page of JSON; errors reach the user as one line
     logging.getLogger("SQLQueryContextLogger").disabled = True

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.answer_rows import Ask, answer_batch, make_ask, opened
+from dtoss.answer_rows import Ask, answer_batch, make_ask, open_once
 from dtoss.errors import InputError
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.geometry.axes import axes_of
 from dtoss.mapped_index import Verify
 
@@ -136,7 +136,7 @@ def inside(told: Told, zones: pa.RecordBatch, **others: Any) -> Iterator[pa.Reco
     ask = _asked(told, tuple({"k": 1, **given}.items()))
     ids = _query_ids(zones, told)
     shapes, rows = _shapes(zones)
-    index = opened(ask.store, ask.snapshot, ask.verify)
+    index = open_once(ask.store, ask.snapshot, ask.verify)
     try:
         hits = index.within(shapes, where=ask.where, having=ask.having, columns=ask.columns)
     except ValueError as error:
@@ -169,7 +169,7 @@ def _answered(ask: Ask, told: Told, queries: pa.RecordBatch) -> Iterator[pa.Reco
         columns["per_row"] = _numbers(queries, _named(queries, (ask.per_row,), "k or radius"))
         ask = replace(ask, per_row="per_row")
     batch = pa.record_batch(list(columns.values()), names=list(columns))
-    index = opened(ask.store, ask.snapshot, ask.verify)
+    index = open_once(ask.store, ask.snapshot, ask.verify)
     for begin in range(0, batch.num_rows, told.at_a_time):
         yield answer_batch(index, ask, batch.slice(begin, told.at_a_time))
 
@@ -288,7 +288,7 @@ def _shapes(batch: pa.RecordBatch) -> tuple[Any, NDArray[np.int64]]:
 
 def _of_text(name: str, row: int, text: str) -> Any:
     if not text.lstrip().startswith("{"):
-        shapely = needed("shapely", "a zone as WKT", "geo")
+        shapely = need("shapely", "a zone as WKT", "geo")
         try:
             return shapely.from_wkt(text)
         except shapely.GEOSException as error:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import Filter
 
-from dtoss.answer_rows import opened
+from dtoss.answer_rows import open_once
 from dtoss.errors import StoreError
 from dtoss.opening import open_index
 from dtoss.partition import Partition
@@ -76,7 +76,7 @@ def batches_of(
 def _partition(scan: Scan, number: int) -> Partition:
     """Return a partition; of a local store it stays mapped for the next task, of others it is read and let go."""
     if _local(scan.store):
-        return opened(scan.store, scan.snapshot, scan.verify).parts[number]
+        return open_once(scan.store, scan.snapshot, scan.verify).parts[number]
     return open_index(scan.store, scan.snapshot, verify=scan.verify, lazy=True).parts[number]
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtoss.answer_rows import opened
+from dtoss.answer_rows import open_once
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.mapped_index import Verify
@@ -98,7 +98,7 @@ def scan_of(options: Mapping[str, str]) -> Scan:
     if scan.where is not None:
         from pipelines.sql.partition_filter import check_condition
 
-        index = opened(path, scan.snapshot, check)
+        index = open_once(path, scan.snapshot, check)
         check_condition(scan.where, index.parts[0], index.space)
     return scan
 

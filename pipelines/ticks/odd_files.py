@@ -11,11 +11,11 @@ from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.names import columns_of_manifest
 from dtoss.snapshots.manifest import space_of_manifest
-from pipelines.cycles.column_agreement import agreed, check_columns
+from pipelines.cycles.column_agreement import agree_columns, check_columns
 from pipelines.local_joins import first_look
-from pipelines.loop.arriving import Arrived
+from pipelines.loop.arriving import Arrivals
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_rows, may_refuse, refusal, session_of, take_apart
-from pipelines.rows.position_frame import Positions, screened
+from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import unreadable
 from pipelines.ticks.three_commits import committed, how_read, read_files
 from pipelines.ticks.tick_constants import Steady
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def committed_apart(
-    loop: Steady, found: Arrived, mine: Arrived, manifest: dict[str, Any] | None, due: bool, odd: Mapping[str, str]
+    loop: Steady, found: Arrivals, mine: Arrivals, manifest: dict[str, Any] | None, due: bool, odd: Mapping[str, str]
 ) -> tuple[dict[str, Any] | None, bool]:
     """Make what has arrived current without files that cannot be read; return its manifest, and whether more is there.
 
@@ -65,7 +65,7 @@ def committed_apart(
     return made, more
 
 
-def _check(loop: Steady, found: Arrived, manifest: dict[str, Any] | None, files: Mapping[str, int]) -> None:
+def _check(loop: Steady, found: Arrivals, manifest: dict[str, Any] | None, files: Mapping[str, int]) -> None:
     """Raise where some files cannot be made current together: reads all of them, and commits nothing."""
     columns, wanted = how_read(loop, manifest)
     inputs = found.some(files).inputs(schema=loop.schema, encoding=columns.encoding)
@@ -91,8 +91,8 @@ def _check_rows(loop: Steady, session: SparkSession, positions: Positions, manif
         if manifest is not None:
             space = space_of_manifest(manifest)
             missing = loop.options.get("missing", "error")
-            agreed(positions, manifest, tuple(columns_of_manifest(manifest)), missing)
-        rows = screened(positions, space, loop.options.get("wrap", False))
+            agree_columns(positions, manifest, tuple(columns_of_manifest(manifest)), missing)
+        rows = screen_positions(positions, space, loop.options.get("wrap", False))
         check_rows(rows.frame, loop.options.get("max_bad", 0.10))
         for one in loop.feeds:
             if one.running is not None:

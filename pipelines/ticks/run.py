@@ -20,14 +20,14 @@ from pipelines.loop.known_sources import columns_of, current_manifest
 from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.odd_columns import REFUSE, check_words
 from pipelines.loop.stopping import Stopping
-from pipelines.spark.causes import said
-from pipelines.spark.renewal import renewed
+from pipelines.spark.causes import cause_text
+from pipelines.spark.renewal import renew_session
 from pipelines.ticks.three_commits import Busy
 from pipelines.ticks.tick import beat as beat_once
 from pipelines.ticks.tick import write_metrics
 from pipelines.ticks.tick_constants import Steady
 from pipelines.windowing.feed_windows import PARTITION, feeds_of, release
-from pipelines.windowing.window_options import Asked
+from pipelines.windowing.window_options import WindowOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,7 @@ def run(
     warn: Callable[[str], None] | None = None,
     lease: bool = True,
     history: str | None = None,
-    windows: Sequence[Asked] = (),
+    windows: Sequence[WindowOptions] = (),
     say_windows: Callable[[str, RanWindows], None] | None = None,
     on_odd_file: str = REFUSE,
     **options: Any,
@@ -99,7 +99,7 @@ def run(
     Parameters
     ----------
     updates
-        The folder in which files arrive, :func:`pipelines.loop.arriving.arrived`.
+        The folder in which files arrive, :func:`pipelines.loop.arriving.list_arrivals`.
     store
         Path or URI of the store. Where it has no snapshot, the first files make one.
     sessions
@@ -215,7 +215,7 @@ def _beats(loop: Steady, every: float, cycles: int | None, renew: Callable[[], N
             in_a_row += 1
             ran = replace(ran, failures=ran.failures + 1)
             _failed(loop, error, in_a_row)
-            renewed(renew, error, in_a_row, loop.warn)
+            renew_session(renew, error, in_a_row, loop.warn)
             pause = min(RETRY_SECONDS[in_a_row - 1], every)
             loop.warn(f"the cycle is tried again in {pause:g} s")
             loop.stopping.wait(pause)
@@ -242,8 +242,8 @@ def _failed(loop: Steady, error: Exception, in_a_row: int) -> None:
     loop.metrics.failed(in_a_row)
     write_metrics(loop)
     if in_a_row >= FAILURES:
-        raise CyclesFailed(f"{in_a_row} cycles in a row have failed, the last one: {said(error)}") from error
-    loop.warn(f"a cycle has failed: {said(error)}")
+        raise CyclesFailed(f"{in_a_row} cycles in a row have failed, the last one: {cause_text(error)}") from error
+    loop.warn(f"a cycle has failed: {cause_text(error)}")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from dtoss.errors import DtossError, StoreError
 from pipelines.cycle import cycle
 from pipelines.cycles.column_agreement import check_columns
 from pipelines.history import append_files, options_of_cycle
-from pipelines.history_tasks.file_keys import KeyedFile, keyed
+from pipelines.history_tasks.file_keys import KeyedFile, key_files
 from pipelines.local_joins import first_look
-from pipelines.loop.arriving import Arrived
-from pipelines.loop.arriving_batches import Vanished
+from pipelines.loop.arriving import Arrivals
+from pipelines.loop.arriving_batches import FileVanished
 from pipelines.loop.known_sources import columns_of
 from pipelines.loop.shared_reads import Reads
 from pipelines.rows.inputs import Inputs
@@ -35,8 +35,8 @@ class Busy(Exception):
 
 def committed(
     loop: Steady,
-    found: Arrived,
-    mine: Arrived,
+    found: Arrivals,
+    mine: Arrivals,
     manifest: dict[str, Any] | None,
     due: bool,
     odd: Mapping[str, str] | None = None,
@@ -84,7 +84,7 @@ def committed(
         with loop.stopping.starting():
             session = loop.sessions()
         loop.stopping.listen_again()
-        keys = [] if loop.history is None or inputs is None else keyed(inputs)
+        keys = [] if loop.history is None or inputs is None else key_files(inputs)
         early = [one for one in loop.feeds if manifest is not None or one.by != PARTITION]
         try:
             positions = reads.positions(session, mine)
@@ -133,7 +133,7 @@ def read_files(columns: Columns, wanted: Mapping[str, str], session: SparkSessio
 
 
 def _feed(
-    feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrived, refused: Mapping[str, str]
+    feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrivals, refused: Mapping[str, str]
 ) -> None:
     """Count what has arrived in windows, each of which leaves out the files that it has."""
     for one in feeds:
@@ -143,9 +143,9 @@ def _feed(
                 feed_beat(one)
                 continue
 
-            def check(some: Arrived = some) -> None:
+            def check(some: Arrivals = some) -> None:
                 if changed := some.changed():
-                    raise Vanished(f"{changed[0]} has changed while it was read")
+                    raise FileVanished(f"{changed[0]} has changed while it was read")
 
             feed(one, session, positions, some.source(), check)
         refuse(one, found, refused)

@@ -8,12 +8,12 @@ from typing import Any
 from dtoss.commits.offsets import in_all
 from dtoss.errors import DtossError, InputError
 from pipelines.history_tasks.history_location import home_of
-from pipelines.loop.arriving import Arrived, arrived
+from pipelines.loop.arriving import Arrivals, list_arrivals
 from pipelines.loop.disposal import dispose
 from pipelines.loop.expiry import something_expires
 from pipelines.loop.known_sources import current_manifest, ledger_of
 from pipelines.loop.odd_columns import REFUSE
-from pipelines.spark.causes import said
+from pipelines.spark.causes import cause_text
 from pipelines.ticks.odd_files import committed_apart
 from pipelines.ticks.tick_constants import Steady
 from pipelines.windowing.feed_windows import beat as feed_beat
@@ -53,7 +53,7 @@ def _once(loop: Steady) -> tuple[bool, bool]:
         ledger = ledger_of(manifest)
         read = in_all([ledger, *(one.ledger() for one in loop.feeds)])
         refuses = loop.on_odd_file == REFUSE and manifest is not None
-        found = arrived(loop.updates, read, loop.patience, loop.warn, refuses=refuses)
+        found = list_arrivals(loop.updates, read, loop.patience, loop.warn, refuses=refuses)
         found = loop.patience.hashed(found, read)
         mine = found.unread(ledger)
         loop.metrics.files(waiting=len(found.waiting))
@@ -72,7 +72,9 @@ def _once(loop: Steady) -> tuple[bool, bool]:
                 gone = [] if loop.stopping.asked else found.gone()
                 if not gone or attempt == VANISHED - 1:
                     raise
-                loop.warn(f"{gone[0]} has gone or changed while it was read: the cycle begins again ({said(error)})")
+                loop.warn(
+                    f"{gone[0]} has gone or changed while it was read: the cycle begins again ({cause_text(error)})"
+                )
                 continue
         if made is None:
             loop.metrics.skipped()
@@ -123,10 +125,10 @@ def settle_history(loop: Steady) -> None:
         settle(home_of(loop.history))
         adapt(home_of(loop.history))
     except (DtossError, OSError) as error:
-        loop.warn(f"the history is not settled: {said(error)}")
+        loop.warn(f"the history is not settled: {cause_text(error)}")
 
 
-def _dispose(loop: Steady, found: Arrived) -> None:
+def _dispose(loop: Steady, found: Arrivals) -> None:
     if loop.disposal is not None:
         others = [one.ledger() for one in loop.feeds]
         loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn, others))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_plan import Plan
-from pipelines.loop.odd_columns import Mixed
+from pipelines.loop.odd_columns import MixedFiles
 
 ERROR, NULL, KEEP = "error", "null", "keep"
 
@@ -88,4 +88,4 @@ class Lacking:
                     "takes it as null, keep as it was"
                 )
             if self.missing == KEEP and column in self.some:
-                raise Mixed(f"{self.files[column]} has no column {column!r}, and others of the batch have it")
+                raise MixedFiles(f"{self.files[column]} has no column {column!r}, and others of the batch have it")

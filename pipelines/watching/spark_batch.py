@@ -16,15 +16,15 @@ import pyarrow as pa
 
 from dtoss.commits.batch_source import Source
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done, judge
-from dtoss.watch.sharding.merge_events import gathered
+from dtoss.watch.processing.watch_task import TaskResult, judge
+from dtoss.watch.sharding.merge_events import merge_events
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.sharded_batch import run_judged
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import Worked, answered
-from pipelines.spark.by_bucket import shuffled
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows
+from pipelines.spark.by_bucket import shuffle_rows
 from pipelines.spark.causes import raised_in_task
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.freeze_imports import freeze_imports
 from pipelines.watching.tasks import buckets_of, key_of, rows_in
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ _PIECE_ROWS = 1 << 18
 _Piece = tuple[int, int, int, int, bytes]
 
 
-def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[list[Done], list[Worked]]:
+def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[list[TaskResult], list[WorkerResult]]:
     """Return what the tasks and the workers of a batch have done.
 
     Parameters
     ----------
     frame
-        Of :func:`pipelines.watching.typed_rows.fitted`; None where there are no rows, which needs no Spark.
+        Of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
     plan
         Of the batch, with a layout.
     tasks
@@ -57,12 +57,12 @@ def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[lis
     DtossError
         Which a task has raised, as it was.
     """
-    done: list[Done] = []
-    worked: list[Worked] = []
+    done: list[TaskResult] = []
+    worked: list[WorkerResult] = []
     if frame is not None:
         for piece in _told(frame, replace(plan, after=None, source=Source()), tasks):
             made = pickle.loads(piece)
-            (worked if isinstance(made, Worked) else done).append(made)
+            (worked if isinstance(made, WorkerResult) else done).append(made)
     ran = {one.task for one in done}
     # a task of no rows may never have begun: objects of its buckets expire all the same
     rest = [(task, buckets_of(task, tasks), plan.settings.no_rows) for task in range(tasks) if task not in ran]
@@ -75,9 +75,11 @@ def _told(frame: DataFrame, plan: Plan, tasks: int) -> list[bytes]:
 
     assert plan.routed is not None
     workers = plan.routed.workers
-    sent = shuffled(frame, key_of(plan), tasks).mapInArrow(settled(_judging(plan, tasks, workers)), _SPARK_PIECES)
-    told = sent.repartitionById(workers, F.col("to")).mapInArrow(settled(_answering(plan, tasks)), _SPARK_PIECES)
-    ends = told.repartitionById(tasks, F.col("to")).mapInArrow(settled(_gathering(plan)), _SPARK_PIECES)
+    sent = shuffle_rows(frame, key_of(plan), tasks).mapInArrow(
+        freeze_imports(_judging(plan, tasks, workers)), _SPARK_PIECES
+    )
+    told = sent.repartitionById(workers, F.col("to")).mapInArrow(freeze_imports(_answering(plan, tasks)), _SPARK_PIECES)
+    ends = told.repartitionById(tasks, F.col("to")).mapInArrow(freeze_imports(_gathering(plan)), _SPARK_PIECES)
     try:
         return list(ends.toArrow().column("piece").to_pylist())
     except Exception as error:
@@ -112,7 +114,7 @@ def _answering(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], I
                 worker = to
         if sent:
             parts = [(who, table) for (who, _), table in sorted(sent, key=lambda one: one[0])]
-            worked, events = answered(plan, worker, parts)
+            worked, events = answer_rows(plan, worker, parts)
             for task, table in sorted(events.items()):
                 yield from _cut(task, _EVENTS, worker, table)
             yield _batch((worker % tasks, _WORKED, worker, 0, pickle.dumps(worked)))
@@ -133,7 +135,7 @@ def _gathering(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
                 yield _batch(piece)
         for done, seconds in judged:  # one: a partition is a task
             tables = [_unpacked(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
-            made = gathered(plan, done, tables)
+            made = merge_events(plan, done, tables)
             made = replace(made, seconds=seconds + time.perf_counter() - begun)
             yield _batch((done.task, _DONE, done.task, 0, pickle.dumps(made)))
 

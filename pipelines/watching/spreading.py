@@ -12,19 +12,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import Layout
-from ceps.balance.round_costs import Loads, WorkModel, fitted, shares_of_seconds
+from ceps.balance.round_costs import Loads, WorkModel, fit_work_model, shares_of_seconds
 from ceps.balance.strategy import Strategy
-from ceps.balance.subscription_load import Asked
-from dtoss.watch.processing.routing_files import Routed
+from ceps.balance.subscription_load import SubscriptionLoad
+from dtoss.watch.processing.routing_files import RoutingFiles
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done
+from dtoss.watch.processing.watch_task import TaskResult
 from dtoss.watch.sharding.layout_files import open_arrays, open_routing, open_stored, write_arrays, write_routing
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing
 from dtoss.watch.sharding.sharding_commit import RoundLoad, read_load, write_load
 from dtoss.watch.sharding.subscription_cells import grid_of_standing
 from dtoss.watch.sharding.words_by_cell import open_words, write_words
-from dtoss.watch.sharding.worker_task import Worked
+from dtoss.watch.sharding.worker_task import WorkerResult
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.words.vocabulary import vocabulary_of
 from pipelines.watching.strategy_layouts import (
@@ -50,7 +50,7 @@ _GROWN = 4.0
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpreadOptions:
     """How rows are spread over workers, as the user says it.
 
     Parameters
@@ -74,7 +74,7 @@ class Spread:
     seconds: float = 0.0
 
 
-def check_strategy(spread: Spread) -> None:
+def check_strategy(spread: SpreadOptions) -> None:
     """Check that there is such a strategy, and that it has what it needs.
 
     Raises
@@ -85,7 +85,7 @@ def check_strategy(spread: Spread) -> None:
     strategy_as_said(spread)
 
 
-def strategy_as_said(spread: Spread) -> Strategy:
+def strategy_as_said(spread: SpreadOptions) -> Strategy:
     """Return the strategy that decides about layouts."""
     from ceps.strategies import strategy_of
 
@@ -105,8 +105,8 @@ class Spreading:
     """
 
     home: Home
-    spread: Spread
-    _worked: list[Worked] = field(default_factory=list)
+    spread: SpreadOptions
+    _worked: list[WorkerResult] = field(default_factory=list)
     _begun_us: int = 0
     _began: float = 0.0
     _batches: int = 0
@@ -133,7 +133,7 @@ class Spreading:
         StoreError, OSError
             If a file cannot be read or written.
         """
-        before = Routed.of(plan.document_before().get("layout"))
+        before = RoutingFiles.of(plan.document_before().get("layout"))
         if before is not None and before.strategy != self.spread.strategy:
             before = None  # another one's layout is no place to begin from, and may be gone
         if before is None:
@@ -153,7 +153,7 @@ class Spreading:
             return replace(plan, routed=standing)
         return self._stored(plan, standing, before, routing)
 
-    def _of_before(self, plan: Plan, before: Routed | None) -> Loads | None:
+    def _of_before(self, plan: Plan, before: RoutingFiles | None) -> Loads | None:
         """Return the load of a round that another process has ended, and after which nobody has decided yet."""
         entry = None if before is None else before.ended
         if not self.spread.batches or entry is None:
@@ -173,7 +173,7 @@ class Spreading:
         grown = (fresh.width * fresh.height) / (held.width * held.height)
         return held if 1.0 / _GROWN <= grown <= _GROWN else fresh
 
-    def _decided(self, plan: Plan, before: Routed | None, grid: RoutingGrid, layout: Layout | None) -> Plan:
+    def _decided(self, plan: Plan, before: RoutingFiles | None, grid: RoutingGrid, layout: Layout | None) -> Plan:
         """Return the plan with what the strategy says, of a layout of these cells or of none."""
         asked = self._asked(plan, grid)
         loads = _as_stored(grid, asked) if self._ended is None or layout is None else self._ended
@@ -186,8 +186,8 @@ class Spreading:
         routing = as_routing(decided.layout, grid, self._words(plan, grid))
         if before is not None and layout is not None and decided.layout.same_as(layout):
             return self._stored(plan, replace(before, memory=kept, moved=0, ended=None), before, routing)
-        last = Routed.of(plan.document_before().get("layout"))
-        routed = Routed(
+        last = RoutingFiles.of(plan.document_before().get("layout"))
+        routed = RoutingFiles(
             self.spread.strategy,
             self.spread.workers,
             write_routing(self.home, routing),
@@ -201,7 +201,7 @@ class Spreading:
         )
         return self._stored(plan, routed, before, routing)
 
-    def _stored(self, plan: Plan, routed: Routed, before: Routed | None, routing: Routing) -> Plan:
+    def _stored(self, plan: Plan, routed: RoutingFiles, before: RoutingFiles | None, routing: Routing) -> Plan:
         """Return the plan with what workers store, and the bytes that they have not had."""
         held = before.base if before is not None and routed.layout == before.layout and _same_base(plan) else None
         grid = routing.grid
@@ -226,12 +226,12 @@ class Spreading:
         indexes = {key: entry for key, entry in routed.indexes.items() if key in keys}
         return replace(plan, routed=replace(routed, indexes=indexes, moved=round(moved)))
 
-    def _had(self, plan: Plan, before: Routed | None, worker: int) -> NDArray[np.int64]:
+    def _had(self, plan: Plan, before: RoutingFiles | None, worker: int) -> NDArray[np.int64]:
         if before is None or before.base is None or not _same_base(plan) or worker >= before.workers:
             return np.zeros(0, np.int64)
         return open_stored(self.home, before.base["name"], worker).rows
 
-    def _asked(self, plan: Plan, grid: RoutingGrid) -> Asked:
+    def _asked(self, plan: Plan, grid: RoutingGrid) -> SubscriptionLoad:
         parts = [cells_asked(self.home, name, grid) for name in _indexes(plan)]
         return as_asked(grid, parts, self._words(plan, grid))
 
@@ -246,7 +246,7 @@ class Spreading:
         self._worked, self._batches, self._ended, self._first = [], 0, None, True
         self._said = []
 
-    def ended(self, plan: Plan, worked: Sequence[Worked], done: Sequence[Done]) -> Mapping[str, Any] | None:
+    def ended(self, plan: Plan, worked: Sequence[WorkerResult], done: Sequence[TaskResult]) -> Mapping[str, Any] | None:
         """Take what workers and tasks have done in a batch; return the file of the round's load where it ends with it.
 
         Raises
@@ -282,7 +282,7 @@ class Spreading:
             for total, part in ((rows, one.rows), (candidates, one.candidates), (matches, one.matches)):
                 total[one.cell] += part
         seen = np.array(self._samples).reshape(-1, 4)
-        model = fitted(*seen.T) if seen[:, 0].sum() >= _ENOUGH_ROWS else WorkModel()
+        model = fit_work_model(*seen.T) if seen[:, 0].sum() >= _ENOUGH_ROWS else WorkModel()
         seconds = np.zeros(grid.cells)
         for one in self._worked:
             work = model.work(one.rows.astype(float), one.candidates.astype(float), one.matches.astype(float))
@@ -321,7 +321,7 @@ def _same_base(plan: Plan) -> bool:
     return plan.files is not None and plan.before is not None and plan.files.base == plan.before.base
 
 
-def _as_stored(grid: RoutingGrid, asked: Asked) -> Loads:
+def _as_stored(grid: RoutingGrid, asked: SubscriptionLoad) -> Loads:
     """Return loads as if rows came where subscriptions are: before the first round nothing else is known."""
     stored = asked.stored_by_cell.astype(np.float64)
     return Loads(grid.shape, stored, np.zeros(grid.cells), np.zeros(grid.cells), stored, asked.bytes_by_cell)

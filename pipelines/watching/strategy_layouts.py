@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import Layout, WordParts, of_parts
-from ceps.balance.subscription_load import Asked, stored
+from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from dtoss.watch.index.large_and_small import Standing, open_index_of
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.sharding.layout_files import texts_of, write_stored
@@ -78,7 +78,7 @@ def words_asked(home: Home, names: tuple[str, ...], grid: RoutingGrid) -> pa.Arr
     return words_of([cells_asked(home, name, grid) for name in names])
 
 
-def as_asked(grid: RoutingGrid, parts: list[AskedCells], words: pa.Array = NO_TEXTS) -> Asked:
+def as_asked(grid: RoutingGrid, parts: list[AskedCells], words: pa.Array = NO_TEXTS) -> SubscriptionLoad:
     """Return the subscriptions of indexes, one after another, as strategies see them.
 
     Parameters
@@ -101,7 +101,7 @@ def as_asked(grid: RoutingGrid, parts: list[AskedCells], words: pa.Array = NO_TE
         else:
             begin.append(np.full(len(one.bytes), begin[-1][-1]))
     first = np.cumsum([0, *(len(one.bytes) for one in parts)])
-    return Asked(
+    return SubscriptionLoad(
         grid.shape,
         np.concatenate([np.zeros((0, 4), np.int64), *(one.rects for one in parts)]),
         np.concatenate([np.zeros(0, np.int64), *(one.owner + at for one, at in zip(parts, first[:-1], strict=True))]),
@@ -159,13 +159,13 @@ def _write_stored(home: Home, index: str, routing: Routing) -> dict[str, Any]:
 def stored_rows(routing: Routing, asked: AskedCells) -> list[NDArray[np.int64]]:
     """Return the rows of an index that each worker stores, int64, rising."""
     layout = as_layout(routing, asked.vocabulary)
-    whole = Asked(routing.grid.shape, asked.rects, asked.owner, asked.bytes, asked.cover_begin, asked.cover)
-    return [np.flatnonzero(stored(layout, whole, worker)) for worker in range(routing.workers)]
+    whole = SubscriptionLoad(routing.grid.shape, asked.rects, asked.owner, asked.bytes, asked.cover_begin, asked.cover)
+    return [np.flatnonzero(stored_subscriptions(layout, whole, worker)) for worker in range(routing.workers)]
 
 
 def _by_words(routing: Routing, asked: AskedCells) -> NDArray[np.bool_]:
     """Return of which subscriptions words decide who tells of them, bool (n,)."""
-    whole = Asked(routing.grid.shape, asked.rects, asked.owner, asked.bytes, asked.cover_begin, asked.cover)
+    whole = SubscriptionLoad(routing.grid.shape, asked.rects, asked.owner, asked.bytes, asked.cover_begin, asked.cover)
     return whole.touching(routing.split) & (np.diff(asked.cover_begin) > 0)
 
 

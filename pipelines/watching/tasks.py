@@ -14,7 +14,7 @@ from dtoss.buckets import BUCKETS
 from dtoss.commits.batch_source import Source
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import REJECTED, Done, run_task
+from dtoss.watch.processing.watch_task import REJECTED, TaskResult, run_task
 from dtoss.watch.watch_settings import Settings
 from pipelines.rows.position_frame import RAW, REASON, attribute_column
 from pipelines.spark.by_bucket import done_by_bucket
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[Done]:
+def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[TaskResult]:
     """Return what the tasks of a batch have done. One shuffle and one action; nothing that grows with rows comes back.
 
     Parameters
     ----------
     frame
-        Of :func:`pipelines.watching.typed_rows.fitted`; None where there are no rows, which needs no Spark.
+        Of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
     plan
         Of the batch.
     tasks
         How many.
     """
-    done: list[Done] = []
+    done: list[TaskResult] = []
     if frame is not None:
         done = done_by_bucket(frame, key_of(plan), tasks, _task(plan, tasks))
     ran = {one.task for one in done}
@@ -57,11 +57,11 @@ def buckets_of(task: int, tasks: int) -> NDArray[np.int64]:
     return np.arange(task, BUCKETS, tasks)
 
 
-def _task(plan: Plan, tasks: int) -> Callable[[int, pa.Table], Done]:
+def _task(plan: Plan, tasks: int) -> Callable[[int, pa.Table], TaskResult]:
     # the commit before and the ledger may be long, and no task asks for them
     plan = replace(plan, after=None, source=Source())
 
-    def work(task: int, table: pa.Table) -> Done:
+    def work(task: int, table: pa.Table) -> TaskResult:
         rows, raw, bad = rows_in(table, plan.settings)
         return run_task(plan, task, buckets_of(task, tasks), rows, raw, bad)
 
@@ -95,6 +95,6 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
-def busiest(done: Sequence[Done]) -> float:
+def busiest(done: Sequence[TaskResult]) -> float:
     """Return the seconds of the task that took longest."""
     return max((one.seconds for one in done), default=0.0)

@@ -12,7 +12,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.watch_settings import Settings
 from pipelines.rows.paths import Unfitting
-from pipelines.rows.position_frame import MISTYPED, RAW, REASON, Columns, Positions, attribute_column, screened
+from pipelines.rows.position_frame import MISTYPED, RAW, REASON, Columns, Positions, attribute_column, screen_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -76,7 +76,7 @@ def types_wanted(settings: Settings | None, columns: Columns) -> dict[str, str]:
     return types
 
 
-def fitted(
+def fit_rows(
     positions: Positions, settings: Settings, wrap: bool, unit: str | None, believed_us: int | None = None
 ) -> DataFrame:
     """Return rows with the columns of a watch: id, x, y, t_us, attributes, the reason and the row as it was read.
@@ -105,7 +105,7 @@ def fitted(
     """
     from pyspark.sql import functions as F
 
-    good = screened(positions, settings.space, wrap)
+    good = screen_positions(positions, settings.space, wrap)
     frame = good.frame
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     t = F.lit(None).cast("bigint")

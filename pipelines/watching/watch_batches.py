@@ -30,9 +30,9 @@ from pipelines.rows.position_frame import REASON, Positions
 from pipelines.watching.centres import CurrentCentres
 from pipelines.watching.missing_columns import Lacking
 from pipelines.watching.spark_batch import run_on_workers
-from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.tasks import busiest, run_tasks
-from pipelines.watching.typed_rows import MICROS, first_settings, fitted
+from pipelines.watching.typed_rows import MICROS, first_settings, fit_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -114,7 +114,7 @@ class Watching:
     retain_us: int | None = None
     say: Callable[[Ran], None] = lambda told: None
     warn: Callable[[str], None] = lambda text: None
-    spread: Spread | None = None
+    spread: SpreadOptions | None = None
     clock: Callable[[], int] | None = None
     lacking: Lacking = field(default_factory=Lacking)
     _tended_us: int = 0
@@ -170,7 +170,7 @@ class Watching:
                 return None
             plan = self.lacking.judged(plan, self.warn)
             positions = without_forgotten(positions, self.home.store)
-            frame = fitted(
+            frame = fit_rows(
                 positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
             )
             tasks = max(min(cores(session), BUCKETS), 1)
@@ -223,7 +223,7 @@ class Watching:
         settings = self.settings() or self._first_settings(positions)
         self.lacking.check()
         limit = believed(self.options.max_ahead, time.time_ns() // 1000)
-        frame = fitted(positions, settings, self.rows.wrap, self.rows.unit, limit)
+        frame = fit_rows(positions, settings, self.rows.wrap, self.rows.unit, limit)
         if limit is not None and settings.time is not None:
             late = F.when(F.col(MICROS) > limit, F.lit(AHEAD_OF_CLOCK))
             frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ceps.balance.round_costs import Terms
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done
+from dtoss.watch.processing.watch_task import TaskResult
 from dtoss.watch.sharding.words_by_cell import open_words
 
 
@@ -32,7 +32,7 @@ def splits_by_words(strategy: str) -> bool:
     return strategy in BY_WORDS
 
 
-def in_texts(plan: Plan, done: Sequence[Done]) -> list[SaidInTexts]:
+def in_texts(plan: Plan, done: Sequence[TaskResult]) -> list[SaidInTexts]:
     """Return what rows of tasks say.
 
     Raises
@@ -47,7 +47,7 @@ def in_texts(plan: Plan, done: Sequence[Done]) -> list[SaidInTexts]:
     return [SaidInTexts(one.cell, words.take(pa.array(one.word)), one.rows) for one in said]
 
 
-def terms_of(said: Sequence[SaidInTexts], words: pa.Array, asked: Asked) -> Terms | None:
+def terms_of(said: Sequence[SaidInTexts], words: pa.Array, asked: SubscriptionLoad) -> Terms | None:
     """Return what rows say of the words that are asked for now, None where nothing is known.
 
     Parameters

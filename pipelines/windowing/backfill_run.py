@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
@@ -18,25 +18,25 @@ from dtoss.watch.subscriptions.expiry_times import instant_said
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.backfill.affected_ends import Rebuild, rebuild_of
 from dtoss.windows.backfill.backfill_commit import commit_rebuild, plan_rebuild
-from dtoss.windows.backfill.raw_sources import Read, check_there, reads_of
+from dtoss.windows.backfill.raw_sources import ReadSources, check_there, reads_of
 from dtoss.windows.backfill.recount import recount
-from dtoss.windows.processing.panes_task import Told
+from dtoss.windows.processing.panes_task import ReduceResult
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.sets import current_home, sets_of
-from dtoss.windows.storage.spec_file import Fixed, known
-from dtoss.windows.storage.window_document import Document, begun
+from dtoss.windows.storage.spec_file import FixedSpec, read_spec
+from dtoss.windows.storage.window_document import Document, begun_windows
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options
 from dtoss.windows.time_text import time_text
 from pipelines.local_joins.first_look import check_columns
-from pipelines.loop.arriving import YOUNG_SECONDS, Arrived, Patience, arrived
+from pipelines.loop.arriving import YOUNG_SECONDS, Arrivals, Patience, list_arrivals
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import look_in
 from pipelines.rows.position_frame import REASON, Columns, Positions
 from pipelines.rows.read_files import read_positions
-from pipelines.watching.typed_rows import MICROS, fitted, types_wanted
-from pipelines.windowing.begin_windows import leased, spec_wanted
+from pipelines.watching.typed_rows import MICROS, fit_rows, types_wanted
+from pipelines.windowing.begin_windows import lease_windows, spec_wanted
 from pipelines.windowing.window_batches import in_parts, light, run_tasks
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class _Files:
     """The files that are there, and how they are read."""
 
     store: str
-    found: Arrived
+    found: Arrivals
     columns: Columns
     schema: str
     settings: Settings
@@ -90,7 +90,7 @@ class _Files:
         wanted = types_wanted(self.settings, self.columns)
         positions = read_positions(session, inputs, self.columns, schema=self.schema, wanted=wanted)
         positions = without_forgotten(positions, self.store)
-        return fitted(positions, self.settings, self.wrap, self.unit), positions
+        return fit_rows(positions, self.settings, self.wrap, self.unit), positions
 
     def times(self, session: SparkSession, files: list[str]) -> tuple[int, int] | None:
         """Return the first and the last time of the good rows of some of them; None of none."""
@@ -180,13 +180,13 @@ def rebuild_windows(
     """
     warn = warn or on_stderr
     home = current_home(Store(store).absolute.path, name)
-    fixed = known(home)
+    fixed = read_spec(home)
     if wanted is not None:
         spec_wanted(home, wanted, space)
-    lease = leased(home, warn)
+    lease = lease_windows(home, warn)
     begin = time.perf_counter()
     try:
-        head = begun(home)
+        head = begun_windows(home)
         rebuild = rebuild_of(fixed.spec, head.watermark, *span)
         reads = _reads(home, fixed.spec, rebuild)
         found = _there(positions, head.ledger, warn)
@@ -205,7 +205,7 @@ def rebuild_windows(
         lease.release()
 
 
-def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[Read]:
+def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[ReadSources]:
     """Return what was read of the time that is needed, also by the sets that this one has replaced.
 
     Raises
@@ -221,10 +221,10 @@ def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[Read]:
             f"counted no more: rebuild from {time_text(since - spec.slide)} on"
         )
     homes = [Home(home.store, home.name, one.number) for one in sets.answering]
-    return [read for one in homes for read in reads_of(one, begun(one), rebuild.rows_from, rebuild.rows_to)]
+    return [read for one in homes for read in reads_of(one, begun_windows(one), rebuild.rows_from, rebuild.rows_to)]
 
 
-def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str], None]) -> Arrived:
+def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str], None]) -> Arrivals:
     """Return all files that are there, once those that were read are whole.
 
     Raises
@@ -234,7 +234,7 @@ def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str],
     """
     patience = Patience()
     for look in range(_LOOKS):
-        found = arrived(positions, Ledger(), patience, warn)
+        found = list_arrivals(positions, Ledger(), patience, warn)
         known = set(ledger.files) - set(ledger.fresh(found.there, found.where.stamps))
         refused = known & set(ledger.refused)
         unready = sorted(file for file, size in found.waiting.items() if size and file in ledger.files.keys() - refused)
@@ -251,10 +251,10 @@ def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str],
 def _rebuilt(
     session: SparkSession,
     home: Home,
-    fixed: Fixed,
+    fixed: FixedSpec,
     head: Document,
     rebuild: Rebuild,
-    reads: list[Read],
+    reads: list[ReadSources],
     files: _Files,
     options: Options,
 ) -> Commit:
@@ -297,7 +297,7 @@ def _rebuilt(
         raise InputError(f"{(changed or files.found.gone())[0]} has changed while it was read: rebuild again")
     bare = light(plan)
 
-    def second(patches: Sequence[Listed]) -> list[Told]:
+    def second(patches: Sequence[FileEntry]) -> list[ReduceResult]:
         return in_parts(session, patches, lambda parts: recount(bare, rebuild, head, patches, parts))
 
     return commit_rebuild(plan, rebuild, done, reads, second, held[0].forgotten)

@@ -13,9 +13,9 @@ from dtoss.windows.migration.completeness import check_begins
 from dtoss.windows.spec import Spec, spec_of
 from dtoss.windows.storage.keys_file import write_keys
 from dtoss.windows.storage.sets import coming_of, current_of, sets_of
-from dtoss.windows.storage.spec_file import Fixed, check_same, fix, fixed_of, known
+from dtoss.windows.storage.spec_file import FixedSpec, check_same, fix, fixed_of, read_spec
 from dtoss.windows.storage.window_folder import Home
-from pipelines.loop.batch_report import leased as lease_of
+from pipelines.loop.batch_report import take_lease as lease_of
 from pipelines.windowing.keys_of import material_of
 
 
@@ -74,7 +74,7 @@ def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None
     held = fixed_of(now)
     if held is None or now.batches.head() is None:
         return Stands(*_asked(home, None if held is None else held.spec, wanted, space))
-    coming = None if sets.coming is None else known(coming_of(home, sets)).spec
+    coming = None if sets.coming is None else read_spec(coming_of(home, sets)).spec
     spec, tables = _asked(home, held.spec if coming is None else coming, wanted, space, replacing)
     if coming is not None and not coming.difference(spec):
         return Stands(held.spec)
@@ -132,16 +132,16 @@ def checked(wanted: Mapping[str, Any], space: Space, keys: str) -> Spec:
         raise InputError(str(error)) from None
 
 
-def fixed_for(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> Fixed:
+def fixed_for(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> FixedSpec:
     """Return what a set stands for from now on; ``tables`` of :func:`stands_for`."""
     if tables is not None:
-        fix(home, Fixed(spec, write_keys(home, dict(tables))))
+        fix(home, FixedSpec(spec, write_keys(home, dict(tables))))
     held = fixed_of(home)
     assert held is not None
     return held
 
 
-def leased(home: Home, warn: Callable[[str], None], lease: bool = True) -> Writer:
+def lease_windows(home: Home, warn: Callable[[str], None], lease: bool = True) -> Writer:
     """Return the right to commit to all sets of windows of a name; without ``lease`` nobody is kept out.
 
     Raises

@@ -25,7 +25,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store_location import filesystem_of
 from dtoss.windows.query.window_query import Windows
 from dtoss.windows.storage.keys_file import rings_from
-from pipelines.rows.write_file import written
+from pipelines.rows.write_file import open_writer
 
 _MARGIN = 0.25
 """Share of their spread by which regions of a plane reach beyond the outermost places."""
@@ -97,7 +97,7 @@ def export_ends(found: Windows, path: str, since: Any, until: Any = None) -> int
     _check_format(path)
     table = _with_times(found.wide_between(since, until))
     if "://" not in path:
-        with written(path, table.schema) as write:
+        with open_writer(path, table.schema) as write:
             for batch in table.to_batches():
                 write(batch)
         return len(table)

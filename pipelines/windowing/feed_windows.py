@@ -16,14 +16,14 @@ from dtoss.windows.migration.take_over import read_by_all
 from dtoss.windows.storage.sets import current_home
 from dtoss.windows.storage.spec_file import fixed_of
 from dtoss.windows.storage.window_folder import Home
-from pipelines.loop.arriving import Arrived
+from pipelines.loop.arriving import Arrivals
 from pipelines.loop.batch_report import Ran
 from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.tick_clock import clock_of
 from pipelines.rows.position_frame import DELETED, REASON, Positions
-from pipelines.windowing.begin_windows import leased, stands_for
+from pipelines.windowing.begin_windows import lease_windows, stands_for
 from pipelines.windowing.running_sets import How, Running, running_of
-from pipelines.windowing.window_options import Asked
+from pipelines.windowing.window_options import WindowOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ class Feed:
         Those; None until then.
     """
 
-    asked: Asked
+    asked: WindowOptions
     home: Home
     by: str
     lease: Writer
@@ -62,7 +62,7 @@ class Feed:
         """Return what the windows have read: all sets of them that run."""
         return read_by_all(self.home)
 
-    def batches(self, some: Arrived) -> list[Arrived]:
+    def batches(self, some: Arrivals) -> list[Arrivals]:
         """Return files that the windows have not read as their next batches: one that a set lacks comes first."""
         first = None if self.running is None else self.running.first(some.fresh)
         if not first or len(first) == len(some.fresh):
@@ -72,7 +72,7 @@ class Feed:
 
 
 def feeds_of(
-    asked: Sequence[Asked],
+    asked: Sequence[WindowOptions],
     store: Store,
     space: Space | None,
     max_bad: float,
@@ -122,7 +122,7 @@ def feeds_of(
             home = Home(store.path, one.name)
             by = key_kind(one, store)
 
-            def begin(one: Asked = one, home: Home = home) -> Running:
+            def begin(one: WindowOptions = one, home: Home = home) -> Running:
                 stands = stands_for(home, one.wanted, space, one.replacing)
                 share, clock = max_bad if one.max_bad is None else one.max_bad, clock_of(one.clock)
                 how = How(share, False, one.retain, wrap, unit, lambda ran: say(one.name, ran), warn, clock=clock)
@@ -131,7 +131,7 @@ def feeds_of(
                     warn(f"windows {one.name}: {text}")
                 return found
 
-            feed = Feed(one, home, by, leased(home, warn, lease), begin)
+            feed = Feed(one, home, by, lease_windows(home, warn, lease), begin)
             found.append(feed)
             if by != PARTITION or current_manifest(store) is not None:
                 _begun(feed)
@@ -141,7 +141,7 @@ def feeds_of(
     return found
 
 
-def key_kind(asked: Asked, store: Store) -> str:
+def key_kind(asked: WindowOptions, store: Store) -> str:
     """Return what the keys of windows are: as they are asked for, or as they are there.
 
     Raises
@@ -216,7 +216,7 @@ def beat(feed: Feed) -> Ran | None:
         raise type(error)(f"windows {feed.asked.name}: {error}") from None
 
 
-def refuse(feed: Feed, found: Arrived, refused: Mapping[str, str]) -> None:
+def refuse(feed: Feed, found: Arrivals, refused: Mapping[str, str]) -> None:
     """Commit to windows that have begun that files are refused, and why, where they do not know it.
 
     Raises

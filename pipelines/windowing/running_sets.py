@@ -13,11 +13,11 @@ from dtoss.watch.watch_settings import Settings
 from dtoss.windows.migration.begin_set import begin_next
 from dtoss.windows.migration.completeness import same_watermark
 from dtoss.windows.migration.migration_text import under_way
-from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settled
+from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settle_sets
 from dtoss.windows.migration.take_over import give_up, read_by_all
 from dtoss.windows.state.result_retention import retained_of
 from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
-from dtoss.windows.storage.spec_file import known
+from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options
 from dtoss.windows.time_text import time_text
@@ -155,11 +155,11 @@ class Running:
             ran = self._current(before).beat()
             if before.coming is not None:
                 coming = coming_of(self.home, before)
-                if same_watermark(known(current_of(self.home, before)).spec, known(coming).spec):
+                if same_watermark(read_spec(current_of(self.home, before)).spec, read_spec(coming).spec):
                     follow(self.home, before)
                 else:
                     self._of(coming, True).beat()
-                settled(self.home)
+                settle_sets(self.home)
                 self._tell(before)
             return ran
 
@@ -174,7 +174,7 @@ class Running:
         """Return a set as it is run: the one to come tells nothing, and bears all rows."""
         found = self._known.get((home.number, coming))
         if found is None:
-            how, fixed = self.how, known(home)
+            how, fixed = self.how, read_spec(home)
             options = Options(1.0 if coming else how.max_bad, how.new_source, retained_of(how.retain, fixed.spec))
             say = _nothing if coming else how.say
             found = Windowing(home, fixed, options, how.wrap, how.unit, say, how.moving, how.clock)
@@ -221,7 +221,7 @@ def running_of(home: Home, stands: Stands, how: How) -> Running:
         sets = begin_next(current, sets, spec, dict(tables), time.time_ns() // 1000)
     found = Running(home, how)
     if sets_of(home).coming is not None:
-        if (told := under_way(settled(home))) is not None:
+        if (told := under_way(settle_sets(home))) is not None:
             how.warn(f"windows {home.name}: {told}")
         found._tell(sets)
     return found

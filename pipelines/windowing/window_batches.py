@@ -12,31 +12,31 @@ import pyarrow as pa
 
 from dtoss.buckets import bucket_of
 from dtoss.commits.batch_source import Source
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.log_compaction import fold
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.panes_task import Told, tell
+from dtoss.windows.processing.panes_task import ReduceResult, tell
 from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.processing.window_orphans import clear_merged, clear_state
-from dtoss.windows.processing.window_task import Done, run_task
+from dtoss.windows.processing.window_task import MapResult, run_task
 from dtoss.windows.state.state_files import PARTS
-from dtoss.windows.storage.spec_file import Fixed
-from dtoss.windows.storage.window_document import begun as begun_windows
+from dtoss.windows.storage.spec_file import FixedSpec
+from dtoss.windows.storage.window_document import begun_windows as begun_windows
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands, plan_batch, types_of
 from dtoss.windows.trajectories.sorted_rows import WindowRows
-from dtoss.windows.watermark import followed
+from dtoss.windows.watermark import follow_clock
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.position_frame import REASON, Positions
 from pipelines.spark.by_bucket import done_by_bucket, done_by_number
 from pipelines.watching.tasks import rows_in
-from pipelines.watching.typed_rows import MICROS, first_settings, fitted
+from pipelines.watching.typed_rows import MICROS, first_settings, fit_rows
 from pipelines.windowing.move_groups import Moving, placed
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Windowing:
     def __init__(
         self,
         home: Home,
-        fixed: Fixed,
+        fixed: FixedSpec,
         options: Options,
         wrap: bool = False,
         unit: str | None = None,
@@ -125,7 +125,7 @@ class Windowing:
             if plan is None:
                 return None
             positions = without_forgotten(positions, self.home.store)
-            frame = fitted(positions, settings, self.wrap, self.unit)
+            frame = fit_rows(positions, settings, self.wrap, self.unit)
             done = run_tasks(frame, plan, settings)
             check()
             second = partial(_second, session, plan)
@@ -146,7 +146,7 @@ class Windowing:
         from pyspark.sql import functions as F
 
         settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
-        frame = fitted(positions, settings, self.wrap, self.unit)
+        frame = fit_rows(positions, settings, self.wrap, self.unit)
         if settings.time is not None:
             late = F.when(F.col(MICROS) > time.time_ns() // 1000 + self.fixed.spec.max_ahead, F.lit(AHEAD_OF_CLOCK))
             frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
@@ -186,7 +186,7 @@ class Windowing:
             if self.clock is None or head is None or head.watermark is None:
                 return None
             begun, now_us, spec = time.perf_counter(), self.clock(), self.fixed.spec
-            if followed(spec, now_us, head.watermark) // spec.slide == head.watermark // spec.slide:
+            if follow_clock(spec, now_us, head.watermark) // spec.slide == head.watermark // spec.slide:
                 return None
             said = head.commit.document
             plan = plan_batch(
@@ -216,13 +216,13 @@ class Windowing:
         self._turns.end()
 
 
-def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
+def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[MapResult]:
     """Return what the tasks of a batch have done that had rows.
 
     Parameters
     ----------
     frame
-        Of :func:`pipelines.watching.typed_rows.fitted`.
+        Of :func:`pipelines.watching.typed_rows.fit_rows`.
     plan
         Of the batch.
     settings
@@ -232,7 +232,7 @@ def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[Done]:
 
     bare = light(plan)
 
-    def work(task: int, table: pa.Table) -> Done | None:
+    def work(task: int, table: pa.Table) -> MapResult | None:
         return _run(bare, task, table, settings) if table.num_columns and len(table) else None
 
     held = sum(part.file.bytes for part in plan.objects)
@@ -246,19 +246,23 @@ def light(plan: Plan) -> Plan:
     return replace(plan, after=None, source=Source())
 
 
-def _run(plan: Plan, task: int, table: pa.Table, settings: Settings) -> Done:
+def _run(plan: Plan, task: int, table: pa.Table, settings: Settings) -> MapResult:
     rows, raw, bad = rows_in(table, settings)
     assert rows.ids is not None
     assert rows.t is not None
     return run_task(plan, task, WindowRows(rows.ids, rows.t, rows.positions, bucket_of(rows.ids)), raw, bad)
 
 
-def _second(session: SparkSession, plan: Plan, watermark: int | None, patches: Sequence[Listed]) -> list[Told]:
+def _second(
+    session: SparkSession, plan: Plan, watermark: int | None, patches: Sequence[FileEntry]
+) -> list[ReduceResult]:
     bare = light(plan)
     return in_parts(session, patches, lambda parts: tell(bare, watermark, patches, parts))
 
 
-def in_parts(session: SparkSession, patches: Sequence[Listed], work: Callable[[Sequence[int]], Told]) -> list[Told]:
+def in_parts(
+    session: SparkSession, patches: Sequence[FileEntry], work: Callable[[Sequence[int]], ReduceResult]
+) -> list[ReduceResult]:
     """Return what the second step of all parts has done, here, or in tasks where patches are many.
 
     Parameters

@@ -27,7 +27,7 @@ _KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock", "replace")
 
 
 @dataclass(frozen=True)
-class Asked:
+class WindowOptions:
     """Windows that one file asks for.
 
     Parameters
@@ -82,7 +82,7 @@ def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"slide": "1min", "by": "partition", "measures": "rows,objects"} | said
 
 
-def read_asked(file: str) -> Asked:
+def read_asked(file: str) -> WindowOptions:
     """Return what a file in TOML asks for.
 
     Parameters
@@ -128,7 +128,7 @@ def read_asked(file: str) -> Asked:
             checked(wanted, space_of(LONLAT), "")
     except (InputError, ValueError) as error:
         raise InputError(f"{file}: {error}") from None
-    return Asked(file, name, wanted, max_bad, kept, clock, replacing)
+    return WindowOptions(file, name, wanted, max_bad, kept, clock, replacing)
 
 
 def _value(key: str, value: Any) -> Any:

@@ -17,7 +17,7 @@ from ceps.model.packing import Effort
 from ceps.model.problem import build_problem
 from ceps.model.reads import reads_together
 from ceps.plan.plans import plan_from_dict
-from ceps.planners.fewer_calls import _packed_cells, annealed
+from ceps.planners.fewer_calls import _packed_cells, anneal_labels
 from tests.ceps import oracles
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
 
@@ -136,7 +136,9 @@ def test_the_time_limit_ends_the_search():
     reads = neighbours(patterns)
     problem = build_problem(patterns, M3)
     labels, types = np.arange(400) % 3, np.array([3, 3, 3])
-    over = annealed(problem, types, labels, item_reads(problem, reads), np.random.default_rng(0), Effort(deadline=0.0))
+    over = anneal_labels(
+        problem, types, labels, item_reads(problem, reads), np.random.default_rng(0), Effort(deadline=0.0)
+    )
     np.testing.assert_array_equal(over, labels)
     assert_holds(ceps.plan(replace(patterns, reads=reads), None, M3, time_limit=1e-3), patterns)
 
@@ -150,7 +152,7 @@ def test_servers_keep_their_share_of_headroom():
     before = problem.cluster_columns(labels)[:, :-1].max(axis=1) / problem.rates[types]
     calls = []
     for keep in (0.0, 0.5, np.array([0.9, 0.2, 0.0]), 1.0):
-        found = annealed(problem, types, labels, reads, np.random.default_rng(0), Effort(), keep)
+        found = anneal_labels(problem, types, labels, reads, np.random.default_rng(0), Effort(), keep)
         peaks = problem.cluster_columns(found)[:, :-1].max(axis=1) / problem.rates[types]
         assert (peaks <= np.maximum(1 - keep * (1 - before), before) * (1 + 1e-9)).all()
         calls.append(calls_a_day(found, reads))
@@ -191,7 +193,7 @@ def test_as_many_servers_as_are_asked_for_stay_rented():
     patterns = replace(waves(60, 900.0), reads=neighbours(waves(60, 900.0)))
     for least in (1, 3):
         problem = build_problem(patterns, M3, at_least=least)
-        labels = annealed(
+        labels = anneal_labels(
             problem, np.array([1, 1, 1, 1]), np.arange(60) % 4, item_reads(problem, patterns.reads),
             np.random.default_rng(0), Effort(),
         )  # fmt: skip

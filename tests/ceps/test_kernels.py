@@ -31,7 +31,7 @@ def test_a_changed_helper_in_another_file_is_seen(tmp_path):
     package.mkdir(parents=True)
     for empty in (package.parent, package):
         (empty / "__init__.py").touch()
-    shutil.copy(Path(ceps.__file__).parent / "kernels" / "compiled.py", package)
+    shutil.copy(Path(ceps.__file__).parent / "kernels" / "jit.py", package)
     (package / "caller.py").write_text(CALLER)
     (package / "helper.py").write_text(HELPER.format(1))
     assert call(tmp_path) == (20, 0)
@@ -46,7 +46,7 @@ def test_an_index_beyond_an_array_is_an_error_in_checked_mode(tmp_path):
     package.mkdir(parents=True)
     for empty in (package.parent, package):
         (empty / "__init__.py").touch()
-    shutil.copy(Path(ceps.__file__).parent / "kernels" / "compiled.py", package)
+    shutil.copy(Path(ceps.__file__).parent / "kernels" / "jit.py", package)
     (package / "caller.py").write_text(
         "from ceps.kernels.jit import kernel\n\n\n@kernel\ndef outer(values, i):\n    return values[i]\n"
     )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps import Patterns, Reads, read_patterns, write_patterns
-from ceps.model.reads import bounded, reads_together
+from ceps.model.reads import bound_reads, reads_together
 from tests.ceps.instances import waves
 
 REQUESTS = st.lists(
@@ -55,7 +55,7 @@ def test_sets_are_counted_as_one_by_one(requests, days):
 def test_a_sample_is_kept_small_and_right_in_the_mean():
     """Heavy sets stay as they are; what many samples say of any sets' sum lies round the truth; the bounds hold."""
     reads = many()
-    few = bounded(reads, sets=400)
+    few = bound_reads(reads, sets=400)
     assert len(few) == 400
     assert 0 < few.sampled < 1
     assert few.total == reads.total
@@ -64,11 +64,13 @@ def test_a_sample_is_kept_small_and_right_in_the_mean():
     least = min(kept.values())
     assert all(kept[key] == max(everything[key], least) for key in kept)
     assert {key for key, weight in everything.items() if weight > least} <= kept.keys()
-    assert bounded(reads, members=50).start[-1] <= 50
-    assert len(bounded(reads, sets=0)) == 0
+    assert bound_reads(reads, members=50).start[-1] <= 50
+    assert len(bound_reads(reads, sets=0)) == 0
     chosen = {key for key in everything if 7 in key}  # any subset will do
     truth = sum(everything[key] for key in chosen)
-    said = [sum(w for key, w in as_dict(bounded(reads, 400, salt=salt)).items() if key in chosen) for salt in range(60)]
+    said = [
+        sum(w for key, w in as_dict(bound_reads(reads, 400, salt=salt)).items() if key in chosen) for salt in range(60)
+    ]
     assert abs(np.mean(said) - truth) < 4 * np.std(said) / np.sqrt(len(said))
     assert np.std(said) < 0.15 * truth
 
@@ -76,9 +78,9 @@ def test_a_sample_is_kept_small_and_right_in_the_mean():
 def test_a_sample_is_the_same_each_time_and_all_where_there_is_room():
     """No randomness but the sets' own."""
     reads = many(500)
-    assert as_dict(bounded(reads, 100)) == as_dict(bounded(reads, 100))
-    assert as_dict(bounded(reads, 100)) != as_dict(bounded(reads, 100, salt=1))
-    assert bounded(reads, len(reads)) is reads
+    assert as_dict(bound_reads(reads, 100)) == as_dict(bound_reads(reads, 100))
+    assert as_dict(bound_reads(reads, 100)) != as_dict(bound_reads(reads, 100, salt=1))
+    assert bound_reads(reads, len(reads)) is reads
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_patterns_carry_reads():
 @pytest.mark.parametrize("sets", [0, 300])
 def test_a_file_gives_reads_back(tmp_path, sets):
     """Every bit, by the partitions' numbers, from each weekday of the file; files without them are silent."""
-    reads = bounded(many(sets), 200) if sets else Reads([0], [], [], total=7.5)
+    reads = bound_reads(many(sets), 200) if sets else Reads([0], [], [], total=7.5)
     day = replace(waves(60, 100.0), partitions=np.arange(60)[::-1] * 3, reads=reads)
     write_patterns(tmp_path / "p.parquet", [day, replace(day, weekday=2, reads=None)])
     for weekday in (None, 2):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import dtoss
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from tests.dtoss.serve.served import Doors, running, served_of
 
 
@@ -21,7 +21,7 @@ def told_of(index, name):
         "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
         "version": dtoss.__version__,
     }  # fmt: skip
-    return Served(index, name, 1, time.time(), served.conditions, facts)
+    return ServedSnapshot(index, name, 1, time.time(), served.conditions, facts)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ import pytest
 
 from dtoss.engine import Engine
 from dtoss.geometry.distance import EARTH_RADIUS
-from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.queries.workspace import Workspace
 
 
 def along(sites):
-    return arranged(sites, radix_order(curve_keys(sites)))
+    return take_rows(sites, radix_order(curve_keys(sites)))
 
 
 def neighbour_sets(diagram):

@@ -13,7 +13,7 @@ import dtoss
 from dtoss.export_files import export
 from dtoss.hits import Hits
 from dtoss.index import Index
-from dtoss.names import RESERVED, free_names, not_carried, renamed
+from dtoss.names import RESERVED, free_names, not_carried, renames
 from tests.dtoss.snapshots.damaged_stores import stored
 
 N = 60
@@ -71,7 +71,7 @@ def test_the_rule(names, random):
     assert free_names(free.values()) == {name: name for name in free.values()}
     shuffled = random.sample(names, len(names))
     assert free_names(shuffled) == free
-    assert renamed(names) == {name: fresh for name, fresh in free.items() if name != fresh}
+    assert renames(names) == {name: fresh for name, fresh in free.items() if name != fresh}
 
 
 def asked(index, name, fresh, queries):

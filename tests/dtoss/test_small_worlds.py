@@ -20,7 +20,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import LANES
 from dtoss.compiled.pointers import pointer
 from dtoss.compiled.rank_sort import sort_keys
-from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.queries.workspace import workspace
 from dtoss.snapshots.partition_file import decode, encode
 from tests import oracles, worlds
@@ -186,7 +186,7 @@ def test_awkward_worlds(kind):
 
 
 def along(sites):
-    return arranged(sites, radix_order(curve_keys(sites)))
+    return take_rows(sites, radix_order(curve_keys(sites)))
 
 
 def neighbours_of(diagram):

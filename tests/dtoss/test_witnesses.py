@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtoss.witnesses import Lasts, Moment, checked_witnesses, moved, overruled, witnesses_of
+from dtoss.witnesses import Lasts, Moment, checked_witnesses, move_clock, overrule, witnesses_of
 from tests.oracles import Witnessed
 
 SPAN = 10
@@ -40,7 +40,7 @@ def clock_of(batches, witnesses):
         after = before | {id: t for id, t in ends.items() if moment is None or t > moment.now - SPAN}
         behind = [t for id, t in ends.items() if id not in after]
         counted = lasts([t for t in after.values() if edge is None or t >= edge])
-        right = overruled(moment, counted, lasts(behind), witnesses)
+        right = overrule(moment, counted, lasts(behind), witnesses)
         if right is not None:
             moment, edge = right, right.now - SPAN + 1
         came = {
@@ -54,7 +54,7 @@ def clock_of(batches, witnesses):
             path = np.maximum([before.get(id, held), *times], held)
             gone_on = max(gone_on, sum(step for step in np.diff(path).tolist() if step <= SPAN))
         counted = lasts([t for t in after.values() if edge is None or t >= edge])
-        moment = moved(moment, counted, gone_on if moment else 0, witnesses, SPAN)
+        moment = move_clock(moment, counted, gone_on if moment else 0, witnesses, SPAN)
         slow.after(before, came)
         if moment is not None:
             edge = max(moment.now - SPAN + 1, moment.now if edge is None else edge) if edge is not None else (
@@ -76,44 +76,44 @@ def test_one_wrong_clock_of_many_never_moves_it(times, wrong):
     """However often it is sent, and however far it goes on by itself."""
     good, moment = [t for t in times for _ in range(4)], None
     for t in wrong:
-        moment = moved(moment, lasts([*good, t]), t, "1%", SPAN)
+        moment = move_clock(moment, lasts([*good, t]), t, "1%", SPAN)
         assert moment is not None
         assert moment.now <= max(times)
 
 
 def test_a_lone_object_says_what_time_it_is():
-    moment = moved(None, lasts([7]), 0, "1%", SPAN)
+    moment = move_clock(None, lasts([7]), 0, "1%", SPAN)
     assert moment == Moment(7, None, 7, 0)
-    assert moved(moment, lasts([500]), 0, "1%", SPAN).now == 500
-    assert moved(moment, lasts([]), 0, "1%", SPAN) == moment
+    assert move_clock(moment, lasts([500]), 0, "1%", SPAN).now == 500
+    assert move_clock(moment, lasts([]), 0, "1%", SPAN) == moment
 
 
 def test_of_two_the_silent_one_holds_the_time_up_until_the_other_has_gone_on():
     """A jump is no way; a step of the span is one, and twice the span is enough."""
-    moment = moved(None, lasts([0, 0]), 0, "1%", SPAN)
+    moment = move_clock(None, lasts([0, 0]), 0, "1%", SPAN)
     for way, t, now in ((0, 900, 0), (10, 910, 0), (9, 919, 0), (1, 920, 920)):
-        moment = moved(moment, lasts([0, t]), way, "1%", SPAN)
+        moment = move_clock(moment, lasts([0, t]), way, "1%", SPAN)
         assert (moment.now, moment.held) == (now, 0)
     # once it is heard of again all is as before, and the time does not go back
-    assert moved(moment, lasts([5, 921]), 1, "1%", SPAN) == Moment(920, None, 5, 0)
+    assert move_clock(moment, lasts([5, 921]), 1, "1%", SPAN) == Moment(920, None, 5, 0)
     # one of four is not half of them
-    moment = moved(None, lasts([0, 0, 0, 0]), 0, "1%", SPAN)
-    assert moved(moment, lasts([0, 0, 0, 9]), 99, "1%", SPAN).now == 0
-    assert moved(moment, lasts([0, 0, 8, 9]), 99, "1%", SPAN).now == 8
+    moment = move_clock(None, lasts([0, 0, 0, 0]), 0, "1%", SPAN)
+    assert move_clock(moment, lasts([0, 0, 0, 9]), 99, "1%", SPAN).now == 0
+    assert move_clock(moment, lasts([0, 0, 8, 9]), 99, "1%", SPAN).now == 8
 
 
 def test_a_first_wrong_clock_is_overruled_by_three():
-    first = moved(None, lasts([900]), 0, "1%", SPAN)
-    assert overruled(first, lasts([900]), lasts([1, 2]), "1%") == Moment(1, 1, 1, 0)
-    assert overruled(first, lasts([900]), lasts([1]), "1%") is None
-    assert overruled(first, lasts([900]), lasts([]), "1%") is None
+    first = move_clock(None, lasts([900]), 0, "1%", SPAN)
+    assert overrule(first, lasts([900]), lasts([1, 2]), "1%") == Moment(1, 1, 1, 0)
+    assert overrule(first, lasts([900]), lasts([1]), "1%") is None
+    assert overrule(first, lasts([900]), lasts([]), "1%") is None
     # three have said so, or as many as were asked for
-    sure = moved(None, lasts([900, 900, 900]), 0, "1%", SPAN)
-    assert overruled(sure, lasts([900]), lasts([1, 2, 3, 4]), "1%") is None
-    assert overruled(moved(None, lasts([900]), 0, "1", SPAN), lasts([900]), lasts([1, 2]), "1") is None
+    sure = move_clock(None, lasts([900, 900, 900]), 0, "1%", SPAN)
+    assert overrule(sure, lasts([900]), lasts([1, 2, 3, 4]), "1%") is None
+    assert overrule(move_clock(None, lasts([900]), 0, "1", SPAN), lasts([900]), lasts([1, 2]), "1") is None
     # back to what three have said, and no further
-    later = moved(Moment(50, 50, 50, 0), lasts([900]), 0, "1%", SPAN)
-    assert overruled(later, lasts([900]), lasts([1, 2, 3]), "1%") == Moment(50, 50, 50, 0)
+    later = move_clock(Moment(50, 50, 50, 0), lasts([900]), 0, "1%", SPAN)
+    assert overrule(later, lasts([900]), lasts([1, 2, 3]), "1%") == Moment(50, 50, 50, 0)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 import dtoss
 from dtoss.building.border import border_of
-from dtoss.building.construct import Built
+from dtoss.building.construct import BuiltPartition
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.history.latest import latest
-from dtoss.names import free_names, renamed
+from dtoss.names import free_names, renames
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.manifest_fields import MOMENTS
 from dtoss.snapshots.store import Store
@@ -101,7 +101,7 @@ def _make(
         ids = partition.ids.to_pylist() if isinstance(partition.ids, pa.Array) else partition.ids.tolist()
         known = pa.array([row_of[one] for one in ids], pa.int64())
         partition = replace(partition, times=rows["t"].take(known).combine_chunks() if time else None)
-        entries.append(write_partition(store, snapshot, Built(partition, border_of(partition), 0.0)))
+        entries.append(write_partition(store, snapshot, BuiltPartition(partition, border_of(partition), 0.0)))
     kinds = {free[name]: _kind(table.schema.field(name).type) for name in columns}
     kind = _kind(table.schema.field(time).type) if time else None
     wishes = Wishes(partitions=partitions, pivots=pivots, reach=reach, seed=seed, bounds=bounds)
@@ -116,7 +116,7 @@ def _make(
         timings={},
     )  # fmt: skip
     extent = {"box": [*low.tolist(), *high.tolist()] if len(rows) else None, "times": None}
-    store.finish(snapshot, manifest | {"quarantine": [], "renamed": renamed(columns), "input": extent})
+    store.finish(snapshot, manifest | {"quarantine": [], "renamed": renames(columns), "input": extent})
 
 
 def _kind(arrow):

@@ -93,10 +93,10 @@ def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
 def heard() -> dict[str, object]:
     """Return messages of one server of a plan to another one, and its answers, in the words of this release."""
     import dtoss
-    from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, packed
+    from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
     from dtoss.serve.requests.bundles import packed_bundle, packed_group
     from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-    from dtoss.shards.shard_queries import Asked
+    from dtoss.shards.shard_queries import ShardQuery
 
     ports = [free_port(), free_port()]
     Path("peers.toml").write_text("".join(f'{n} = "http://127.0.0.1:{port}"\n' for n, port in enumerate(ports)))
@@ -116,7 +116,10 @@ def heard() -> dict[str, object]:
             assert asked(f"{url}/knn?lon={lon}&lat={lat}&k=1")[0] == 200
         places = np.array([[8.1, 50.1], [8.3, 50.05], [8.2, 50.19], [179.9, -60.0]])
         far = np.array([9_000.0, np.inf, 4_000.0, 1e7])
-        nearest, within = Asked(places, far, 5, None, ("speed", "lon"), "speed < 7"), Asked(places, far, 0, "speed > 2")
+        nearest, within = (
+            ShardQuery(places, far, 5, None, ("speed", "lon"), "speed < 7"),
+            ShardQuery(places, far, 0, "speed > 2"),
+        )
         homes = [row for row in range(len(places)) if asked_home(url, places[row])]
         zone = json.dumps(ZONE).encode()
         questions = {
@@ -131,8 +134,8 @@ def heard() -> dict[str, object]:
             "no object": ObjectQuestion("999", False, False, False, False),
             "not held": HitsQuestion(within, (0, 1, 2, 3)),
         }
-        said = {name: ("/partial", packed(one, snapshot, 20.0)) for name, one in questions.items()}
-        said["gone"] = ("/partial", packed(questions["hits"], "20200101T000000.000000Z", 20.0))
+        said = {name: ("/partial", pack_question(one, snapshot, 20.0)) for name, one in questions.items()}
+        said["gone"] = ("/partial", pack_question(questions["hits"], "20200101T000000.000000Z", 20.0))
         first = packed_group(True, 8, None, places, far, [1, 8, 3, 2])
         some = packed_group(False, 32, "speed > 2", places, far, [0] * 4)
         said["turn"] = ("/forward", packed_bundle(snapshot, [first, some]))
@@ -152,13 +155,13 @@ def heard() -> dict[str, object]:
 
 def asked_home(url: str, place: np.ndarray) -> bool:
     """Return whether a server holds the home of a place, by what it answers alone."""
-    from dtoss.serve.cluster.wire_messages import packed
+    from dtoss.serve.cluster.wire_messages import pack_question
     from dtoss.shards.merge_answers import HomeQuestion
-    from dtoss.shards.shard_queries import Asked
+    from dtoss.shards.shard_queries import ShardQuery
 
     snapshot = json.loads(asked(url + "/readyz")[1])["snapshot"]
-    question = HomeQuestion(Asked(place[None], np.array([1.0]), 1), ())
-    return asked(url + "/partial", packed(question, snapshot, 20.0))[0] == 200
+    question = HomeQuestion(ShardQuery(place[None], np.array([1.0]), 1), ())
+    return asked(url + "/partial", pack_question(question, snapshot, 20.0))[0] == 200
 
 
 def write_plan() -> None:

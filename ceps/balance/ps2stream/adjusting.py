@@ -13,13 +13,13 @@ import numpy as np
 from ceps.balance.cell_layout import Flags, Floats, Ints, Layout, WordParts, of_parts
 from ceps.balance.ps2stream.migration import Way, chosen
 from ceps.balance.round_costs import Loads, Terms, WorkModel, sigma, split_work, work_of_workers
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 Load = Literal["paper", "work"]
 _MOST_MOVES = 64
 
 
-def counted(loads: Loads, asked: Asked, layout: Layout, load: Load) -> Loads:
+def counted(loads: Loads, asked: SubscriptionLoad, layout: Layout, load: Load) -> Loads:
     """Return loads as a strategy counts them: "work" as they are, "paper" with each row held against all of its cell.
 
     Rows times subscriptions is the load of a cell in def. 3; in def. 1 each row counts beside it. Words that a layout
@@ -37,7 +37,7 @@ def counted(loads: Loads, asked: Asked, layout: Layout, load: Load) -> Loads:
     return replace(loads, candidates=loads.rows * loads.stored, matches=nothing, model=model)
 
 
-def with_asked(terms: Terms, asked: Asked, cell: Ints, word: Ints) -> Terms:
+def with_asked(terms: Terms, asked: SubscriptionLoad, cell: Ints, word: Ints) -> Terms:
     """Return terms with further pairs of a cell and a word, of which no row is known."""
     if len(cell) == 0:
         return terms
@@ -126,7 +126,7 @@ class Cells:
 
 
 def adjusted(
-    layout: Layout, loads: Loads, asked: Asked, limit: float, *, load: Load = "paper", way: Way = "GR",
+    layout: Layout, loads: Loads, asked: SubscriptionLoad, limit: float, *, load: Load = "paper", way: Way = "GR",
     heaviest: int = 0, rng: np.random.Generator,
 ) -> Layout:  # fmt: skip
     """Return a layout in which no worker has more than ``limit`` times another's work, as far as that can be had.
@@ -173,7 +173,7 @@ def adjusted(
     return cells.now()
 
 
-def split_and_join(cells: Cells, asked: Asked, high: int, low: int, heaviest: int, every: bool) -> None:
+def split_and_join(cells: Cells, asked: SubscriptionLoad, high: int, low: int, heaviest: int, every: bool) -> None:
     """Do phase I from one worker to another; the work of all never rises.
 
     Parameters
@@ -195,7 +195,7 @@ def split_and_join(cells: Cells, asked: Asked, high: int, low: int, heaviest: in
     _join(cells, high, low, float(work[high] - work[low]), every)
 
 
-def _split(cells: Cells, asked: Asked, high: int, low: int, gap: float, heaviest: int, every: bool) -> None:
+def _split(cells: Cells, asked: SubscriptionLoad, high: int, low: int, gap: float, heaviest: int, every: bool) -> None:
     """Of the heaviest cells of the busiest let words go, or all but them, where that saves work in all.
 
     The part with fewer subscriptions goes, unless its work is as much as the two workers differ by.

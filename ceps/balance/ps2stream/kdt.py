@@ -18,7 +18,7 @@ from ceps.balance.cell_layout import Floats, Ints, Layout, WordParts, of_parts
 from ceps.balance.ps2stream.kdt_pieces import Ground, Piece, Rect, cost, cut_by_space, cut_by_words, dealt, halves
 from ceps.balance.ps2stream.leaf_assignment import merged
 from ceps.balance.round_costs import Loads
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 By = Literal["both", "space", "words"]
 MOST_NAMED = 1 << 21
@@ -175,7 +175,7 @@ class Tree:
 
 
 def kdt_tree(
-    loads: Loads, asked: Asked, workers: int, delta: float, theta: int, sigma: float, *, leaves: int = 1,
+    loads: Loads, asked: SubscriptionLoad, workers: int, delta: float, theta: int, sigma: float, *, leaves: int = 1,
     by: By = "both",
 ) -> Tree:  # fmt: skip
     """Return the tree of a sample (algorithm 1).
@@ -222,7 +222,7 @@ def kdt_tree(
 
 
 def kdt_layout(
-    loads: Loads, asked: Asked, workers: int, delta: float, theta: int, sigma: float, *, leaves: int = 1,
+    loads: Loads, asked: SubscriptionLoad, workers: int, delta: float, theta: int, sigma: float, *, leaves: int = 1,
     by: By = "both",
 ) -> Layout:  # fmt: skip
     """Return the layout of :func:`kdt_tree`: cells on workers, and words of cells that are leaves of their own."""
@@ -236,7 +236,7 @@ UNEVEN = 1.5
 """What the busiest worker may have over the least busy (sigma)."""
 
 
-def space_leaves(loads: Loads, asked: Asked, workers: int) -> Layout:
+def space_leaves(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return the layout of a tree that never cuts by words."""
     return kdt_layout(loads, asked, workers, 0.0, most_leaves(workers), UNEVEN, leaves=LEAVES, by="space")
 
@@ -246,7 +246,7 @@ def most_leaves(workers: int, theta: int = MOST_LEAVES) -> int:
     return max(theta, 2 * workers)
 
 
-def words_by_frequency(loads: Loads, asked: Asked, workers: int) -> Layout:
+def words_by_frequency(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return the layout that deals words by how often they are said, everywhere alike; the first worker has the rest.
 
     Where nobody asks for words it is one worker's.
@@ -257,7 +257,7 @@ def words_by_frequency(loads: Loads, asked: Asked, workers: int) -> Layout:
 
 
 def layout_of(
-    shape: tuple[int, int], workers: int, pieces: Sequence[Piece], worker_of: Sequence[int], asked: Asked
+    shape: tuple[int, int], workers: int, pieces: Sequence[Piece], worker_of: Sequence[int], asked: SubscriptionLoad
 ) -> Layout:
     """Return the layout of pieces; of words only those that somebody asks for in a cell are named there.
 

@@ -15,7 +15,7 @@ import numpy as np
 from ceps.balance.cell_layout import Flags, Floats, Ints
 from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
 from ceps.balance.round_costs import Loads, Terms, either
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 STORED = 0.2
 """What a subscription costs that is stored, in rows."""
@@ -76,10 +76,10 @@ class Ground:
     """
 
     loads: Loads
-    every: Asked
+    every: SubscriptionLoad
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> SubscriptionLoad:
         """The subscriptions that are looked at."""
         return every_nth(self.every, self._step)
 
@@ -193,7 +193,7 @@ class Ground:
         return self.prices.held * rows * stored + self.prices.row * rows + self.prices.stored * stored
 
 
-def every_nth(asked: Asked, step: int) -> Asked:
+def every_nth(asked: SubscriptionLoad, step: int) -> SubscriptionLoad:
     """Return each n-th subscription."""
     if step == 1:
         return asked
@@ -204,7 +204,7 @@ def every_nth(asked: Asked, step: int) -> Asked:
     sizes = np.diff(asked.cover_begin)
     holder = np.repeat(np.arange(len(asked)), sizes)
     begin = np.concatenate([[0], np.cumsum(sizes[kept])])
-    return Asked(
+    return SubscriptionLoad(
         asked.shape, asked.rects[mine], place[asked.owner[mine]], asked.bytes[kept], begin, asked.cover[kept[holder]]
     )
 

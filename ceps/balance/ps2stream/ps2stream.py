@@ -15,8 +15,8 @@ from ceps.balance.ps2stream.adjusting import Load, adjusted
 from ceps.balance.ps2stream.kdt import LEAVES, MOST_LEAVES, UNEVEN, By, kdt_layout, most_leaves
 from ceps.balance.ps2stream.migration import Way
 from ceps.balance.round_costs import Loads
-from ceps.balance.strategy import Decided, Memory
-from ceps.balance.subscription_load import Asked
+from ceps.balance.strategy import Decision, Memory
+from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import number, whole
 
 
@@ -73,21 +73,21 @@ class PS2Stream:
         if self.choose not in ("GR", "DP", "SI", "RA"):
             raise ValueError(f"choose = {self.choose!r}; it must be 'GR', 'DP', 'SI' or 'RA'")
 
-    def next_layout(self, layout: Layout | None, loads: Loads, asked: Asked, memory: Memory) -> Decided:
+    def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the layout after a round; see :class:`ceps.balance.strategy.Strategy`.
 
         Cost O(cells log cells) a move by GR, and O(terms) more where rows hold words.
         """
         if layout is None or not stands(layout, loads, self.workers):
-            return Decided(self._begun(loads, asked), {"round": np.array(0)})
+            return Decision(self._begun(loads, asked), {"round": np.array(0)})
         count = int(memory.get("round", np.array(0))) + 1
         rng = np.random.default_rng((self.seed, count))
         found = adjusted(
             layout, loads, asked, self.sigma, load=self.load, way=self.choose, heaviest=self.heaviest, rng=rng
         )
-        return Decided(found, {"round": np.array(count)}, loads.message_bytes + loads.spoken_bytes)
+        return Decision(found, {"round": np.array(count)}, loads.message_bytes + loads.spoken_bytes)
 
-    def _begun(self, loads: Loads, asked: Asked) -> Layout:
+    def _begun(self, loads: Loads, asked: SubscriptionLoad) -> Layout:
         theta = most_leaves(self.workers, self.theta)
         spoken = loads.terms is not None and len(asked.cover) > 0
         by: By = self.by if spoken else "space"

@@ -19,7 +19,7 @@ _STYLE = """
 """
 
 
-def stepped(name: str, title: str, steps: Sequence[tuple[str, str, str]], first: int = -1) -> str:
+def step_through(name: str, title: str, steps: Sequence[tuple[str, str, str]], first: int = -1) -> str:
     """Return pictures of which one is shown at a time: a group of radio buttons that looks like a slider.
 
     Arrow keys go from one to the next. Empty where there are no steps; one step is shown as it is.

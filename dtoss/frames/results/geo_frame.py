@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.frames.results.pandas_frame import pandas_frame
 from dtoss.geometry.space import NO_CRS
 
@@ -35,7 +35,7 @@ def geo_frame(table: pa.Table, geometry: Any, crs: str, what: str = "a GeoDataFr
     InputError
         If GeoPandas is not installed.
     """
-    geopandas = needed("geopandas", what, "geo")
+    geopandas = need("geopandas", what, "geo")
     known = None if crs.lower() == NO_CRS else crs
     if isinstance(geometry, np.ndarray) and geometry.dtype == np.float64:
         shapes = geopandas.points_from_xy(geometry[:, 0], geometry[:, 1], crs=known)

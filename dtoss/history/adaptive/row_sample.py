@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.history.adaptive.rivals import Sample
-from dtoss.history.query.read_plan import Chosen, blocks_of, every_block, gathered
+from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, every_block, gather_column
 from dtoss.history.read_blocks import read_blocks
 from dtoss.history.row_blocks import BY_TIME
 from dtoss.history.row_tables import t_numbers
@@ -42,7 +42,7 @@ def sample_of(home: Home, version: Version, most_rows: int = SAMPLED_ROWS, most_
         If one cannot be read.
     """
     every, chosen = _chosen(version, most_blocks)
-    kept = max(-(-int(gathered(version, chosen, "rows").sum()) // most_rows), 1)
+    kept = max(-(-int(gather_column(version, chosen, "rows").sum()) // most_rows), 1)
     parts = [_rows_of(home, version, chosen.take(chosen.file == file)) for file in np.unique(chosen.file).tolist()]
     t, positions, blocks = (np.concatenate(arrays) for arrays in zip(*parts, strict=True)) if parts else _nothing()
     if len(every) > len(chosen):
@@ -65,20 +65,20 @@ def unit_of(schema: Schema) -> float:
     return float(MICROSECONDS) if schema.t_type == "timestamp" else 1.0
 
 
-def _chosen(version: Version, most: int) -> tuple[Chosen, Chosen]:
+def _chosen(version: Version, most: int) -> tuple[ChosenBlocks, ChosenBlocks]:
     """Return all blocks of the time order, and those that are read, by file and offset."""
     leaves = version.leaves
     rows = np.flatnonzero(leaves.order == BY_TIME)
     every = every_block(version, rows[np.lexsort((leaves.offset[rows], leaves.file[rows]))])
     if len(every) <= most:
         return every, every
-    by = np.argsort(gathered(version, every, "t_from"), kind="stable")
+    by = np.argsort(gather_column(version, every, "t_from"), kind="stable")
     at = np.linspace(0, len(every) - 1, most).astype(np.int64)
     return every, every.take(np.sort(by[at]))
 
 
 def _rows_of(
-    home: Home, version: Version, chosen: Chosen
+    home: Home, version: Version, chosen: ChosenBlocks
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return t, position and block, by its number in its file's, of the rows in blocks of one file."""
     blocks = blocks_of(version, chosen)
@@ -100,12 +100,12 @@ def _nothing() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int
 
 
 def _stretched(
-    version: Version, chosen: Chosen, t: NDArray[np.float64], blocks: NDArray[np.int64]
+    version: Version, chosen: ChosenBlocks, t: NDArray[np.float64], blocks: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return times such that each block that was read reaches up to the next one."""
     number = chosen.block + (chosen.segment.astype(np.int64) << _SEGMENT)
-    begin = gathered(version, chosen, "t_from").astype(np.float64)
-    end = gathered(version, chosen, "t_to").astype(np.float64)
+    begin = gather_column(version, chosen, "t_from").astype(np.float64)
+    end = gather_column(version, chosen, "t_to").astype(np.float64)
     by = np.lexsort((end, begin))
     until = np.empty(len(by))
     until[by] = np.append(begin[by][1:], max(float(end.max()), float(begin.max())))

@@ -15,10 +15,10 @@ import pyarrow.types as kinds
 
 from dtoss.commits.folder import LocalFolder, link_if_absent
 from dtoss.errors import InputError
-from dtoss.extras import needed
+from dtoss.extras import need
 from dtoss.history.data_file import POINT_COLUMN
 from dtoss.history.maintenance.history_facts_of import counting_files
-from dtoss.history.segments import gone
+from dtoss.history.segments import gone_error
 from dtoss.history.versions import Home, Version
 
 LOG = "_delta_log"
@@ -79,8 +79,8 @@ def export_delta(home: Home, directory: str, number: int | None = None) -> Expor
     and the next export takes those that no version has any more. Rows that were forgotten are in a table until it is
     exported anew. Within the history an export is whole until the next gc. Cost O(files).
     """
-    delta = needed("deltalake", "a Delta table", "delta")
-    needed("deltalake.transaction", "a Delta table", "delta")
+    delta = need("deltalake", "a Delta table", "delta")
+    need("deltalake.transaction", "a Delta table", "delta")
     if not isinstance(home.folder, LocalFolder) or "://" in directory:
         raise InputError(
             f"{directory} over {home.shown} cannot be a Delta table: both have to be on one local disk, nothing is "
@@ -184,7 +184,7 @@ def _link(source: Path, target: Path) -> None:
             target.unlink()
             link_if_absent(source, target)
     except FileNotFoundError:
-        raise gone(str(source)) from None
+        raise gone_error(str(source)) from None
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP):
             raise

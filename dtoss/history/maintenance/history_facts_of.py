@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dtoss.errors import StoreError
-from dtoss.history.query.query_intervals import said
+from dtoss.history.query.query_intervals import time_text
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.versions import Home, Version
 
@@ -48,8 +48,8 @@ def facts_of(version: Version) -> dict[str, Any]:
         "id_type": schema.id_type,
         "t_type": schema.t_type,
         "columns": {name: str(kind) for name, kind in schema.attributes.items()},
-        "first": said(leaves.t_from[truth].min(), schema) if truth.any() else None,
-        "last": said(leaves.t_to[truth].max(), schema) if truth.any() else None,
+        "first": time_text(leaves.t_from[truth].min(), schema) if truth.any() else None,
+        "last": time_text(leaves.t_to[truth].max(), schema) if truth.any() else None,
         "bytes": int(files.bytes.sum()),
         "orders": orders,
         "periods": [

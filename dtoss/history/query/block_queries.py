@@ -18,7 +18,7 @@ SLACK, LEAST_SLACK = 1.0 + 1e-9, 1e-12
 
 
 @dataclass(frozen=True)
-class Asked:
+class BlockQueries:
     """Questions: which places and times they ask about.
 
     Parameters
@@ -48,12 +48,12 @@ def chords_of(radii: NDArray[np.float64], space: Space) -> NDArray[np.float64]:
     return np.asarray(chords * SLACK + LEAST_SLACK)
 
 
-def discs(centres: NDArray[np.float64], radii: NDArray[np.float64], spans: Spans, space: Space) -> Asked:
+def discs(centres: NDArray[np.float64], radii: NDArray[np.float64], spans: Spans, space: Space) -> BlockQueries:
     """Return questions about one disc each."""
-    return Asked(spans, np.ascontiguousarray(centres), chords_of(radii, space), np.arange(len(centres)))
+    return BlockQueries(spans, np.ascontiguousarray(centres), chords_of(radii, space), np.arange(len(centres)))
 
 
-def near_blocks(low: NDArray[np.float64], high: NDArray[np.float64], asked: Asked) -> NDArray[np.bool_]:
+def near_blocks(low: NDArray[np.float64], high: NDArray[np.float64], asked: BlockQueries) -> NDArray[np.bool_]:
     """Return which boxes (n, dimension) meet a disc, bool (n,). Cost O(n discs)."""
     if asked.centres is None or asked.chords is None:
         return np.ones(len(low), np.bool_)
@@ -63,7 +63,7 @@ def near_blocks(low: NDArray[np.float64], high: NDArray[np.float64], asked: Aske
 
 
 def pairs_of(
-    low: NDArray[np.float64], high: NDArray[np.float64], t_from: NDArray[Any], t_to: NDArray[Any], asked: Asked
+    low: NDArray[np.float64], high: NDArray[np.float64], t_from: NDArray[Any], t_to: NDArray[Any], asked: BlockQueries
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return pairs (question, block), sorted, of which the block can hold an answer; int64 (pairs,) each."""
     spans = asked.spans

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dtoss.history.query.block_queries import Asked
+from dtoss.history.query.block_queries import BlockQueries
 from dtoss.history.query.scan_blocks import Scan
 
 QUESTIONS = ("range", "box", "within", "knn", "trajectory", "at", "count", "count_box", "count_within")
@@ -33,7 +33,7 @@ class Told:
     """
 
     question: str
-    asked: Asked
+    asked: BlockQueries
     facts: Mapping[str, Any]
     scan: Scan
     hits: int

@@ -19,7 +19,7 @@ from dtoss.hits import Hits
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRows:
     """Rows that answer questions; (n,).
 
     Parameters
@@ -39,9 +39,9 @@ class Found:
     def __len__(self) -> int:
         return len(self.question)
 
-    def take(self, kept: NDArray[Any]) -> Found:
+    def take(self, kept: NDArray[Any]) -> FoundRows:
         """Return some of them, by numbers."""
-        return Found(self.question[kept], self.distance[kept], self.rows.take(pa.array(kept)))
+        return FoundRows(self.question[kept], self.distance[kept], self.rows.take(pa.array(kept)))
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,18 @@ class PastOrigin:
         raise ValueError(f"{len(ids)} ids of a history have many positions: {' and '.join(self.names)} are columns")
 
 
-def joined_found(parts: Sequence[Found], names: Sequence[str], schema: Schema) -> Found:
+def joined_found(parts: Sequence[FoundRows], names: Sequence[str], schema: Schema) -> FoundRows:
     """Return what was found in several pieces as one."""
     wanted = pa.schema([schema.arrow.field(name) for name in names])
     tables = [part.rows.select(list(names)) for part in parts]
-    return Found(
+    return FoundRows(
         np.concatenate([np.zeros(0, np.int64), *(part.question for part in parts)]),
         np.concatenate([np.zeros(0), *(part.distance for part in parts)]),
         pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks(),
     )
 
 
-def in_order(found: Found, *, by_id: bool = False) -> Found:
+def in_order(found: FoundRows, *, by_id: bool = False) -> FoundRows:
     """Return it in the order (question, distance, id, t), or (question, id, t); ties by position and then by values.
 
     So answers do not depend on where rows lie. Cost O(n log n).
@@ -90,7 +90,7 @@ def in_order(found: Found, *, by_id: bool = False) -> Found:
     return found.take(order)
 
 
-def _settled(found: Found, order: NDArray[np.int64], equal: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _settled(found: FoundRows, order: NDArray[np.int64], equal: NDArray[np.bool_]) -> NDArray[np.int64]:
     tied = np.flatnonzero(np.append(equal, [False]) | np.append([False], equal))
     group = np.cumsum(np.append([True], ~equal))[tied]
     some = found.rows.take(pa.array(order[tied]))
@@ -106,7 +106,7 @@ def _keys(rows: pa.Table, name: str) -> NDArray[np.int64]:
     return order_keys(pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column)
 
 
-def as_hits(found: Found, schema: Schema, columns: Sequence[str], having: Condition | None = None) -> Hits:
+def as_hits(found: FoundRows, schema: Schema, columns: Sequence[str], having: Condition | None = None) -> Hits:
     """Return hits with t, the positions and the columns that were asked for; of those that satisfy a condition.
 
     Raises

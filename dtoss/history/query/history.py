@@ -14,10 +14,10 @@ from dtoss.arguments import column_names, distances, whole_number
 from dtoss.frames.query_places import as_places
 from dtoss.geometry.space import Space
 from dtoss.history.query import many_places_at_once, nearest_query, range_query, trajectory_query
-from dtoss.history.query.block_queries import Asked, discs
+from dtoss.history.query.block_queries import BlockQueries, discs
 from dtoss.history.query.explain import QUESTIONS, Told
-from dtoss.history.query.found_rows import Found, as_hits
-from dtoss.history.query.place_batches import Wanted
+from dtoss.history.query.found_rows import FoundRows, as_hits
+from dtoss.history.query.place_batches import NeighbourQuery
 from dtoss.history.query.query_intervals import Spans, ends_of, spans_of, stored_kind
 from dtoss.history.query.scan_blocks import Scan, condition_on, read_columns
 from dtoss.history.read_blocks import Reads
@@ -124,7 +124,7 @@ class History:
             found, facts = range_query.rows_of(scan, asked, range_query.disc_test(scan, centres, radii))
         else:
             found, facts = (
-                many_places_at_once.near_many(scan, centres, radii, spans, Wanted()),
+                many_places_at_once.near_many(scan, centres, radii, spans, NeighbourQuery()),
                 many_places_at_once.facts_of_many(scan, asked),
             )
         return self._hits("range", asked, scan, facts, found, began, columns, having)
@@ -242,7 +242,7 @@ class History:
                 nearest_query.facts_of(rounds),
             )
         else:
-            found = many_places_at_once.near_many(scan, centres, furthest, spans, Wanted(k, per == "object"))
+            found = many_places_at_once.near_many(scan, centres, furthest, spans, NeighbourQuery(k, per == "object"))
             asked = discs(centres, nearest_query.reached(found, len(centres)), spans, self.space)
             facts = many_places_at_once.facts_of_many(scan, asked)
         return self._hits("knn", asked, scan, facts, found, began, columns, having)
@@ -278,7 +278,7 @@ class History:
             raise ValueError("places and radius go together: one of them is missing")
         scan = self._scan((), where)
         if places is None or radius is None:
-            return self._counted("count", scan, Asked(spans_of(between, self.schema, 1)), range_query.ALL)
+            return self._counted("count", scan, BlockQueries(spans_of(between, self.schema, 1)), range_query.ALL)
         centres, spans = self._places(places, crs, between)
         radii = distances("radius", radius, len(centres))
         asked = discs(centres, radii, spans, self.space)
@@ -467,7 +467,7 @@ class History:
         self,
         question: str,
         scan: Scan,
-        asked: Asked,
+        asked: BlockQueries,
         test: range_query.Test,
         certain: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]:
@@ -480,10 +480,10 @@ class History:
     def _hits(
         self,
         question: str,
-        asked: Asked,
+        asked: BlockQueries,
         scan: Scan,
         facts: Mapping[str, Any],
-        found: Found,
+        found: FoundRows,
         began: float,
         columns: Sequence[str],
         having: str | None = None,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.hilbert import curve_keys
 from dtoss.history.query.block_pairs import Places, time_keys
-from dtoss.history.query.block_queries import Asked
-from dtoss.history.query.found_rows import Found, in_order, joined_found
-from dtoss.history.query.place_batches import Wanted, near
+from dtoss.history.query.block_queries import BlockQueries
+from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
+from dtoss.history.query.place_batches import NeighbourQuery, near
 from dtoss.history.query.query_intervals import Spans
 from dtoss.history.query.read_plan import plan
 from dtoss.history.query.scan_blocks import Scan
@@ -24,8 +24,8 @@ _AT_ONCE = 1024
 
 
 def near_many(
-    scan: Scan, centres: NDArray[np.float64], radii: NDArray[np.float64], spans: Spans, what: Wanted
-) -> Found:
+    scan: Scan, centres: NDArray[np.float64], radii: NDArray[np.float64], spans: Spans, what: NeighbourQuery
+) -> FoundRows:
     """Return the rows that answer places, in order: those of :mod:`dtoss.history.query.range_query` and ``nearest``.
 
     Parameters
@@ -57,6 +57,6 @@ def near_many(
     return in_order(joined_found(parts, scan.names, scan.version.schema))
 
 
-def facts_of_many(scan: Scan, asked: Asked) -> dict[str, Any]:
+def facts_of_many(scan: Scan, asked: BlockQueries) -> dict[str, Any]:
     """Return what each order would read for all of the places, as the facts of a plan."""
     return dict(plan(scan.version, asked).facts)

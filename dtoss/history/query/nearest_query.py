@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from dtoss.geometry.distance import distance
 from dtoss.geometry.rounding import TINY
 from dtoss.history.latest import order_keys
-from dtoss.history.query.block_queries import Asked, chords_of, least_chords
-from dtoss.history.query.found_rows import Found, in_order, joined_found
+from dtoss.history.query.block_queries import BlockQueries, chords_of, least_chords
+from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
 from dtoss.history.query.query_intervals import Spans
-from dtoss.history.query.read_plan import Chosen, blocks_met, blocks_of, joined_chosen, plan
+from dtoss.history.query.read_plan import ChosenBlocks, blocks_met, blocks_of, joined_chosen, plan
 from dtoss.history.query.scan_blocks import Scan, pieces_of
 from dtoss.history.row_blocks import BY_PLACE, BY_TIME, Blocks
 
@@ -62,7 +62,7 @@ def nearest_rows(
     furthest: NDArray[np.float64],
     spans: Spans,
     per: Per,
-) -> tuple[Found, list[Rounds]]:
+) -> tuple[FoundRows, list[Rounds]]:
     """Return the k nearest of each question in order, and what its rounds were.
 
     Parameters
@@ -84,12 +84,12 @@ def nearest_rows(
     for number in range(len(centres)):
         span = Spans(spans.first[number : number + 1], spans.last[number : number + 1])
         found, rounds = _one(scan, centres[number], k, float(furthest[number]), span, per)
-        parts.append(Found(np.full(len(found), number), found.distance, found.rows))
+        parts.append(FoundRows(np.full(len(found), number), found.distance, found.rows))
         told.append(rounds)
     return joined_found(parts, scan.names, scan.version.schema), told
 
 
-def reached(found: Found, count: int) -> NDArray[np.float64]:
+def reached(found: FoundRows, count: int) -> NDArray[np.float64]:
     """Return how far the furthest hit of each question is, float64 (count,); 0 where there is none."""
     far = np.zeros(count)
     np.maximum.at(far, found.question, found.distance)
@@ -104,12 +104,12 @@ def facts_of(told: list[Rounds]) -> dict[str, Any]:
 
 def _one(
     scan: Scan, centre: NDArray[np.float64], k: int, furthest: float, span: Spans, per: Per
-) -> tuple[Found, Rounds]:
+) -> tuple[FoundRows, Rounds]:
     space = scan.version.schema.space
     told = Rounds()
     limit = float(chords_of(np.array([furthest]), space)[0])
     best = joined_found([], scan.names, scan.version.schema)
-    read: Chosen | None = None
+    read: ChosenBlocks | None = None
     within, wanted = -1.0, EXPECTED * k * (ROWS_OF_OBJECT if per == "object" else 1.0)
     for last in (False, False, True):
         bound = float(best.distance[k - 1]) if len(best) >= k else np.inf
@@ -123,7 +123,7 @@ def _one(
         if read is not None and chord <= within:
             break
         within = max(within, chord)
-        asked = Asked(span, centre[None], np.array([chord]), np.zeros(1, np.int64))
+        asked = BlockQueries(span, centre[None], np.array([chord]), np.zeros(1, np.int64))
         orders = None if read is None else _orders_of(scan, read)
         fresh = plan(scan.version, asked, orders) if orders is None else None
         chosen = _again(scan, asked, orders) if fresh is None else fresh.chosen
@@ -143,7 +143,7 @@ def _one(
 def _guessed(scan: Scan, centre: NDArray[np.float64], span: Spans, wanted: float) -> float:
     """Return the least distance of vectors within which so many rows are expected; inf where all are fewer."""
     version = scan.version
-    asked = Asked(span)
+    asked = BlockQueries(span)
     has = (version.periods.orders >> np.uint8(BY_PLACE)) & np.uint8(1) == 1
     parts = []
     for code, periods in ((BY_PLACE, version.periods.number[has]), (BY_TIME, version.periods.number[~has])):
@@ -184,15 +184,15 @@ def _share_of_time(blocks: Blocks, span: Spans) -> NDArray[np.float64]:
 
 
 def _kept(
-    best: Found,
+    best: FoundRows,
     scan: Scan,
-    chosen: Chosen,
-    asked: Asked,
+    chosen: ChosenBlocks,
+    asked: BlockQueries,
     centre: NDArray[np.float64],
     k: int,
     furthest: float,
     per: Per,
-) -> Found:
+) -> FoundRows:
     """Return the k nearest of what is known and what chosen blocks hold."""
     space = scan.version.schema.space
     for piece in pieces_of(scan, chosen):
@@ -203,12 +203,12 @@ def _kept(
         near = far <= bound
         rows, far = rows[near], far[near]
         if len(rows):
-            more = Found(np.zeros(len(rows), np.int64), far, piece.rows.take(rows).select(scan.names))
+            more = FoundRows(np.zeros(len(rows), np.int64), far, piece.rows.take(rows).select(scan.names))
             best = _first(joined_found([best, more], scan.names, scan.version.schema), k, per)
     return best
 
 
-def _first(found: Found, k: int, per: Per) -> Found:
+def _first(found: FoundRows, k: int, per: Per) -> FoundRows:
     ordered = in_order(found)
     if per == "object":
         keys = _ids(ordered.rows)
@@ -222,13 +222,13 @@ def _ids(rows: pa.Table) -> NDArray[np.int64]:
     return order_keys(pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column)
 
 
-def _orders_of(scan: Scan, read: Chosen) -> dict[int, int]:
+def _orders_of(scan: Scan, read: ChosenBlocks) -> dict[int, int]:
     """Return the order in which each period was read, by its number; those of which nothing was are not there."""
     leaves = scan.version.leaves
     return dict(zip(leaves.period[read.leaf].tolist(), leaves.order[read.leaf].tolist(), strict=True))
 
 
-def _again(scan: Scan, asked: Asked, orders: dict[int, int] | None) -> Chosen:
+def _again(scan: Scan, asked: BlockQueries, orders: dict[int, int] | None) -> ChosenBlocks:
     """Return the blocks that are met, of each period in the order that was read before, or else its cheapest."""
     version, known = scan.version, orders or {}
     fresh = plan(version, asked).chosen
@@ -241,14 +241,16 @@ def _again(scan: Scan, asked: Asked, orders: dict[int, int] | None) -> Chosen:
     return joined_chosen(parts)
 
 
-def _unread(chosen: Chosen, read: Chosen) -> Chosen:
+def _unread(chosen: ChosenBlocks, read: ChosenBlocks) -> ChosenBlocks:
     """Return those of chosen blocks that were not read yet."""
     known = set(zip(read.segment.tolist(), read.block.tolist(), strict=True))
     fresh = [pair not in known for pair in zip(chosen.segment.tolist(), chosen.block.tolist(), strict=True)]
     return chosen.take(np.array(fresh, np.bool_))
 
 
-def _needed(scan: Scan, read: Chosen | None, centre: NDArray[np.float64], best: Found, k: int, limit: float) -> int:
+def _needed(
+    scan: Scan, read: ChosenBlocks | None, centre: NDArray[np.float64], best: FoundRows, k: int, limit: float
+) -> int:
     """Return how many of the blocks that were read are as near as the k-th hit: no method could read fewer of them."""
     if read is None or not len(read):
         return 0

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dtoss.history.latest import order_keys
 from dtoss.history.query.block_pairs import Places, Rows, answers, guessed, pairs, touched
-from dtoss.history.query.found_rows import Found, in_order, joined_found
-from dtoss.history.query.read_plan import Chosen, costs, every_block, gathered, joined_chosen, request_bytes
+from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
+from dtoss.history.query.read_plan import ChosenBlocks, costs, every_block, gather_column, joined_chosen, request_bytes
 from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
 from dtoss.history.row_blocks import BY_PLACE, BY_TIME
 from dtoss.history.versions import Version
@@ -33,7 +33,7 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NeighbourQuery:
     """What is wanted of the rows near places.
 
     Parameters
@@ -50,12 +50,12 @@ class Wanted:
     per_object: bool = False
     own: pa.Array | None = None
 
-    def take(self, rows: NDArray[np.int64]) -> Wanted:
+    def take(self, rows: NDArray[np.int64]) -> NeighbourQuery:
         """Return what is wanted of some of the places."""
         return self if self.own is None else replace(self, own=self.own.take(pa.array(rows)))
 
 
-def near(scan: Scan, places: Places, wanted: Wanted, most_held: int = MOST_HELD) -> Iterator[Found]:
+def near(scan: Scan, places: Places, wanted: NeighbourQuery, most_held: int = MOST_HELD) -> Iterator[FoundRows]:
     """Yield the rows that answer places, some places at a time, each place once and whole, in order.
 
     Parameters
@@ -93,7 +93,7 @@ def near(scan: Scan, places: Places, wanted: Wanted, most_held: int = MOST_HELD)
             yield replace(found, question=some[found.question])
 
 
-def chosen_for(version: Version, places: Places) -> Chosen:
+def chosen_for(version: Version, places: Places) -> ChosenBlocks:
     """Return the blocks that may hold answers: of each period in the order in which they cost least. Cost O(n m).
 
     As :func:`dtoss.history.query.read_plan.plan`, but a block is only chosen where it meets the disc and the interval
@@ -118,20 +118,20 @@ def chosen_for(version: Version, places: Places) -> Chosen:
 class _Bounds:
     """Boxes and spans of chosen blocks."""
 
-    def __init__(self, version: Version, chosen: Chosen) -> None:
-        self.low, self.high = (gathered(version, chosen, name) for name in ("low", "high"))
-        self.t_from, self.t_to = (gathered(version, chosen, name) for name in ("t_from", "t_to"))
+    def __init__(self, version: Version, chosen: ChosenBlocks) -> None:
+        self.low, self.high = (gather_column(version, chosen, name) for name in ("low", "high"))
+        self.t_from, self.t_to = (gather_column(version, chosen, name) for name in ("t_from", "t_to"))
 
 
 @dataclass(frozen=True)
 class _Search:
     scan: Scan
-    wanted: Wanted
+    wanted: NeighbourQuery
     most_held: int
 
-    def within(self, places: Places) -> Found | None:
+    def within(self, places: Places) -> FoundRows | None:
         """Return all rows within the radii; None where they are too many for several places."""
-        held: list[Found] = []
+        held: list[FoundRows] = []
         count = 0
         for rows, piece in self._pieces(places):
             held.append(self._near(rows, piece, places, np.arange(len(places))))
@@ -140,9 +140,9 @@ class _Search:
                 return None
         return in_order(self._joined(held))
 
-    def nearest(self, places: Places) -> Found:
+    def nearest(self, places: Places) -> FoundRows:
         """Return the k nearest rows or objects within the radii."""
-        done: list[Found] = []
+        done: list[FoundRows] = []
         left = np.arange(len(places))
         guess = self._guessed(places)
         for turn in range(_ROUNDS + 1):
@@ -160,7 +160,7 @@ class _Search:
                 break
         return in_order(self._joined(done))
 
-    def _nearest_within(self, places: Places) -> Found:
+    def _nearest_within(self, places: Places) -> FoundRows:
         held, radius = self._joined([]), places.radius.copy()
         for rows, piece in self._pieces(places):
             held = self._kept([held, *self._nearest_of(rows, piece, replace(places, radius=radius))])
@@ -170,7 +170,7 @@ class _Search:
             radius[full] = np.minimum(radius[full], held.distance[np.cumsum(count)[full] - 1])
         return held
 
-    def _nearest_of(self, rows: Rows, piece: Piece, places: Places) -> Iterator[Found]:
+    def _nearest_of(self, rows: Rows, piece: Piece, places: Places) -> Iterator[FoundRows]:
         """Yield rows of a piece among which are the k nearest within the radii: not all of those, which may be many."""
         left = np.unique(pairs(piece.blocks, places)[1]).astype(np.int64)
         radius = np.where(np.isfinite(places.radius), places.radius * _FIRST_TRY, np.inf)
@@ -185,7 +185,7 @@ class _Search:
             radius *= 2.0
             left = left[~enough]
 
-    def _distinct(self, found: Found, many: int) -> NDArray[np.int64]:
+    def _distinct(self, found: FoundRows, many: int) -> NDArray[np.int64]:
         """Return how many rows, or objects where those are wanted, were found for each place."""
         question = found.question
         if self.wanted.per_object and len(found):
@@ -201,13 +201,13 @@ class _Search:
         for piece in pieces_of(self.scan, chosen_for(self.scan.version, places)):
             yield Rows.of(piece, space), piece
 
-    def _near(self, rows: Rows, piece: Piece, places: Places, numbers: NDArray[np.int64]) -> Found:
+    def _near(self, rows: Rows, piece: Piece, places: Places, numbers: NDArray[np.int64]) -> FoundRows:
         """Return the rows of a piece within the radii of places, which are called by numbers."""
         place, row, far = answers(rows, piece.blocks, places)
-        found = Found(numbers[place], far, piece.rows.select(self.scan.names).take(pa.array(row)))
+        found = FoundRows(numbers[place], far, piece.rows.select(self.scan.names).take(pa.array(row)))
         return found if self.wanted.own is None else _of_others(found, self.wanted.own)
 
-    def _kept(self, parts: Sequence[Found]) -> Found:
+    def _kept(self, parts: Sequence[FoundRows]) -> FoundRows:
         """Return the k nearest of some rows, in order."""
         found = in_order(self._joined(parts))
         if self.wanted.per_object and len(found):
@@ -219,7 +219,7 @@ class _Search:
         before = np.searchsorted(found.question, found.question)
         return found.take(np.flatnonzero(np.arange(len(found)) - before < self.wanted.k))
 
-    def _joined(self, parts: Sequence[Found]) -> Found:
+    def _joined(self, parts: Sequence[FoundRows]) -> FoundRows:
         return joined_found(parts, self.scan.names, self.scan.version.schema)
 
     def _guessed(self, places: Places) -> NDArray[np.float64]:
@@ -231,7 +231,7 @@ class _Search:
         return guessed(leaves, leaves.rows, places, rows, version.schema.space)
 
 
-def _of_others(found: Found, own: pa.Array) -> Found:
+def _of_others(found: FoundRows, own: pa.Array) -> FoundRows:
     mine = own.take(pa.array(found.question)).cast(found.rows.schema.field("id").type)
     same = pc.fill_null(pc.equal(found.rows.column("id").combine_chunks(), mine), False)
     return found.take(np.flatnonzero(~same.to_numpy(zero_copy_only=False)))

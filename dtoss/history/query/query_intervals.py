@@ -74,7 +74,7 @@ def spans_of(between: Any, schema: Schema, count: int) -> Spans:
     return Spans(np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1]))
 
 
-def said(number: Any, schema: Schema) -> Any:
+def time_text(number: Any, schema: Schema) -> Any:
     """Return a stored time as a user reads it: ISO 8601 of timestamps, else the number; None where it is no end."""
     if number in ends_of(stored_kind(schema)):
         return None

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import chord_of, distance
 from dtoss.geometry.space import Space
-from dtoss.history.query.block_queries import Asked, chords_of, least_chords
-from dtoss.history.query.found_rows import Found, in_order, joined_found
+from dtoss.history.query.block_queries import BlockQueries, chords_of, least_chords
+from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
 from dtoss.history.query.query_intervals import Spans
-from dtoss.history.query.read_plan import Chosen, blocks_of, plan
+from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
 from dtoss.queries.areas.covered import Shape
 
@@ -21,7 +21,7 @@ Test = Callable[[Piece, int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArra
 """Of rows of a piece, for a question: those that answer it, and their distances."""
 
 
-def rows_of(scan: Scan, asked: Asked, test: Test, *, by_id: bool = False) -> tuple[Found, dict[str, Any]]:
+def rows_of(scan: Scan, asked: BlockQueries, test: Test, *, by_id: bool = False) -> tuple[FoundRows, dict[str, Any]]:
     """Return the rows that pass a test, and the facts of the plan.
 
     Parameters
@@ -41,13 +41,13 @@ def rows_of(scan: Scan, asked: Asked, test: Test, *, by_id: bool = False) -> tup
         for question, rows in piece.of_questions(asked):
             kept, far = test(piece, question, rows)
             if len(kept):
-                parts.append(Found(np.full(len(kept), question), far, piece.rows.take(kept)))
+                parts.append(FoundRows(np.full(len(kept), question), far, piece.rows.take(kept)))
     whole = joined_found(parts, scan.names, scan.version.schema)
     return in_order(whole, by_id=by_id), dict(found.facts)
 
 
 def count_rows(
-    scan: Scan, asked: Asked, test: Test, certain: NDArray[np.float64] | None
+    scan: Scan, asked: BlockQueries, test: Test, certain: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Return how many rows answer each question, int64 (m,), and the facts of the plan.
 
@@ -105,7 +105,7 @@ def shape_test(scan: Scan, shapes: Sequence[Sequence[Shape]]) -> Test:
     return test
 
 
-def certain_chords(radii: NDArray[np.float64], asked: Asked, space: Space) -> NDArray[np.float64]:
+def certain_chords(radii: NDArray[np.float64], asked: BlockQueries, space: Space) -> NDArray[np.float64]:
     """Return chords within which every vector is nearer than a radius: as much below it as the discs are above it."""
     assert asked.chords is not None
     exact = chord_of(radii) if space.metric == "sphere" else radii
@@ -113,13 +113,13 @@ def certain_chords(radii: NDArray[np.float64], asked: Asked, space: Space) -> ND
         return np.where(np.isinf(exact), exact, 2.0 * exact - asked.chords)
 
 
-def asked_of_shapes(shapes: Sequence[Sequence[Shape]], spans: Spans, space: Space) -> Asked:
+def asked_of_shapes(shapes: Sequence[Sequence[Shape]], spans: Spans, space: Space) -> BlockQueries:
     """Return what shapes ask of blocks: the discs that cover them."""
     parts = [(number, shape.discs) for number, whole in enumerate(shapes) for shape in whole]
     centres = np.concatenate([np.zeros((0, space.dimension)), *(part.centres for _, part in parts)])
     radii = np.concatenate([np.zeros(0), *(part.radii for _, part in parts)])
     question = np.concatenate([np.zeros(0, np.int64), *(np.full(len(part.radii), n) for n, part in parts)])
-    return Asked(spans, np.ascontiguousarray(centres), chords_of(radii, space), question.astype(np.int64))
+    return BlockQueries(spans, np.ascontiguousarray(centres), chords_of(radii, space), question.astype(np.int64))
 
 
 def _all_test(_piece: Piece, _question: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -130,7 +130,9 @@ ALL: Test = _all_test
 """The test that every row passes."""
 
 
-def _whole(scan: Scan, chosen: Chosen, asked: Asked, certain: NDArray[np.float64] | None) -> NDArray[np.bool_]:
+def _whole(
+    scan: Scan, chosen: ChosenBlocks, asked: BlockQueries, certain: NDArray[np.float64] | None
+) -> NDArray[np.bool_]:
     """Return which blocks answer the only question with all of their rows."""
     blocks = blocks_of(scan.version, chosen)
     inside = (blocks.t_from >= asked.spans.first[0]) & (blocks.t_to <= asked.spans.last[0])

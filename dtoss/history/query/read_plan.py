@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.commits.folder import LocalFolder
-from dtoss.history.query.block_queries import Asked, near_blocks
+from dtoss.history.query.block_queries import BlockQueries, near_blocks
 from dtoss.history.read_blocks import READ_OVER
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks
 from dtoss.history.versions import Version
@@ -20,7 +20,7 @@ LOCAL_REQUEST, REMOTE_REQUEST = 50_000, 1_000_000
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenBlocks:
     """Blocks of a version, by file and offset; arrays (n,).
 
     Parameters
@@ -39,9 +39,9 @@ class Chosen:
     def __len__(self) -> int:
         return len(self.block)
 
-    def take(self, rows: NDArray[Any]) -> Chosen:
+    def take(self, rows: NDArray[Any]) -> ChosenBlocks:
         """Return some of them, by a mask or ascending numbers."""
-        return Chosen(self.file[rows], self.leaf[rows], self.segment[rows], self.block[rows])
+        return ChosenBlocks(self.file[rows], self.leaf[rows], self.segment[rows], self.block[rows])
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Plan:
         read in it.
     """
 
-    chosen: Chosen
+    chosen: ChosenBlocks
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -74,7 +74,7 @@ def read_over(version: Version) -> int:
     return min(READ_OVER, request_bytes(version))
 
 
-def plan(version: Version, asked: Asked, orders: tuple[int, ...] | None = None) -> Plan:
+def plan(version: Version, asked: BlockQueries, orders: tuple[int, ...] | None = None) -> Plan:
     """Return which blocks are read.
 
     Parameters
@@ -94,7 +94,7 @@ def plan(version: Version, asked: Asked, orders: tuple[int, ...] | None = None) 
     numbers = version.periods.number
     best = np.full(len(numbers), np.inf)
     winner = np.full(len(numbers), BY_TIME, np.int8)
-    found: dict[int, tuple[Chosen, NDArray[np.int64]]] = {}
+    found: dict[int, tuple[ChosenBlocks, NDArray[np.int64]]] = {}
     facts: dict[str, Any] = {"request_bytes": g, "orders": {}}
     for code, name in enumerate(ORDER_NAMES):
         if orders is not None and code not in orders and code != BY_TIME:
@@ -123,7 +123,7 @@ def plan(version: Version, asked: Asked, orders: tuple[int, ...] | None = None) 
     return Plan(joined_chosen(parts), facts)
 
 
-def blocks_met(version: Version, asked: Asked, order: int) -> Chosen:
+def blocks_met(version: Version, asked: BlockQueries, order: int) -> ChosenBlocks:
     """Return the blocks of an order that can hold an answer."""
     leaves = version.leaves
     first, last = asked.spans.widest
@@ -136,10 +136,10 @@ def blocks_met(version: Version, asked: Asked, order: int) -> Chosen:
     found = every_block(version, rows)
     inside = (leaves.t_from[rows] >= first) & (leaves.t_to[rows] <= last)
     if not inside.all():
-        t_from, t_to = gathered(version, found, "t_from"), gathered(version, found, "t_to")
+        t_from, t_to = gather_column(version, found, "t_from"), gather_column(version, found, "t_to")
         found = found.take((t_from <= last) & (t_to >= first))
     if asked.words is not None:
-        id_from, id_to = gathered(version, found, "id_from"), gathered(version, found, "id_to")
+        id_from, id_to = gather_column(version, found, "id_from"), gather_column(version, found, "id_to")
         found = found.take(_holds_word(id_from, id_to, asked.words))
     if asked.centres is not None and len(found):
         found = found.take(
@@ -148,14 +148,14 @@ def blocks_met(version: Version, asked: Asked, order: int) -> Chosen:
     return found
 
 
-def every_block(version: Version, rows: NDArray[np.int64]) -> Chosen:
+def every_block(version: Version, rows: NDArray[np.int64]) -> ChosenBlocks:
     """Return all blocks of leaves, by their numbers, which are in the order of their files and offsets."""
     leaves = version.leaves
     count = leaves.count[rows].astype(np.int64)
     total = int(count.sum())
     start = np.cumsum(count) - count
     within = np.arange(total) - np.repeat(start, count)
-    return Chosen(
+    return ChosenBlocks(
         np.repeat(leaves.file[rows], count),
         np.repeat(rows.astype(np.int32), count),
         np.repeat(leaves.segment[rows], count),
@@ -163,7 +163,7 @@ def every_block(version: Version, rows: NDArray[np.int64]) -> Chosen:
     )
 
 
-def gathered(version: Version, chosen: Chosen, name: str) -> NDArray[Any]:
+def gather_column(version: Version, chosen: ChosenBlocks, name: str) -> NDArray[Any]:
     """Return a column of :class:`dtoss.history.row_blocks.Blocks` for chosen blocks."""
     if not len(chosen):
         return _no_values(version, name)
@@ -171,7 +171,7 @@ def gathered(version: Version, chosen: Chosen, name: str) -> NDArray[Any]:
     return np.asarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
 
 
-def _runs(version: Version, chosen: Chosen) -> Iterator[tuple[Blocks, slice | NDArray[np.int64]]]:
+def _runs(version: Version, chosen: ChosenBlocks) -> Iterator[tuple[Blocks, slice | NDArray[np.int64]]]:
     """Yield chosen blocks, at least one, as segments and which of theirs: those of a file are in one, side by side."""
     cuts = np.flatnonzero(chosen.segment[1:] != chosen.segment[:-1]) + 1
     for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(chosen)], strict=True):
@@ -183,20 +183,20 @@ def _runs(version: Version, chosen: Chosen) -> Iterator[tuple[Blocks, slice | ND
             yield blocks, mine
 
 
-def blocks_of(version: Version, chosen: Chosen) -> Blocks:
+def blocks_of(version: Version, chosen: ChosenBlocks) -> Blocks:
     """Return chosen blocks with all that is known of them."""
-    return Blocks(*(gathered(version, chosen, name) for name in Blocks.__dataclass_fields__))
+    return Blocks(*(gather_column(version, chosen, name) for name in Blocks.__dataclass_fields__))
 
 
 def costs(
-    version: Version, chosen: Chosen, group: NDArray[np.int64], groups: int
+    version: Version, chosen: ChosenBlocks, group: NDArray[np.int64], groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many ranges and bytes are read of each group of chosen blocks, int64 (groups,) each.
 
     Gaps of up to :func:`read_over` bytes are read over, and count.
     """
-    begin = gathered(version, chosen, "offset")
-    end = begin + gathered(version, chosen, "bytes")
+    begin = gather_column(version, chosen, "offset")
+    end = begin + gather_column(version, chosen, "bytes")
     if not len(chosen):
         return np.zeros(groups, np.int64), np.zeros(groups, np.int64)
     fresh = np.ones(len(chosen), np.bool_)
@@ -210,14 +210,14 @@ def costs(
     return ranges.astype(np.int64), size.astype(np.int64)
 
 
-def joined_chosen(parts: list[Chosen]) -> Chosen:
+def joined_chosen(parts: list[ChosenBlocks]) -> ChosenBlocks:
     """Return several choices as one, by file and offset."""
     parts = [part for part in parts if len(part)]
     if len(parts) == 1:
         return parts[0]
-    none = Chosen(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
+    none = ChosenBlocks(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
     names = ("file", "leaf", "segment", "block")
-    return Chosen(*(np.concatenate([getattr(part, name) for part in [none, *parts]]) for name in names))
+    return ChosenBlocks(*(np.concatenate([getattr(part, name) for part in [none, *parts]]) for name in names))
 
 
 def _holds_word(low: NDArray[np.int64], high: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.bool_]:

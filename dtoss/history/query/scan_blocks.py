@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dtoss.commits.folder import LocalFolder
 from dtoss.conditions.parse import Condition, parse_condition
-from dtoss.history.query.block_queries import Asked, pairs_of
-from dtoss.history.query.read_plan import Chosen, blocks_of, read_over
+from dtoss.history.query.block_queries import BlockQueries, pairs_of
+from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, read_over
 from dtoss.history.read_blocks import Reads, read_blocks
 from dtoss.history.row_blocks import Blocks
 from dtoss.history.row_tables import t_numbers
@@ -83,7 +83,7 @@ class Piece:
     good: NDArray[np.bool_]
     t: NDArray[Any]
 
-    def of_questions(self, asked: Asked) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def of_questions(self, asked: BlockQueries) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Yield each question that can have answers here, and the good rows in its interval of blocks that it meets."""
         question, block = pairs_of(self.blocks.low, self.blocks.high, self.blocks.t_from, self.blocks.t_to, asked)
         ends = np.cumsum(self.blocks.rows.astype(np.int64))
@@ -106,7 +106,7 @@ class Piece:
         return np.stack([x, y], axis=1)
 
 
-def pieces_of(scan: Scan, chosen: Chosen) -> Iterator[Piece]:
+def pieces_of(scan: Scan, chosen: ChosenBlocks) -> Iterator[Piece]:
     """Yield the rows of chosen blocks, :data:`BLOCKS_AT_ONCE` a piece at most; files far away are read side by side.
 
     Raises
@@ -169,14 +169,14 @@ def stored_name(name: str, schema: Schema) -> str:
     return dict(zip(schema.position_names, ("x", "y"), strict=True)).get(name, name)
 
 
-def _parts(chosen: Chosen) -> Iterator[tuple[int, int]]:
+def _parts(chosen: ChosenBlocks) -> Iterator[tuple[int, int]]:
     edges = np.append(np.flatnonzero(np.diff(chosen.file, prepend=-1)), len(chosen))
     for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         for first in range(begin, end, BLOCKS_AT_ONCE):
             yield first, min(first + BLOCKS_AT_ONCE, end)
 
 
-def _piece(scan: Scan, chosen: Chosen) -> Piece:
+def _piece(scan: Scan, chosen: ChosenBlocks) -> Piece:
     version = scan.version
     blocks = blocks_of(version, chosen)
     file = version.files.name[int(chosen.file[0])]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dtoss.conditions.parse import Condition
 from dtoss.history.latest import latest
-from dtoss.history.query.block_queries import Asked
-from dtoss.history.query.found_rows import Found, in_order, joined_found
+from dtoss.history.query.block_queries import BlockQueries
+from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
 from dtoss.history.query.query_intervals import Spans, stored_kind
 from dtoss.history.query.read_plan import plan
 from dtoss.history.query.scan_blocks import Scan, pieces_of, satisfying
@@ -20,18 +20,18 @@ from dtoss.history.row_blocks import id_words
 from dtoss.history.schema import Schema
 
 
-def asked_of_ids(ids: pa.Array, spans: Spans) -> Asked:
+def asked_of_ids(ids: pa.Array, spans: Spans) -> BlockQueries:
     """Return what objects ask of blocks."""
-    return Asked(spans, words=np.unique(id_words(ids)) if len(ids) else np.zeros(0, np.int64))
+    return BlockQueries(spans, words=np.unique(id_words(ids)) if len(ids) else np.zeros(0, np.int64))
 
 
-def asked_at(first: Any, moment: Any, schema: Schema) -> Asked:
+def asked_at(first: Any, moment: Any, schema: Schema) -> BlockQueries:
     """Return what a moment asks of blocks: all rows of the closed interval before it."""
     kind = stored_kind(schema)
-    return Asked(Spans(np.array([first], kind), np.array([moment], kind)))
+    return BlockQueries(Spans(np.array([first], kind), np.array([moment], kind)))
 
 
-def rows_of_objects(scan: Scan, ids: pa.Array, asked: Asked) -> tuple[Found, dict[str, Any]]:
+def rows_of_objects(scan: Scan, ids: pa.Array, asked: BlockQueries) -> tuple[FoundRows, dict[str, Any]]:
     """Return the rows of objects in the order (question, t), and the facts of the plan.
 
     Parameters
@@ -51,14 +51,14 @@ def rows_of_objects(scan: Scan, ids: pa.Array, asked: Asked) -> tuple[Found, dic
         mine = index.combine_chunks().fill_null(-1).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(piece.good & (np.asarray(mine) >= 0))
         if len(rows):
-            parts.append(Found(np.asarray(mine)[rows].astype(np.int64), np.zeros(len(rows)), piece.rows.take(rows)))
+            parts.append(FoundRows(np.asarray(mine)[rows].astype(np.int64), np.zeros(len(rows)), piece.rows.take(rows)))
     whole = joined_found(parts, scan.names, scan.version.schema)
     return in_order(_for_questions(whole, pc.index_in(ids, value_set=known), asked.spans), by_id=True), dict(
         found.facts
     )
 
 
-def rows_at(scan: Scan, asked: Asked, condition: Condition | None) -> tuple[Found, dict[str, Any]]:
+def rows_at(scan: Scan, asked: BlockQueries, condition: Condition | None) -> tuple[FoundRows, dict[str, Any]]:
     """Return the latest row of each object at a moment by ascending id, and the facts of the plan.
 
     Parameters
@@ -87,11 +87,11 @@ def rows_at(scan: Scan, asked: Asked, condition: Condition | None) -> tuple[Foun
     standing = standing.filter(pc.invert(standing.column("deleted")))
     if condition is not None:
         standing = standing.filter(pa.array(satisfying(condition, standing, schema)))
-    whole = Found(np.zeros(len(standing), np.int64), np.zeros(len(standing)), standing)
+    whole = FoundRows(np.zeros(len(standing), np.int64), np.zeros(len(standing)), standing)
     return in_order(whole, by_id=True), dict(found.facts)
 
 
-def _for_questions(found: Found, of_question: pa.Array, spans: Spans) -> Found:
+def _for_questions(found: FoundRows, of_question: pa.Array, spans: Spans) -> FoundRows:
     """Return rows of distinct ids as those of questions, each in its interval."""
     distinct = np.asarray(of_question.to_numpy(zero_copy_only=False)).astype(np.int64)
     order = np.argsort(found.question, kind="stable")
@@ -107,4 +107,4 @@ def _for_questions(found: Found, of_question: pa.Array, spans: Spans) -> Found:
         rows.append(mine)
         numbers.append(np.full(len(mine), number))
     taken = found.take(np.concatenate(rows))
-    return Found(np.concatenate(numbers), taken.distance, taken.rows)
+    return FoundRows(np.concatenate(numbers), taken.distance, taken.rows)

@@ -45,10 +45,10 @@ def polygons_of(shapes: Any, space: Space, edges: str | None = None) -> list[lis
     ValueError
         As :func:`dtoss.geometry.polygons.as_polygons`.
     """
-    return [[shape_of(p) for p in as_polygons(shape, space, edges)] for shape in listed(shapes)]
+    return [[shape_of(p) for p in as_polygons(shape, space, edges)] for shape in list_shapes(shapes)]
 
 
-def listed(shapes: Any) -> list[Any]:
+def list_shapes(shapes: Any) -> list[Any]:
     """Return shapes as a list, also where there is one by itself."""
     alone = not isinstance(shapes, (list, tuple)) or _is_ring(shapes)
     return [shapes] if alone else list(shapes)

@@ -6,7 +6,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import ball_meets, gaps_plane, gaps_sphere
-from dtoss.compiled.pointers import float64_at, int32_at, shifted
+from dtoss.compiled.pointers import float64_at, int32_at, shift
 from dtoss.geometry.position import SPHERE
 from dtoss.partition import BLOCK, FAN
 from dtoss.queries.kernels.address_table import (
@@ -29,9 +29,9 @@ def gaps_of(row, place, block, out):
     begin = block * BLOCK
     if begin + BLOCK <= row[SITE_COUNT]:
         if place.dimension == SPHERE:
-            gaps_sphere(shifted(sites, SPHERE * begin), place.x, place.y, place.z, out)
+            gaps_sphere(shift(sites, SPHERE * begin), place.x, place.y, place.z, out)
         else:
-            gaps_plane(shifted(sites, 2 * begin), place.x, place.y, out)
+            gaps_plane(shift(sites, 2 * begin), place.x, place.y, out)
         return
     # the last block: sixteen at once would read past its end
     count = row[SITE_COUNT] - begin
@@ -42,7 +42,7 @@ def gaps_of(row, place, block, out):
 @kernel
 def meets(balls, block, place, reach):
     """Return 1 if the ball of a block meets the disc of a radius, ``reach``, round a place, else 0."""
-    return ball_meets(shifted(balls, block << 2), place.x, place.y, place.z, reach)
+    return ball_meets(shift(balls, block << 2), place.x, place.y, place.z, reach)
 
 
 @kernel

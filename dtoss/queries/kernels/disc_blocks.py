@@ -11,7 +11,7 @@ from dtoss.compiled.pointers import (
     int32_at,
     int64_at,
     prefetch,
-    shifted,
+    shift,
     trailing_zeros,
     uint8_at,
 )
@@ -102,7 +102,7 @@ def list_objects(row, p, block, flags, named, size, scratch):
             if size + LANES > room:
                 return NO_ROOM
             if flags != ALL_LANES:
-                more = append_flagged(flags, gaps, home | item, shifted(distance, size), shifted(name, size))
+                more = append_flagged(flags, gaps, home | item, shift(distance, size), shift(name, size))
                 if named:
                     for t in range(size, size + more):
                         name[t] = ids[name[t] & ITEMS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import int64_at, shifted
+from dtoss.compiled.pointers import int64_at, shift
 from dtoss.geometry.distance import near_distance
 from dtoss.geometry.position import SPHERE
 from dtoss.queries.kernels.address_table import IDS, row_of
@@ -72,8 +72,8 @@ def _sort_hits(rows, query, named, size, distance, name, scratch, counters):
 @kernel
 def write_hits(rows, query, size, total, scratch, counters, out):
     """Write the hits of a query behind the ``total`` that are written; in order, if that is asked for."""
-    distance, named = shifted(out.distance, total), not (out.places or out.strings)
-    name = shifted(out.id, total) if named else scratch.item
+    distance, named = shift(out.distance, total), not (out.places or out.strings)
+    name = shift(out.id, total) if named else scratch.item
     if out.ordered:
         _sort_hits(rows, query, named, size, distance, name, scratch, counters)
     else:

@@ -23,7 +23,7 @@ from dtoss.compiled.pointers import (
     int32_at,
     int64_at,
     prefetch,
-    shifted,
+    shift,
     trailing_zeros,
     uint8_at,
 )
@@ -76,7 +76,7 @@ def _take(row, slot, near, listed, count, scratch):
     Without a mask the objects are not counted: there are at least as many as sites.
     """
     if row[MASK] == 0:
-        listed += append_names(near, slot * BLOCK, shifted(scratch.keys, listed))
+        listed += append_names(near, slot * BLOCK, shift(scratch.keys, listed))
         return listed, listed
     while near != 0:
         i = trailing_zeros(near)
@@ -199,7 +199,7 @@ def expand(row, place, bounds, k, first, limit, scratch):
             again = taken
             if narrowed and meets(balls, block, place, reach) == 0:
                 continue
-            gaps_of(row, place, block, shifted(gaps, slot * LANES))
+            gaps_of(row, place, block, shift(gaps, slot * LANES))
         else:
             # all that the disc meets is listed: does it hold k objects, and all that tie with the last?
             if multiple and count < k:
@@ -224,7 +224,7 @@ def expand(row, place, bounds, k, first, limit, scratch):
         if listed + LANES > scratch.room:
             sites = -1
             break
-        near = at_most(shifted(gaps, slot * LANES), bound + uneven)
+        near = at_most(shift(gaps, slot * LANES), bound + uneven)
         if near == 0 and slot > 0:
             continue  # what the disc holds is connected through blocks with a site in it
         block = int(queue[slot])

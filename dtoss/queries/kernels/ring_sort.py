@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import bits_float, float_bits, shifted
+from dtoss.compiled.pointers import bits_float, float_bits, shift
 from dtoss.compiled.rank_sort import heap_sort_keys, sort_window
 
 LEAST_DIGIT, MOST_DIGIT = 6, 11
@@ -54,7 +54,7 @@ def ring_sort(gaps, n, keys, ordered, counts):
     most = bits_float(furthest & ~names)
     # a furthest hit that is 0 or infinitely far leaves all in one ring
     scale = last / most if most > 0.0 and last / most < np.inf else 0.0
-    low, high, below = counts, shifted(counts, 1 << digit), (1 << digit) - 1
+    low, high, below = counts, shift(counts, 1 << digit), (1 << digit) - 1
     for c in range(2 << digit):
         counts[c] = 0
     for i in range(n):

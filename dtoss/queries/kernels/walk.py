@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch, shifted
+from dtoss.compiled.pointers import float64_at, int32_at, int64_at, pointer, prefetch, shift
 from dtoss.geometry.position import SPHERE, XMAX, XMIN, YMAX, YMIN, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BALL, FAN, RADIUS
@@ -258,7 +258,7 @@ def plan_starts(rows, pivots, weights, order, distance, queries, keys, asked, ho
 @kernel
 def fetch_sites(row, block, dimension):
     """Ask for the sites of a block."""
-    sites = shifted(float64_at(row[SITES]), block * FAN * dimension)
+    sites = shift(float64_at(row[SITES]), block * FAN * dimension)
     for line in range(LINES_PLANE):
         prefetch(sites, line * CACHE_LINE)
     if dimension == SPHERE:

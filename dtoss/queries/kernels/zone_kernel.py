@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtoss.compiled.kernel import kernel, step
-from dtoss.compiled.pointers import float64_at, int32_at, pointer, shifted, uint8_at
+from dtoss.compiled.pointers import float64_at, int32_at, pointer, shift, uint8_at
 from dtoss.geometry.point_in_polygon import side_beyond
 from dtoss.geometry.polygon_tables import (
     FACT_COLUMNS,
@@ -236,10 +236,10 @@ def zone_kernel(
     for t in range(polygons.size):
         polygon = int(polygons[t])
         for begin in range(0, blocks, FAN):
-            if runs[p] != 0 and _apart(tables, polygon, shifted(groups, begin // FAN * BALL), dimension):
+            if runs[p] != 0 and _apart(tables, polygon, shift(groups, begin // FAN * BALL), dimension):
                 continue
             for block in range(begin, min(begin + FAN, blocks)):
-                if _apart(tables, polygon, shifted(balls, block * BALL), dimension):
+                if _apart(tables, polygon, shift(balls, block * BALL), dimension):
                     continue
                 # whatever the block holds, there is room for it
                 most = int(objects[min((block + 1) * BLOCK, owned)] - objects[block * BLOCK]) if listing else 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.hits import Hits
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 BATCH_HITS = 64_000
 """Hits of a batch at the most."""
@@ -18,7 +18,7 @@ END = b"\xff\xff\xff\xff\0\0\0\0"
 """How a stream ends."""
 
 
-def arrow_pieces(served: Served, hits: Hits, every: int | None = None) -> Iterator[bytes]:
+def arrow_pieces(served: ServedSnapshot, hits: Hits, every: int | None = None) -> Iterator[bytes]:
     """Yield the stream of hits, a batch at a time.
 
     Parameters
@@ -38,7 +38,7 @@ def arrow_pieces(served: Served, hits: Hits, every: int | None = None) -> Iterat
     yield END
 
 
-def beginning(served: Served, schema: pa.Schema, every: int | None = None) -> bytes:
+def beginning(served: ServedSnapshot, schema: pa.Schema, every: int | None = None) -> bytes:
     """Return the message of a schema, which names the snapshot."""
     metadata = {"snapshot": served.name} | ({} if every is None else {"every": str(every)})
     return _bytes(schema.with_metadata(metadata).serialize())
@@ -63,7 +63,7 @@ def batches(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield _bytes(batch.slice(at, BATCH_HITS).serialize())
 
 
-def column_stream(served: Served, name: str, values: pa.Array) -> bytes:
+def column_stream(served: ServedSnapshot, name: str, values: pa.Array) -> bytes:
     """Return the stream of one column."""
     batch = pa.record_batch([values], names=[name])
     return beginning(served, batch.schema) + _bytes(batch.serialize()) + END

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.hits import Hits
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 JSON_TYPE = b"application/json"
 """Content type of JSON."""
@@ -114,13 +114,13 @@ def _moments(column: pa.Array) -> Sequence[Any]:
     return texts
 
 
-def etag(served: Served, target: bytes, arrow: bool = False) -> bytes:
+def etag(served: ServedSnapshot, target: bytes, arrow: bool = False) -> bytes:
     """Return the ETag of the answer to a path and query: equal ones have equal answers of one snapshot."""
     return b'"%s-%08x"' % (served.name.encode(), crc32(target, arrow))
 
 
 def headers_of(
-    served: Served, length: int | None, tag: bytes | None, kind: bytes = JSON_TYPE
+    served: ServedSnapshot, length: int | None, tag: bytes | None, kind: bytes = JSON_TYPE
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers of an answer; without a length it is sent in chunks, without a tag it is not to be kept."""
     headers = [(b"content-type", kind)]

@@ -14,7 +14,7 @@ from dtoss.partition import Partition
 from dtoss.queries.cell_of import cell_at, outline_at
 from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers.json_out import json_value
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 
 def id_of(index: Index, text: str) -> Any:
@@ -33,7 +33,7 @@ def id_of(index: Index, text: str) -> Any:
     return int(text)
 
 
-def seen_at(served: Served, text: str, where: str | None) -> Place:
+def seen_at(served: ServedSnapshot, text: str, where: str | None) -> Place:
     """Return where an object is.
 
     Parameters
@@ -58,7 +58,7 @@ def seen_at(served: Served, text: str, where: str | None) -> Place:
 
 
 def object_body(
-    served: Served,
+    served: ServedSnapshot,
     text: str,
     *,
     neighbours: bool = True,
@@ -108,7 +108,7 @@ def object_body(
 
 
 def object_table(
-    served: Served, text: str, where: str | None = None, columns: Sequence[str] | None = None
+    served: ServedSnapshot, text: str, where: str | None = None, columns: Sequence[str] | None = None
 ) -> tuple[bytes, tuple[float, float]]:
     """Return an Arrow stream of one row, an object with its position and attributes; and its position.
 

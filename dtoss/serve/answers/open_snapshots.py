@@ -24,7 +24,7 @@ KEPT_NARROW = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ServedSnapshot:
     """A snapshot that is open, verified and warm.
 
     Parameters
@@ -113,13 +113,13 @@ class Serving:
         The first to be served.
     """
 
-    def __init__(self, first: Served) -> None:
+    def __init__(self, first: ServedSnapshot) -> None:
         self.now = first
-        self.before: Served | None = None
+        self.before: ServedSnapshot | None = None
         self.refused: str | None = None
-        self.opened: dict[str, Served] = {}  # by name: those that another server has asked for
+        self.opened: dict[str, ServedSnapshot] = {}  # by name: those that another server has asked for
 
-    def named(self, name: str | None) -> Served:
+    def named(self, name: str | None) -> ServedSnapshot:
         """Return the open snapshot of a name, the one that answers when None.
 
         Raises
@@ -143,7 +143,7 @@ class Serving:
             bound=known,
         )
 
-    def open_one(self, name: str) -> Served | None:
+    def open_one(self, name: str) -> ServedSnapshot | None:
         """Return a snapshot that is open, None where it is not.
 
         One that was opened for others comes before that which answered before: it holds what a later plan says.
@@ -159,7 +159,7 @@ class Serving:
         some = (self.now, self.before, *self.opened.values())
         return list(dict.fromkeys(served.name for served in some if served is not None))
 
-    def replace(self, fresh: Served) -> None:
+    def replace(self, fresh: ServedSnapshot) -> None:
         """Let a snapshot answer from now on; the one before stays open."""
         if fresh.name != self.now.name:
             self.before = self.now

@@ -8,7 +8,7 @@ from litestar import Request
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, etag, headers_of
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.auth.tokens import ADMITTED
 
 
@@ -67,7 +67,7 @@ def target_of(request: Asker) -> bytes:
     return raw + b"?" + query if query else raw
 
 
-def tag_of(request: Asker, served: Served) -> bytes | None:
+def tag_of(request: Asker, served: ServedSnapshot) -> bytes | None:
     """Return the ETag of the answer to a request; None where it is a POST, whose answers nobody keeps."""
     if request.method not in ("GET", "HEAD"):
         return None
@@ -75,7 +75,7 @@ def tag_of(request: Asker, served: Served) -> bytes | None:
     return etag(served, target_of(request) + scope[ADMITTED].mark, wants_arrow(request))
 
 
-def unchanged(request: Asker, served: Served) -> Ready | None:
+def unless_modified(request: Asker, served: ServedSnapshot) -> Ready | None:
     """Return an answer that says that the client's own is still right, if it is."""
     tag = tag_of(request, served)
     return not_modified(served, tag) if tag is not None and is_known(request, tag) else None
@@ -89,11 +89,11 @@ def is_known(request: Asker, tag: bytes) -> bool:
     return known.strip() == "*" or tag.decode() in (one.strip().removeprefix("W/") for one in known.split(","))
 
 
-def not_modified(served: Served, tag: bytes) -> Ready:
+def not_modified(served: ServedSnapshot, tag: bytes) -> Ready:
     """Return an answer that says that the client's own is still right."""
     return Ready(b"", [header for header in headers_of(served, None, tag) if header[0] != b"content-type"], 304)
 
 
-def json_answer(request: Asker, served: Served, body: bytes) -> Ready:
+def json_answer(request: Asker, served: ServedSnapshot, body: bytes) -> Ready:
     """Return an answer of JSON."""
     return Ready(body, headers_of(served, len(body), tag_of(request, served), JSON_TYPE))

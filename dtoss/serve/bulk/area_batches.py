@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.queries.areas.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.hit_rows import Form, Rows, parts_of, rows_of
 from dtoss.serve.bulk.point_batches import check_hits, tell_reads
 from dtoss.serve.core.paces import USUAL_SIZES
@@ -103,7 +103,7 @@ def _asking(shape: Shape, rows: int, stop: Stop) -> Shape:
     return replace(shape, holds=holds)
 
 
-def listed(served: Served, found: RawHits, form: Form, most: int) -> Iterator[Rows]:
+def list_hits(served: ServedSnapshot, found: RawHits, form: Form, most: int) -> Iterator[Rows]:
     """Return the hits of shapes, so many at a time.
 
     Raises

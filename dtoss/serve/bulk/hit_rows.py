@@ -17,7 +17,7 @@ from dtoss.queries.gather import take_columns
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers.arrow_out import BATCH_HITS, END, batches, beginning, hits_batch
 from dtoss.serve.answers.json_out import ARROW_TYPE, HITS_A_PIECE, JSON_TYPE, rows_json
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Rows:
         return Rows(self.query[begin:end], self.ids.slice(begin, size), self.distance[begin:end], columns)
 
 
-def check_columns(served: Served, form: Form) -> None:
+def check_columns(served: ServedSnapshot, form: Form) -> None:
     """Refuse columns that objects do not carry, and a condition on hits that cannot be read.
 
     Raises
@@ -92,7 +92,7 @@ def check_columns(served: Served, form: Form) -> None:
         served.index.satisfying(served.index.search(np.zeros((0, 2)), np.zeros(0), 1), form.having)
 
 
-def rows_of(served: Served, first: int, found: RawHits, form: Form) -> Rows:
+def rows_of(served: ServedSnapshot, first: int, found: RawHits, form: Form) -> Rows:
     """Return raw hits with ids and attributes; those that do not satisfy a condition on hits are left out.
 
     Parameters
@@ -128,7 +128,9 @@ def rows_of_hits(hits: Hits) -> Rows:
     return Rows(hits.query, ids, hits.distance, hits.columns)
 
 
-def encoded(served: Served, pieces: Iterator[Rows], form: Form, every: int | None = None) -> Iterator[bytes]:
+def encode_rows(
+    served: ServedSnapshot, pieces: Iterator[Rows], form: Form, every: int | None = None
+) -> Iterator[bytes]:
     """Yield the bytes of an answer, some hits at a time.
 
     Parameters
@@ -145,7 +147,7 @@ def encoded(served: Served, pieces: Iterator[Rows], form: Form, every: int | Non
     return _arrow(served, pieces, form, every) if form.arrow else _json(served, pieces, form)
 
 
-def _arrow(served: Served, pieces: Iterator[Rows], form: Form, every: int | None) -> Iterator[bytes]:
+def _arrow(served: ServedSnapshot, pieces: Iterator[Rows], form: Form, every: int | None) -> Iterator[bytes]:
     first = next(pieces, None)
     if first is None:  # the schema is told all the same
         first = rows_of(served, 0, served.index.search(np.zeros((0, 2)), np.zeros(0), 1), form)
@@ -159,7 +161,7 @@ def _arrow(served: Served, pieces: Iterator[Rows], form: Form, every: int | None
     yield END
 
 
-def _json(served: Served, pieces: Iterator[Rows], form: Form) -> Iterator[bytes]:
+def _json(served: ServedSnapshot, pieces: Iterator[Rows], form: Form) -> Iterator[bytes]:
     yield served.beginning + b"["
     begun = False
     for rows in pieces:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dtoss.queries.range_stream import COUNTED, pieces_of
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers.arrow_out import BATCH_HITS
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.hit_rows import Form, Rows, parts_of, rows_of, rows_of_hits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -23,7 +23,7 @@ REVERSED = 64
 
 
 def nearest(
-    served: Served,
+    served: ServedSnapshot,
     positions: NDArray[np.float64],
     radius: NDArray[np.float64],
     k: int,
@@ -67,8 +67,8 @@ def nearest(
     return (rows_of(served, first, part, form) for first, part in parts), k if full and found else None
 
 
-def counted(
-    served: Served,
+def count_within(
+    served: ServedSnapshot,
     positions: NDArray[np.float64],
     radius: NDArray[np.float64],
     where: str | None,
@@ -87,7 +87,7 @@ def counted(
 
 
 def within_radius(
-    served: Served,
+    served: ServedSnapshot,
     positions: NDArray[np.float64],
     radius: NDArray[np.float64],
     counts: NDArray[np.int64],
@@ -114,7 +114,7 @@ def within_radius(
         yield rows_of(served, first, found, form)
 
 
-def reversed_nearest(served: Served, positions: NDArray[np.float64], stop: Stop) -> list[Rows]:
+def reversed_nearest(served: ServedSnapshot, positions: NDArray[np.float64], stop: Stop) -> list[Rows]:
     """Return the objects that are nearer to each place than to any other; parameters as :func:`nearest`."""
     found = []
     for at in range(0, len(positions), REVERSED):
@@ -142,7 +142,7 @@ def check_hits(hits: int, most: int, way_out: str) -> None:
         )
 
 
-def places_needed(served: Served, form: Form) -> bool:
+def places_needed(served: ServedSnapshot, form: Form) -> bool:
     """Return whether it has to be known where hits are, and not only ids and distances."""
     return bool(form.columns) or form.having is not None or served.index.string_ids
 

@@ -9,7 +9,7 @@ import orjson
 
 from dtoss.geometry.polygons import arcs_meant
 from dtoss.geometry.space import Space
-from dtoss.queries.areas.covered import Shape, boxes_of, listed, polygons_of
+from dtoss.queries.areas.covered import Shape, boxes_of, list_shapes, polygons_of
 from dtoss.serve.bulk.json_in import lists_in
 from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import Stop
@@ -54,7 +54,7 @@ def read_shapes(
         return boxes_of(orjson.loads(text), space), 1
     if kind == "within":
         shape, corners = geojson_in(text, limits.corners)
-        arcs = 0.0 if edges else sum(arcs_meant(one, space) for one in listed(shape))
+        arcs = 0.0 if edges else sum(arcs_meant(one, space) for one in list_shapes(shape))
         if arcs > (most := ARCS * limits.corners):
             raise Problem(
                 413,

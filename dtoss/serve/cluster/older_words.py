@@ -16,7 +16,7 @@ from dtoss.geometry.space import Space
 from dtoss.queries.areas.covered import Shape
 from dtoss.serve.cluster.wire_messages import ShapesQuestion
 from dtoss.serve.cluster.wire_versions import SAYS_EDGES
-from dtoss.shards.shard_queries import merged
+from dtoss.shards.shard_queries import merge_hits
 
 BOX_SLACK = 1e-9
 """Radians by which a box round a disc is larger than rounding may make it."""
@@ -61,7 +61,7 @@ def in_older_words(
             rows = np.flatnonzero(of == number)
             query[rows], held[rows] = shape, part.holds(at[rows], vectors[rows])
         kept = [name for name in found.column_names if name[:2] != "c:" or name[2:] in question.columns]
-        told = merged([found.select(kept).set_column(0, "query", pa.array(query)).filter(pa.array(held))], 0)
+        told = merge_hits([found.select(kept).set_column(0, "query", pa.array(query)).filter(pa.array(held))], 0)
         if question.count:
             return np.bincount(told.column("query").to_numpy(), minlength=len(shapes)).astype(np.int64)
         return told

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dtoss.serve.cluster.wire_versions import SAYS_EDGES, WIRE_SPOKEN, Wire
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import Asked
+from dtoss.shards.shard_queries import ShardQuery
 from dtoss.shards.share import AtHome
 
 OF_HOMES, OF_HITS, OF_NUMBERS, OF_NEAREST, OF_SHAPES, OF_OBJECT = range(6)
@@ -36,7 +36,7 @@ class Message(msgspec.Struct, array_like=True):
     positions, radius
         float64 (m, 2) and float64 (m,) as bytes.
     k, where, columns, having
-        As :class:`dtoss.shards.shard_queries.Asked`.
+        As :class:`dtoss.shards.shard_queries.ShardQuery`.
     partitions
         int32, as bytes.
     text
@@ -112,7 +112,7 @@ _HOME = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes]).decode
 _OBJECT = msgspec.msgpack.Decoder(tuple[bytes, float, float] | None).decode
 
 
-def packed(question: Any, snapshot: str, left: float) -> bytes:
+def pack_question(question: Any, snapshot: str, left: float) -> bytes:
     """Return the bytes of a question."""
     if isinstance(question, ShapesQuestion):
         flags: tuple[Any, ...] = (question.kind, question.most, question.count)
@@ -176,7 +176,7 @@ def _question(said: Message, wire: Wire) -> Any:
     radius = _read_floats(said.radius)
     if len(radius) != len(positions):
         raise ValueError(f"there are {len(radius)} radii of {len(positions)} places")
-    asked = Asked(positions, radius, said.k, said.where, said.columns, said.having)
+    asked = ShardQuery(positions, radius, said.k, said.where, said.columns, said.having)
     if said.kind == OF_NUMBERS:
         return CountQuestion(asked, partitions)
     return {OF_HOMES: HomeQuestion, OF_HITS: HitsQuestion}[said.kind](asked, partitions)

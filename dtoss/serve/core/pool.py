@@ -25,7 +25,7 @@ WATCHED_FROM = 0.02
 """Seconds from which on it is looked whether the client is still there: most work is done before."""
 
 
-class Stopped(Exception):
+class WorkStopped(Exception):
     """Work that nobody waits for any more."""
 
 
@@ -60,7 +60,7 @@ class Stop:
             If nobody does.
         """
         if self._stopped:
-            raise Stopped
+            raise WorkStopped
 
 
 class Until:

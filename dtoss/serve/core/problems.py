@@ -16,12 +16,12 @@ LONGEST_DETAIL, LONGEST_VALUE = 500, 200
 """Characters of what is told to a client."""
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Return a text of so many characters at most, without its middle where it is longer.
 
     Examples
     --------
-    >>> shortened("from the beginning to the end", 17)
+    >>> shorten("from the beginning to the end", 17)
     'from t ... he end'
     """
     if len(text) <= most:
@@ -62,14 +62,14 @@ class Problem(Exception):
         retry_after: int | None = None,
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        detail = shortened(detail, LONGEST_DETAIL)
+        detail = shorten(detail, LONGEST_DETAIL)
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.limit = limit
         if isinstance(value, int) and abs(value) >= 1 << 63:
             value = str(value)  # JSON of this kind holds 64 bits
-        self.value = shortened(value, LONGEST_VALUE) if isinstance(value, str) else value
+        self.value = shorten(value, LONGEST_VALUE) if isinstance(value, str) else value
         self.bound = bound
         self.retry_after = retry_after
         self.more = more or {}

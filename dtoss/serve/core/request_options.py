@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
-class Given:
+class ClusterOptions:
     """What a request says of how it is to be answered by several servers.
 
     Parameters
@@ -28,5 +28,5 @@ class Given:
     asker: str = ""
 
 
-GIVEN: ContextVar[Given | None] = ContextVar("given", default=None)
+GIVEN: ContextVar[ClusterOptions | None] = ContextVar("given", default=None)
 """Of the request in hand."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dtoss.serve.core.paces import USUAL_SIZES
 from dtoss.serve.events.own import Own
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.event_lines import joined, line_column
+from dtoss.watch.events.event_lines import join_lines, line_column
 from dtoss.watch.watch_settings import Settings
 
 _ROW_BYTES = 250
@@ -21,7 +21,7 @@ _ROW_BYTES = 250
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EventFilter:
     """Which events a reader wants.
 
     Parameters
@@ -97,7 +97,7 @@ class Part:
     subscription: pa.Array
     kind: pa.Array
 
-    def behind(self, cursor: Cursor, wanted: Wanted) -> tuple[memoryview, int]:
+    def behind(self, cursor: Cursor, wanted: EventFilter) -> tuple[memoryview, int]:
         """Return those of its events that are behind a cursor and wanted, as they are sent, and how many they are."""
         frames = self.frames
         if cursor > self.after or not wanted.everything:
@@ -106,7 +106,7 @@ class Part:
             if not kept.any():
                 return memoryview(b""), 0
             frames = frames.filter(pa.array(kept))
-        return memoryview(joined(frames)) if len(frames) else memoryview(b""), len(frames)
+        return memoryview(join_lines(frames)) if len(frames) else memoryview(b""), len(frames)
 
 
 def nothing(after: Cursor, upto: Cursor) -> Part:

@@ -9,7 +9,7 @@ import orjson
 
 from dtoss.serve.core.paces import USUAL_SIZES, Sizes
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.events.event_chunks import Wanted, pieces_of
+from dtoss.serve.events.event_chunks import EventFilter, pieces_of
 from dtoss.serve.events.event_reader import wanted_behind
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import line_column
@@ -36,7 +36,7 @@ class Page:
 def page_behind(
     home: Home,
     at: Cursor,
-    wanted: Wanted,
+    wanted: EventFilter,
     limit: int,
     seconds: float,
     snapshot: str,

@@ -9,10 +9,10 @@ from dtoss.errors import InputError
 from dtoss.serve.core.paces import USUAL_SIZES
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.events.event_chunks import Part, Wanted, nothing, parts_of
+from dtoss.serve.events.event_chunks import EventFilter, Part, nothing, parts_of
 from dtoss.serve.events.own import own_events
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
-from dtoss.watch.events.event_log import Told, told_events, view_of
+from dtoss.watch.events.event_log import EventPart, told_events, view_of
 from dtoss.watch.events.folded_list import Contents
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import Home
@@ -119,7 +119,7 @@ def gone(cursor: Cursor, upto: Cursor | None, name: str = "after") -> Problem:
     )
 
 
-def wanted_behind(home: Home, at: Cursor, wanted: Wanted) -> Iterator[Told]:
+def wanted_behind(home: Home, at: Cursor, wanted: EventFilter) -> Iterator[EventPart]:
     """Yield the wanted events behind a cursor, and where a reader stands behind them; None where a stretch has none.
 
     Parameters
@@ -146,7 +146,7 @@ def wanted_behind(home: Home, at: Cursor, wanted: Wanted) -> Iterator[Told]:
     try:
         for told in found:
             events = None if told.events is None else wanted.among(told.events)
-            yield Told(events if events is not None and events.num_rows else None, told.upto)
+            yield EventPart(events if events is not None and events.num_rows else None, told.upto)
             at = told.upto
     except InputError:
         view = view_of(home)
@@ -171,7 +171,7 @@ class Reading:
         Bytes of a part.
     """
 
-    def __init__(self, home: Home, at: Cursor, wanted: Wanted, most: int = USUAL_SIZES.event_part) -> None:
+    def __init__(self, home: Home, at: Cursor, wanted: EventFilter, most: int = USUAL_SIZES.event_part) -> None:
         self._home = home
         self._most = most
         self._wanted = wanted
@@ -196,7 +196,7 @@ class Reading:
             if self._parts is None:
                 self._parts = self._read()
             for part in self._parts:
-                data, count = part.behind(self.at, Wanted())
+                data, count = part.behind(self.at, EventFilter())
                 self.at = part.upto
                 if count or time.monotonic() > until:
                     return data, count

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_lines import carried_columns
-from dtoss.watch.events.event_log import Told, told_events
+from dtoss.watch.events.event_log import EventPart, told_events
 from dtoss.watch.watch_folder import Home
 
 _OF_PLACE = ("x", "y", "distance")
@@ -55,7 +55,7 @@ def start_of(cursor: Cursor) -> Cursor:
     return cursor if cursor.number == END_OF_BATCH else Cursor(cursor.batch - 1, END_OF_BATCH)
 
 
-def own_events(home: Home, at: Cursor, own: Own) -> Iterator[Told]:
+def own_events(home: Home, at: Cursor, own: Own) -> Iterator[EventPart]:
     """Yield the events of a token's subscriptions behind a cursor, numbered from 1 in each batch.
 
     Parameters
@@ -88,7 +88,7 @@ def own_events(home: Home, at: Cursor, own: Own) -> Iterator[Told]:
             at = max(at, Cursor(last, count))
         elif told.upto.number == END_OF_BATCH:
             at = max(at, told.upto)
-        yield Told(mine if mine is not None and mine.num_rows else None, at)
+        yield EventPart(mine if mine is not None and mine.num_rows else None, at)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -17,7 +17,7 @@ from dtoss.queries.cell_of import outline_at
 from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers.json_out import json_value
 from dtoss.serve.answers.one_object import id_of, seen_at, seen_of
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.area_batches import found_within
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -32,7 +32,7 @@ LISTED_WITHIN = 100
 """Objects of a circle or polygon that are listed; all are counted."""
 
 
-def positions_in(served: Served, lonlat: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+def positions_in(served: ServedSnapshot, lonlat: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     """Return the positions, as the index takes them, of places on the map; longitudes may go on past 180.
 
     Raises
@@ -57,7 +57,9 @@ def positions_in(served: Served, lonlat: Sequence[Sequence[float]]) -> list[tupl
     return found
 
 
-def nearest_drawn(served: Served, at: tuple[float, float], k: int, where: str | None, cells: bool) -> dict[str, Any]:
+def nearest_drawn(
+    served: ServedSnapshot, at: tuple[float, float], k: int, where: str | None, cells: bool
+) -> dict[str, Any]:
     """Return the k nearest objects of a position, with where they are on the map and, if wanted, their cells.
 
     Raises
@@ -82,7 +84,7 @@ def nearest_drawn(served: Served, at: tuple[float, float], k: int, where: str | 
 
 
 def object_drawn(
-    served: Served, text: str, where: str | None = None, columns: Sequence[str] | None = None
+    served: ServedSnapshot, text: str, where: str | None = None, columns: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], tuple[float, float]]:
     """Return an object with its cell and neighbours as the map draws them, and its position.
 
@@ -125,7 +127,7 @@ def _shown(value: Any) -> Any:
 
 
 def circle_drawn(
-    served: Served, at: tuple[float, float], rim: tuple[float, float] | float, where: str | None
+    served: ServedSnapshot, at: tuple[float, float], rim: tuple[float, float] | float, where: str | None
 ) -> tuple[dict[str, Any], float]:
     """Return what a circle holds, the nearest objects first, and its radius in metres or CRS units.
 
@@ -161,7 +163,12 @@ def circle_drawn(
 
 
 def polygon_drawn(
-    served: Served, corners: list[tuple[float, float]], where: str | None, most: int, stop: Stop, metrics: Metrics
+    served: ServedSnapshot,
+    corners: list[tuple[float, float]],
+    where: str | None,
+    most: int,
+    stop: Stop,
+    metrics: Metrics,
 ) -> tuple[dict[str, Any], list[list[Shape]]]:
     """Return what a polygon holds, the lowest ids first, and the polygon as the index searches within it.
 

@@ -15,7 +15,7 @@ from dtoss.serve.map.partition_loads import Loads
 from dtoss.serve.map.subscriptions_in_view import FenceSource
 from dtoss.serve.map.watch_activity import Happening
 from dtoss.serve.observability.partition_counts import HomeCounts, mark_of
-from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_status import WindowNews
 from dtoss.tiles.map_frame import Frame
 
@@ -77,7 +77,7 @@ class Showing:
             paces.live,
         )
 
-    def tell_windows(self, opened: Opened) -> None:
+    def tell_windows(self, opened: OpenWindows) -> None:
         """Tell of the windows of the store from now on."""
         self._news = WindowNews(opened)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.index import Index
-from dtoss.serve.observability.partition_counts import MOST_PARTITIONS, Counted, HomeCounts, Homes, mark_of
+from dtoss.serve.observability.partition_counts import MOST_PARTITIONS, HomeCounts, Homes, PartitionCounts, mark_of
 
 WINDOW_SECONDS = 6.0
 """That a rate is the mean of."""
@@ -66,7 +66,7 @@ class Loads:
 
     def __init__(self, counts: HomeCounts) -> None:
         self._counts = counts
-        self._history: list[deque[Counted]] = []
+        self._history: list[deque[PartitionCounts]] = []
 
     def look(self, mark: int, partitions: int, now: float) -> Load:
         """Return what is asked now, as far as it is known: nothing at the first look.

@@ -34,7 +34,7 @@ SAFE = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-refer
 
 
 @dataclass(frozen=True)
-class Packaged:
+class StaticFile:
     """A file as it is sent.
 
     Parameters
@@ -56,7 +56,7 @@ class Packaged:
 
 
 @cache
-def packaged() -> dict[str, Packaged]:
+def load_static_files() -> dict[str, StaticFile]:
     """Return the files of the pages by their names below ``/static/``. Cost: a quarter of a second, once."""
     found = {"land.geojson": _ready("land.geojson", files(dtoss.export).joinpath("land_110m.geojson").read_bytes())}
     waiting = [("", files("dtoss.serve").joinpath("static"))]
@@ -93,9 +93,9 @@ def ending(name: str) -> str:
     return "." + name.rpartition(".")[2].lower()
 
 
-def _ready(name: str, body: bytes) -> Packaged:
+def _ready(name: str, body: bytes) -> StaticFile:
     headers = [(b"content-type", CONTENT_TYPES[ending(name)]), (b"cache-control", b"no-cache"), *SAFE]
     if ending(name) == ".html":
         headers.append((b"content-security-policy", POLICY))
     tag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
-    return Packaged(body, gzip.compress(body, 6, mtime=0), tuple(headers), tag)
+    return StaticFile(body, gzip.compress(body, 6, mtime=0), tuple(headers), tag)

@@ -23,7 +23,7 @@ from dtoss.tiles.drawings import (
 from dtoss.tiles.map_frame import Frame
 from dtoss.tiles.sample import hashes_of
 from dtoss.watch.index.covers import box_rects, circle_rects, polygon_rects
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
 from dtoss.watch.subscriptions.polygon_text import polygons_kept
 
@@ -160,7 +160,7 @@ class Placed:
         return [round(float(side), 7) for side in box]
 
 
-def placed_of(table: pa.Table, space: Space, built: Built | None = None) -> Placed:
+def placed_of(table: pa.Table, space: Space, built: SubscriptionIndex | None = None) -> Placed:
     """Return the subscriptions of a table. Cost O(n + v) for v corners of polygons.
 
     Parameters
@@ -195,7 +195,7 @@ def _one(column: Any) -> pa.Array:
 
 
 def _polygons_of(
-    table: pa.Table, kind: NDArray[Any], space: Space, built: Built | None
+    table: pa.Table, kind: NDArray[Any], space: Space, built: SubscriptionIndex | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the row of each polygon, and the rectangles that hold them."""
     rows = np.flatnonzero(kind == POLYGON)

@@ -35,7 +35,7 @@ _TRIES = 100
 
 
 @dataclass(frozen=True)
-class Counted:
+class PartitionCounts:
     """What a worker has counted until a moment.
 
     Parameters
@@ -79,12 +79,12 @@ class HomeCounts:
         found: NDArray[np.int64] = self._words[worker]
         return found
 
-    def read(self, partitions: int) -> list[Counted | None]:
+    def read(self, partitions: int) -> list[PartitionCounts | None]:
         """Return what each worker has counted of so many partitions; None of one that has counted nothing yet."""
         return [_read(words, min(partitions, MOST_PARTITIONS)) for words in self._words]
 
 
-def _read(words: NDArray[np.int64], partitions: int) -> Counted | None:
+def _read(words: NDArray[np.int64], partitions: int) -> PartitionCounts | None:
     for _ in range(_TRIES):
         version = int(words[_VERSION])
         found = words[: _FIRST + partitions].copy()
@@ -94,7 +94,7 @@ def _read(words: NDArray[np.int64], partitions: int) -> Counted | None:
         return None  # its worker died while it wrote, and nobody took its place yet
     if not found[_REGIONS]:
         return None
-    return Counted(int(found[_REGIONS]), int(found[_MOMENT]), int(found[_REQUESTS]), found[_FIRST:])
+    return PartitionCounts(int(found[_REGIONS]), int(found[_MOMENT]), int(found[_REQUESTS]), found[_FIRST:])
 
 
 class Homes:

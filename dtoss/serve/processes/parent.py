@@ -17,10 +17,10 @@ from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.processes.sockets import Port, hold
 
 if TYPE_CHECKING:
-    from dtoss.serve.answers.open_snapshots import Served
+    from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 
-def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[Served, str], None]) -> int:
+def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[ServedSnapshot, str], None]) -> int:
     """Return the exit code of a server that has run until it was told to end; 1 where its workers kept dying.
 
     Parameters
@@ -114,13 +114,13 @@ def _check_doors(settings: Settings) -> None:
         )
 
 
-def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, str], None]) -> int:
+def _run(settings: Settings, port: Port, folder: str, ready: Callable[[ServedSnapshot, str], None]) -> int:
     # the client of Prometheus, which looks for its folder when it is loaded, is among these
     import numpy as np
 
     from dtoss.serve.auth.admission import doors_of
     from dtoss.serve.map.map_files import files_of
-    from dtoss.serve.map.static_files import packaged
+    from dtoss.serve.map.static_files import load_static_files
     from dtoss.serve.observability.audit import Audit
     from dtoss.serve.observability.log_lines import Log
     from dtoss.serve.observability.metrics import forget
@@ -160,7 +160,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[Served, s
         forget(pid, folder)
         log.event("worker died", number=number, pid=pid, fate=fate)
 
-    packaged()
+    load_static_files()
     load_framework(settings, held.served)
     # pages that nobody writes to stay shared: a collection would write to all of them
     gc.collect()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dtoss.errors import DtossError
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.observability.shared_counts import SharedCounts
 from dtoss.serve.reload.prepare import first
@@ -37,7 +37,7 @@ class Following:
     """
 
     def __init__(
-        self, settings: Settings, served: Served, counts: SharedCounts, failed: Callable[[DtossError], None]
+        self, settings: Settings, served: ServedSnapshot, counts: SharedCounts, failed: Callable[[DtossError], None]
     ) -> None:
         self._settings = settings
         self._counts = counts
@@ -46,11 +46,11 @@ class Following:
         self._held = [served]
 
     @property
-    def served(self) -> Served:
+    def served(self) -> ServedSnapshot:
         """What a worker begins with."""
         return self._held[0]
 
-    def take(self) -> Served:
+    def take(self) -> ServedSnapshot:
         """Return what a worker begins with, and hold it no longer; in the worker's process."""
         return self._held.pop()
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from dtoss.serve.answers.open_snapshots import Served, Serving
+from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.hosts import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY
@@ -61,7 +61,7 @@ class _Written(asyncio.Transport):
         pass
 
 
-def load_framework(settings: Settings, served: Served) -> None:
+def load_framework(settings: Settings, served: ServedSnapshot) -> None:
     """Make an application and forget it: what the framework loads for it is shared by all workers that are forked."""
     silent = cast(Any, _Silent())
     loop = asyncio.new_event_loop()

@@ -16,7 +16,7 @@ from uvicorn.config import Config
 
 from dtoss.client.peers import Peers, read_peers
 from dtoss.errors import InputError
-from dtoss.serve.answers.open_snapshots import Served, Serving
+from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import doors_of
 from dtoss.serve.cluster.cluster import Circle
@@ -37,7 +37,7 @@ from dtoss.serve.processes.listening import listen, room_for
 from dtoss.serve.processes.parent_snapshot import Following
 from dtoss.serve.processes.processes import Post
 from dtoss.serve.processes.warm_up import short_way_works
-from dtoss.serve.reload.prepare import adopted
+from dtoss.serve.reload.prepare import adopt_snapshot
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from dtoss.serve.requests.hot_protocol import Desk, HotProtocol
 from dtoss.serve.state.worker_state import WorkerState
@@ -110,7 +110,7 @@ async def _run(post: Post, common: Common) -> int:
     guard = Guard(settings.limits, most, lambda: desk.ids.take(None), refused)
     config = config_of(front, settings)
     protocol = await _protocol(state, config, guard, desk)
-    told: list[Served] = []
+    told: list[ServedSnapshot] = []
 
     def every_second() -> None:
         served = state.serving.now
@@ -166,7 +166,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         lambda error: log.event("work in the pool failed", error=error),
         Unread(limits.answer_bytes),
     )
-    serving = Serving(adopted(first, limits.evaluations, pool.submit, metrics.evaluated))
+    serving = Serving(adopt_snapshot(first, limits.evaluations, pool.submit, metrics.evaluated))
     state = WorkerState(
         number=post.number,
         settings=settings,
@@ -195,7 +195,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
     return state
 
 
-def together_of(settings: Settings, served: Served) -> tuple[Placement, Peers] | None:
+def together_of(settings: Settings, served: ServedSnapshot) -> tuple[Placement, Peers] | None:
     """Return what a plan and a list of peers say, None where a server holds all.
 
     Raises
@@ -212,7 +212,7 @@ def together_of(settings: Settings, served: Served) -> tuple[Placement, Peers] |
     return placement, read_peers(settings.peers)
 
 
-def circle_of(common: Common, served: Served, teller: Metrics, event: Callable[..., None]) -> Circle | None:
+def circle_of(common: Common, served: ServedSnapshot, teller: Metrics, event: Callable[..., None]) -> Circle | None:
     """Return the other servers of the plan, None where this one holds all.
 
     A worker that stands in for another takes what the files said at the beginning if they are no good now.

@@ -9,7 +9,7 @@ from dtoss.locks import Lock
 from dtoss.snapshots.store import Store
 
 if TYPE_CHECKING:
-    from dtoss.serve.answers.open_snapshots import Served
+    from dtoss.serve.answers.open_snapshots import ServedSnapshot
     from dtoss.serve.state.worker_state import WorkerState
 
 OPENED_KEPT = 2
@@ -17,7 +17,7 @@ OPENED_KEPT = 2
 _ONE_AT_A_TIME = Lock()
 
 
-def opened(state: WorkerState, name: str) -> Served | None:
+def open_named(state: WorkerState, name: str) -> ServedSnapshot | None:
     """Return a snapshot that another server names, None where it is gone; in a thread of a pool.
 
     It holds what the one that answers holds, too, or is opened again.
@@ -39,7 +39,7 @@ def opened(state: WorkerState, name: str) -> Served | None:
         return fresh
 
 
-def _holds_as_now(state: WorkerState, served: Served) -> bool:
+def _holds_as_now(state: WorkerState, served: ServedSnapshot) -> bool:
     now, share = state.serving.now.share, served.share
     if now is None or share is None or served is state.serving.now:
         return True
@@ -47,7 +47,7 @@ def _holds_as_now(state: WorkerState, served: Served) -> bool:
     return other_regions or set(share.held) >= set(now.held)
 
 
-def _opened_now(state: WorkerState, name: str) -> Served | None:
+def _opened_now(state: WorkerState, name: str) -> ServedSnapshot | None:
     from dtoss.serve.cluster.plan_share import held_by_plan
     from dtoss.serve.reload.prepare import Head, prepare
 

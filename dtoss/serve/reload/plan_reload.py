@@ -13,7 +13,7 @@ from dtoss.serve.cluster.cluster import Circle
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 
 if TYPE_CHECKING:
-    from dtoss.serve.answers.open_snapshots import Served
+    from dtoss.serve.answers.open_snapshots import ServedSnapshot
     from dtoss.serve.core.server_settings import Settings
 
 LETTING_GO_SECONDS = 3.0
@@ -47,7 +47,7 @@ class PlanFollower:
         self._refused = ""
         self._agreed: float | None = None
 
-    def wanted(self, served: Served, pivots_hash: str, partitions: int) -> frozenset[int]:
+    def wanted(self, served: ServedSnapshot, pivots_hash: str, partitions: int) -> frozenset[int]:
         """Return the partitions that are to be held: those of the plan, and for now those that nobody else holds yet.
 
         Parameters

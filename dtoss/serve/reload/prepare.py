@@ -20,7 +20,7 @@ from dtoss.commits.chain import Commit, silent
 from dtoss.errors import StoreError, reading
 from dtoss.index import Index
 from dtoss.mapped_index import index_of_files, map_files, verify_files
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.plan_share import all_of_it, facts_of_share, held_by_plan
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.served_conditions import Conditions, untold
@@ -107,7 +107,7 @@ def prepare(
     breathe: Callable[[], None] = hold,
     held: Callable[[dict[str, Any]], Iterable[int] | None] = all_of_it,
     trusted: frozenset[int] = frozenset(),
-) -> tuple[Served, Took]:
+) -> tuple[ServedSnapshot, Took]:
     """Return a snapshot that can be served, and how long that took.
 
     Parameters
@@ -153,7 +153,7 @@ def prepare(
     evaluated = conditions(index)
     took.warm = time.perf_counter() - then
     tiles = Tiles(index)
-    served = Served(
+    served = ServedSnapshot(
         index,
         head.name,
         head.number,
@@ -167,7 +167,9 @@ def prepare(
     return served, took
 
 
-def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe: Callable[[], None] = hold) -> Served:
+def first(
+    settings: Settings, verified: NDArray[np.int64] | None = None, breathe: Callable[[], None] = hold
+) -> ServedSnapshot:
     """Return the snapshot that a server begins with; all kernels are loaded as well.
 
     Parameters
@@ -206,12 +208,12 @@ def first(settings: Settings, verified: NDArray[np.int64] | None = None, breathe
     raise StoreError(f"{store.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
 
-def adopted(
-    served: Served,
+def adopt_snapshot(
+    served: ServedSnapshot,
     evaluations: int,
     later: Callable[[Callable[[], None]], None],
     evaluated: Callable[[float], None] = untold,
-) -> Served:
+) -> ServedSnapshot:
     """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates.
 
     Parameters

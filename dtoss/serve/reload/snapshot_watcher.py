@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError, StoreError
 from dtoss.index import Index
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.pool import yield_processor
 from dtoss.serve.core.served_conditions import Conditions
 from dtoss.serve.reload.plan_reload import PlanFollower
@@ -128,7 +128,7 @@ class Watcher:
             return False
         return self._replaced(fresh, took, began, loop_runs)
 
-    def _prepared(self, head: Head) -> tuple[Served, Took]:
+    def _prepared(self, head: Head) -> tuple[ServedSnapshot, Took]:
         """Return what is to answer: what answers already, what is open from before, or what is opened now."""
         serving = self._state.serving
         now, before = serving.now, serving.before
@@ -180,7 +180,7 @@ class Watcher:
             return None
         return self._plan.wanted(self._state.serving.now, manifest["pivots_hash"], len(manifest["partitions"]))
 
-    def _replaced(self, fresh: Served, took: Took, began: float, loop_runs: bool) -> bool:
+    def _replaced(self, fresh: ServedSnapshot, took: Took, began: float, loop_runs: bool) -> bool:
         serving, done = self._state.serving, threading.Event()
         # what goes now goes in this thread: to unmap it takes milliseconds
         going = serving.before
@@ -244,11 +244,11 @@ class Watcher:
             self._stop.wait(self._state.paces.look)
 
 
-def _held_by(served: Served) -> tuple[int, ...] | None:
+def _held_by(served: ServedSnapshot) -> tuple[int, ...] | None:
     return None if served.share is None else served.share.held
 
 
-def _as_of(served: Served, head: Head, conditions: Conditions) -> Served:
+def _as_of(served: ServedSnapshot, head: Head, conditions: Conditions) -> ServedSnapshot:
     """Return an open snapshot as a later commit has made it current again."""
     facts = {**served.facts, "commit": head.number}
     return replace(served, commit=head.number, conditions=conditions, facts=facts)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers.json_out import Hit, encode
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.cluster import OTHER_SNAPSHOT
-from dtoss.serve.core.pool import Stop, Stopped
+from dtoss.serve.core.pool import Stop, WorkStopped
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.requests.message_bounds import check_places
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.shards.shard_queries import reached
+from dtoss.shards.shard_queries import hits_reach
 
 FORWARD_PATH = "/forward"
 PLACE_BYTES = 16
@@ -177,7 +177,7 @@ def answer_bundle(state: WorkerState, said: Bundle, stop: Stop | None = None) ->
                 rows = slice(at, at + step)
                 found = hot_bodies(served, group.nearest, group.size, group.where, places[rows], radius[rows], k[rows])
                 made += [None] * len(k[rows]) if found is None else found[0]
-        except Stopped:
+        except WorkStopped:
             raise
         except Exception as error:  # the long way says what is wrong
             state.log.event("bundle failed", error=repr(error))
@@ -188,7 +188,7 @@ def answer_bundle(state: WorkerState, said: Bundle, stop: Stop | None = None) ->
 
 
 def hot_bodies(
-    served: Served,
+    served: ServedSnapshot,
     nearest: bool,
     size: int,
     where: str | None,
@@ -226,7 +226,7 @@ def hot_bodies(
 
 
 def _suffices(
-    served: Served,
+    served: ServedSnapshot,
     places: NDArray[np.float64],
     radius: NDArray[np.float64],
     k: Sequence[int] | None,
@@ -238,8 +238,8 @@ def _suffices(
     share = served.share
     assert share is not None
     # what was searched for is more than what is wanted, and decides whether replicas were looked at
-    searched = reached(found.count, found.distance, np.full(len(radius), size), radius)
-    far = searched if k is None else reached(found.count, found.distance, np.array(k), radius)
+    searched = hits_reach(found.count, found.distance, np.full(len(radius), size), radius)
+    far = searched if k is None else hits_reach(found.count, found.distance, np.array(k), radius)
     whole: list[bool] = share.suffices(
         share.index.space.vectors(places), far, searched=searched, replicas=replicas
     ).tolist()

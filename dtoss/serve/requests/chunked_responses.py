@@ -13,7 +13,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import InputError
 from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, tag_of
 from dtoss.serve.core.pool import ClientGone, Stop, client_gone
 from dtoss.serve.core.problems import Problem
@@ -36,10 +36,10 @@ async def ask(state: WorkerState, request: Asker, work: Callable[[Stop], Corouti
         raise Problem(400, str(error)) from None
 
 
-async def answered(
+async def answer_in_chunks(
     state: WorkerState,
     request: Asker,
-    served: Served,
+    served: ServedSnapshot,
     kind: bytes,
     make: Callable[[Stop], Awaitable[Iterator[bytes]]],
 ) -> Pieces:

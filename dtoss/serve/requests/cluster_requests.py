@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY
-from dtoss.serve.core.request_options import GIVEN, Given
+from dtoss.serve.core.request_options import GIVEN, ClusterOptions
 from dtoss.serve.requests.front import App, Message, Receive, Scope, Send
 from dtoss.serve.state.worker_state import WorkerState
 
@@ -37,7 +37,7 @@ class AnsweredTogether:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        given = Given(partial=query.get(PARTIAL) == ["ok"], asker=scope.get(ADMITTED, EVERYBODY).name)
+        given = ClusterOptions(partial=query.get(PARTIAL) == ["ok"], asker=scope.get(ADMITTED, EVERYBODY).name)
         read = _Read(receive)
         for left in reversed(range(SNAPSHOTS_TRIED)):
             scope.pop(OTHERS_HAVE, None)
@@ -85,7 +85,7 @@ class _Read:
 class _Sent:
     """An answer on its way: held back where it will be given again, marked where it lacks something."""
 
-    def __init__(self, scope: Scope, send: Send, given: Given, last: bool) -> None:
+    def __init__(self, scope: Scope, send: Send, given: ClusterOptions, last: bool) -> None:
         self._scope, self._send, self._given, self._last = scope, send, given, last
         self._start: Any = None
         self.dropped = False

@@ -12,7 +12,7 @@ from dtoss.errors import DtossError
 from dtoss.serve.answers.responses import Asker
 from dtoss.serve.core.pool import ClientGone
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.events.event_chunks import Wanted
+from dtoss.serve.events.event_chunks import EventFilter
 from dtoss.serve.events.event_reader import Reading
 from dtoss.serve.events.tail import Listener
 from dtoss.serve.requests import server_sent
@@ -42,7 +42,7 @@ class EventStream(ASGIResponse):
     """
 
     def __init__(
-        self, state: WorkerState, request: Asker, reading: Reading, wanted: Wanted, first: tuple[memoryview, int]
+        self, state: WorkerState, request: Asker, reading: Reading, wanted: EventFilter, first: tuple[memoryview, int]
     ) -> None:
         assert state.tail is not None
         self.status_code = 200

@@ -9,7 +9,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.hits import Hits
 from dtoss.serve.answers.arrow_out import arrow_pieces
 from dtoss.serve.answers.json_out import ARROW_TYPE, HITS_A_PIECE, JSON_TYPE, ending, headers_of, rows_json
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, tag_of, wants_arrow
 from dtoss.serve.observability.audit import note
 from dtoss.serve.requests.chunked_responses import Pieces
@@ -19,7 +19,7 @@ from dtoss.serve.state.worker_state import WorkerState
 async def answer_of_hits(
     request: Asker,
     state: WorkerState,
-    served: Served,
+    served: ServedSnapshot,
     hits: Hits,
     *,
     query: bool = False,
@@ -38,7 +38,7 @@ async def answer_of_hits(
 
 
 def json_pieces(
-    served: Served, hits: Hits, query: bool = False, text_ids: bool = False, following: str | None = None
+    served: ServedSnapshot, hits: Hits, query: bool = False, text_ids: bool = False, following: str | None = None
 ) -> Iterator[bytes]:
     """Yield the JSON of hits, so many at a time that other threads wait for a moment only."""
     yield served.beginning + b"["

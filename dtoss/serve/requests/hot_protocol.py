@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from dtoss.serve.answers.json_out import etag
 from dtoss.serve.answers.one_object import object_body
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.auth.hosts import HEADER
 from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
@@ -127,7 +127,7 @@ class HotRequest:
         name: str = self.scope[ADMITTED].name
         return name
 
-    def answered(self, served: Served, body: bytes, tag: bytes | None = None) -> None:
+    def answered(self, served: ServedSnapshot, body: bytes, tag: bytes | None = None) -> None:
         """Write the answer, with an ETag of its own, or that of the snapshot and the target."""
         protocol = self.protocol
         self.response_complete = True

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.cluster import Away, NotHeld, Slow, SnapshotElsewhere
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import askers
@@ -51,7 +51,7 @@ class Asked(Protocol):
     def asker(self) -> str:
         """Return the name of its token."""
 
-    def answered(self, served: Served, body: bytes) -> None:
+    def answered(self, served: ServedSnapshot, body: bytes) -> None:
         """Take the answer."""
 
     def elsewhere(self) -> None:
@@ -76,7 +76,7 @@ class Gathering:
         self._state = state
         self._loop = loop
         self._waiting: list[Asked] = []
-        self._bundles: dict[tuple[int, Served], list[_Sent]] = {}
+        self._bundles: dict[tuple[int, ServedSnapshot], list[_Sent]] = {}
         self._asked_now: dict[int, float] = {}
         self._in_hand: set[asyncio.Task[None]] = set()
 
@@ -100,7 +100,7 @@ class Gathering:
         for (kind, size, where), group_of in groups.items():
             self._group(served, kind, size or MOST, where, group_of)
 
-    def _group(self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked]) -> None:
+    def _group(self, served: ServedSnapshot, kind: int, size: int, where: str | None, group: Sequence[Asked]) -> None:
         places = np.array([(asked.x, asked.y) for asked in group])
         radius = np.array([asked.radius for asked in group])
         try:
@@ -116,7 +116,7 @@ class Gathering:
                 asked.elsewhere()
 
     def _here(
-        self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
+        self, served: ServedSnapshot, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
         radius: Floats,
     ) -> None:  # fmt: skip
         """Answer what this server can answer by itself."""
@@ -130,7 +130,7 @@ class Gathering:
         self._state.metrics.read(int(found.reads.sum()), len(group))
 
     def _handed_out(
-        self, served: Served, kind: int, group: Sequence[Asked], bodies: Sequence[bytes | None], places: Floats,
+        self, served: ServedSnapshot, kind: int, group: Sequence[Asked], bodies: Sequence[bytes | None], places: Floats,
         radius: Floats,
     ) -> None:  # fmt: skip
         left = []
@@ -143,7 +143,7 @@ class Gathering:
         self._record(kind, group, places, radius, left)
 
     def _forwarded(
-        self, served: Served, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
+        self, served: ServedSnapshot, kind: int, size: int, where: str | None, group: Sequence[Asked], places: Floats,
         radius: Floats,
     ) -> NDArray[np.int64]:  # fmt: skip
         """Return the rows whose homes are here; the others go to their servers at the end of this turn."""
@@ -181,7 +181,7 @@ class Gathering:
         if self._bundles:
             self._send()
 
-    async def _exchange(self, server: int, served: Served, groups: list[_Sent]) -> None:
+    async def _exchange(self, server: int, served: ServedSnapshot, groups: list[_Sent]) -> None:
         """Have questions answered by another server; those that it does not answer go the long way."""
         circle, share = self._state.circle, served.share
         assert circle is not None

@@ -14,14 +14,14 @@ from dtoss.serve.auth.tokens import EVERYBODY, Token
 from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.rights.own_subscriptions import as_asked, narrowed, seen_rows
+from dtoss.serve.rights.own_subscriptions import as_asked, narrow_subscriptions, seen_rows
 from dtoss.watch.events.event_counts import Tallies, tallies_of
 from dtoss.watch.events.watch_document import head_of
-from dtoss.watch.subscriptions.changes import Changed, subscribe, unsubscribe
+from dtoss.watch.subscriptions.changes import Change, subscribe, unsubscribe
 from dtoss.watch.subscriptions.known_columns import known_of
 from dtoss.watch.subscriptions.paging import Pages, Stand
 from dtoss.watch.subscriptions.subscription_files import Bounds, read_body
-from dtoss.watch.subscriptions.subscription_text import written
+from dtoss.watch.subscriptions.subscription_text import write_rows
 from dtoss.watch.subscriptions.validation import Bad
 from dtoss.watch.watch_folder import Home
 
@@ -30,7 +30,7 @@ NAMED_BAD = 20
 _AGAIN = "others have changed the subscriptions time and again meanwhile: nothing was changed, ask again"
 
 
-def added(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EVERYBODY) -> Changed:
+def add_subscriptions(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EVERYBODY) -> Change:
     """Return what a body of subscriptions has changed; in a thread.
 
     Parameters
@@ -60,7 +60,7 @@ def added(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EV
     """
     known = known_of(home)
     bounds = Bounds(limits.bulk_queries, limits.condition_length, stop.check)
-    read = narrowed(token, read_body(body, seen_rows(token, known), bounds))
+    read = narrow_subscriptions(token, read_body(body, seen_rows(token, known), bounds))
     if read.bad:
         raise _refused(read.bad, read.rows)
     stop.check()
@@ -70,7 +70,7 @@ def added(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EV
         raise Problem(409, _AGAIN, retry_after=1) from None
 
 
-def removed(home: Home, subscription: str) -> Changed:
+def remove_subscription(home: Home, subscription: str) -> Change:
     """Return what removing a subscription has changed; in a thread.
 
     Parameters
@@ -123,7 +123,7 @@ def one(pages: Pages, subscription: str, token: Token = EVERYBODY) -> dict[str, 
     return _rows(as_asked(token, found), tallies_of(pages.home))[0]
 
 
-def listed(
+def list_subscriptions(
     pages: Pages,
     after: str | None,
     limit: int,
@@ -207,7 +207,7 @@ def _bites(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
 
 def _rows(table: pa.Table, counts: Tallies | None) -> list[dict[str, Any]]:
     """Return subscriptions as people write them, with counts of their events where there are batches."""
-    rows = written(table)
+    rows = write_rows(table)
     if counts is None:
         return rows
     had: dict[str, dict[str, int]] = {}

@@ -63,7 +63,7 @@ def seen_rows(token: Token, known: Against) -> Against:
     return replace(known, schema=seen, text=known.text and token.columns is None)
 
 
-def narrowed(token: Token, read: Read) -> Read:
+def narrow_subscriptions(token: Token, read: Read) -> Read:
     """Return subscriptions as they stand under the condition of a token; those that it may not ask are bad."""
     if token.prefix is None or not len(read.table):
         return read

@@ -18,7 +18,7 @@ from dtoss.conditions.parse import parse_condition
 from dtoss.errors import InputError
 from dtoss.index import Index
 from dtoss.names import not_carried, position_names
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker
 from dtoss.serve.auth.tokens import Token
 from dtoss.serve.core.problems import Problem
@@ -90,7 +90,7 @@ class Sight:
         Of the worker.
     """
 
-    served: Served
+    served: ServedSnapshot
     token: Token
     scope: Any
     state: WorkerState
@@ -154,6 +154,6 @@ class Sight:
             ) from None  # fmt: skip
 
 
-def sight_of(state: WorkerState, request: Asker, served: Served) -> Sight:
+def sight_of(state: WorkerState, request: Asker, served: ServedSnapshot) -> Sight:
     """Return what a request sees of a snapshot."""
     return Sight(served, token_of(request), request.scope, state)

@@ -17,17 +17,17 @@ from dtoss.geometry.distance import distance
 from dtoss.queries.areas.covered import Shape
 from dtoss.serve.answers.arrow_out import BATCH_HITS
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
-from dtoss.serve.answers.open_snapshots import Served
-from dtoss.serve.answers.responses import Asker, unchanged, wants_arrow
-from dtoss.serve.bulk.area_batches import found_within, listed
-from dtoss.serve.bulk.hit_rows import Form, check_columns, encoded
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.answers.responses import Asker, unless_modified, wants_arrow
+from dtoss.serve.bulk.area_batches import found_within, list_hits
+from dtoss.serve.bulk.hit_rows import Form, check_columns, encode_rows
 from dtoss.serve.bulk.places_in import is_arrow
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
 from dtoss.serve.bulk.shapes_in import read_shapes
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import counting, note
-from dtoss.serve.requests.chunked_responses import answered
+from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.rights.sight import sight_of
 from dtoss.serve.routes.batch_queries import counts_out
 from dtoss.serve.routes.parameters import (
@@ -61,7 +61,13 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         )
 
     async def answer(
-        request: Asker, served: Served, form: Form, where: str | None, count: bool, kind: str, text: bytes | bytearray
+        request: Asker,
+        served: ServedSnapshot,
+        form: Form,
+        where: str | None,
+        count: bool,
+        kind: str,
+        text: bytes | bytearray,
     ) -> ASGIResponse:
         middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         sight, questions = sight_of(state, request, served), questions_of(state, served)
@@ -78,20 +84,22 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 )
                 middles.append(middles_of(served, shapes))
                 if not count:
-                    return encoded(served, counting(request.scope, listed(served, found, form, limits.hits)), form)
+                    return encode_rows(
+                        served, counting(request.scope, list_hits(served, found, form, limits.hits)), form
+                    )
                 numbers = found.count
             else:
                 told = await questions.shapes(kind, bytes(text), seen, form, count, len(shapes), stop)
                 middles.append(middles_of(served, shapes))
                 if not count:
-                    return encoded(served, counting(request.scope, pieces_of_table(told, form, BATCH_HITS)), form)
+                    return encode_rows(served, counting(request.scope, pieces_of_table(told, form, BATCH_HITS)), form)
                 numbers = told
             note(request.scope, hits=int(numbers.sum()))
             if form.arrow or form.query:
                 return counts_out(served, numbers, form.arrow)
             return iter([orjson.dumps({"snapshot": served.name, "count": int(numbers[0])})])
 
-        response = await answered(state, request, served, form.kind, make)
+        response = await answer_in_chunks(state, request, served, form.kind, make)
         positions, radii = middles[0]
         note(request.scope, positions=positions)
         state.accesses.many(positions[:, 0], positions[:, 1], None, radii)
@@ -113,7 +121,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     ) -> ASGIResponse:
         """Answer with all objects in a box, ordered by id; one whose west is greater crosses the antimeridian."""
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         form = form_of(request, where, having, columns, ids, count)
 
@@ -157,7 +165,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     return [box, boxes, within]
 
 
-def middles_of(served: Served, shapes: list[list[Shape]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def middles_of(served: ServedSnapshot, shapes: list[list[Shape]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return for each shape a place amid the discs that cover it, and how far from there the furthest of them reaches.
 
     That is what the access log has of a shape.

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from dtoss.arguments import distances
 from dtoss.serve.answers.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, wants_arrow
-from dtoss.serve.bulk.hit_rows import Form, check_columns, encoded, rows_of_hits
+from dtoss.serve.bulk.hit_rows import Form, check_columns, encode_rows, rows_of_hits
 from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
-from dtoss.serve.bulk.point_batches import check_hits, counted, nearest, reversed_nearest, within_radius
+from dtoss.serve.bulk.point_batches import check_hits, count_within, nearest, reversed_nearest, within_radius
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.observability.audit import counting, note
-from dtoss.serve.requests.chunked_responses import answered
+from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.requests.hot_requests import DEFAULT_K
 from dtoss.serve.rights.sight import Sight, sight_of
 from dtoss.serve.routes.parameters import Carry, Having, Ids, Snapshot, Where, check_condition, distance, names_of
@@ -46,7 +46,7 @@ from dtoss.serve.routes.schemas import (
 )
 from dtoss.serve.scatter_gather.cluster_index import pieces_of_table, questions_of
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.shards.shard_queries import Asked
+from dtoss.shards.shard_queries import ShardQuery
 
 ALL_LOCATED = also(told("LocatedAll", ids=array(ID)), missing=MISSING)
 FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
@@ -70,7 +70,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         return {"responses": responses(answer, arrow=True, kept=False), "body": body}
 
     async def answer(
-        request: Asker, served: Served, kind: bytes, work: Work, radius: bool, record: Record
+        request: Asker, served: ServedSnapshot, kind: bytes, work: Work, radius: bool, record: Record
     ) -> ASGIResponse:
         arrow = is_arrow(request)
         async with bodies.of(request) as body:
@@ -81,7 +81,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 return await work(places, stop)
 
             held: list[Places] = []
-            response = await answered(state, request, served, kind, make)
+            response = await answer_in_chunks(state, request, served, kind, make)
         places = held[0]
         note(request.scope, positions=places.positions)
         k, far = record(places)
@@ -126,9 +126,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 table = await questions.table(asked_of(places, radius, size, condition, form), stop)
                 full = form.having is None and len(places) > 0 and len(table) == size * len(places)
                 pieces = counting(request.scope, pieces_of_table(table, form, BATCH_HITS))
-                return encoded(served, pieces, form, size if full else None)
+                return encode_rows(served, pieces, form, size if full else None)
             found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
-            return encoded(served, counting(request.scope, found), form, every)
+            return encode_rows(served, counting(request.scope, found), form, every)
 
         return await answer(request, served, form.kind, work, False, lambda places: (k, max_distance))
 
@@ -155,11 +155,11 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 hits = int((await questions.counts(places.positions, radii, condition, stop)).sum())
                 check_hits(hits, limits.hits, FEWER_OR_NEARER)
                 table = await questions.table(asked_of(places, radii, 0, condition, form), stop)
-                return encoded(served, counting(request.scope, pieces_of_table(table, form, BATCH_HITS)), form)
-            counts = counted(served, places.positions, radii, condition, stop, state.metrics)
+                return encode_rows(served, counting(request.scope, pieces_of_table(table, form, BATCH_HITS)), form)
+            counts = count_within(served, places.positions, radii, condition, stop, state.metrics)
             check_hits(int(counts.sum()), limits.hits, FEWER_OR_NEARER)
             found = within_radius(served, places.positions, radii, counts, condition, form)
-            return encoded(served, counting(request.scope, found), form)
+            return encode_rows(served, counting(request.scope, found), form)
 
         return await answer(request, served, form.kind, work, True, lambda places: (None, radii_of(places, radius)))
 
@@ -179,7 +179,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             if served.share is not None:
                 counts = await questions.counts(places.positions, radii, condition, stop)
             else:
-                counts = counted(served, places.positions, radii, condition, stop, state.metrics)
+                counts = count_within(served, places.positions, radii, condition, stop, state.metrics)
             note(request.scope, hits=int(counts.sum()))
             return counts_out(served, counts, arrow)
 
@@ -230,17 +230,17 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         async def work(places: Places, stop: Stop) -> Iterator[bytes]:
             if served.share is not None:
                 hits = await questions.reverse_nearest(places.positions, stop)
-                return encoded(served, counting(request.scope, [rows_of_hits(hits)]), form)
-            return encoded(served, counting(request.scope, reversed_nearest(served, places.positions, stop)), form)
+                return encode_rows(served, counting(request.scope, [rows_of_hits(hits)]), form)
+            return encode_rows(served, counting(request.scope, reversed_nearest(served, places.positions, stop)), form)
 
         return await answer(request, served, form.kind, work, False, lambda places: (1, None))
 
     return [many_knn, many_range, many_count, many_locate, many_reverse_nearest]
 
 
-def asked_of(places: Places, radius: NDArray[np.float64], k: int, where: str | None, form: Form) -> Asked:
+def asked_of(places: Places, radius: NDArray[np.float64], k: int, where: str | None, form: Form) -> ShardQuery:
     """Return the question of places as servers ask it each other."""
-    return Asked(places.positions, radius, k, where, tuple(form.columns), form.having)
+    return ShardQuery(places.positions, radius, k, where, tuple(form.columns), form.having)
 
 
 def radii_of(places: Places, radius: float | None) -> NDArray[np.float64]:
@@ -260,14 +260,14 @@ def radii_of(places: Places, radius: float | None) -> NDArray[np.float64]:
     return distances("radius", radius, len(places))
 
 
-def counts_out(served: Served, counts: NDArray[np.int64], arrow: bool) -> Iterator[bytes]:
+def counts_out(served: ServedSnapshot, counts: NDArray[np.int64], arrow: bool) -> Iterator[bytes]:
     """Return numbers as JSON or as an Arrow stream with the column count."""
     if arrow:
         return iter([column_stream(served, "count", pa.array(counts))])
     return told_lists(served, "counts", counts.tolist())
 
 
-def told_lists(served: Served, name: str, values: list[Any]) -> Iterator[bytes]:
+def told_lists(served: ServedSnapshot, name: str, values: list[Any]) -> Iterator[bytes]:
     """Return a list as JSON, with the snapshot's name."""
     return iter([orjson.dumps({"snapshot": served.name, name: values})])
 

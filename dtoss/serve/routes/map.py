@@ -15,7 +15,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import StoreError
 from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -149,7 +149,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     return [facts, load, live, *map_subscriptions.handlers(state)]
 
 
-def _layers(served: Served) -> list[dict[str, Any]]:
+def _layers(served: ServedSnapshot) -> list[dict[str, Any]]:
     """Return the layers of tiles, and where theirs are."""
     return [
         {

@@ -12,8 +12,8 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import JSON_TYPE
-from dtoss.serve.answers.open_snapshots import Served
-from dtoss.serve.answers.responses import Asker, json_answer, unchanged
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.answers.responses import Asker, json_answer, unless_modified
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -92,7 +92,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     ) -> ASGIResponse:
         """Return the k nearest objects of a place on the map, where they are on it, and their cells."""
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         check_condition(where, limits.condition_length)
         sight = sight_of(state, request, served)
@@ -152,7 +152,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """Return an object with its cell and neighbours as the map draws them."""
         text = object_id.removeprefix("/") or id
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         sight = sight_of(state, request, served)
         check_alone(served, sight.token.where)
@@ -173,7 +173,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     return [nearest, within, one]
 
 
-def check_alone(served: Served, where: str | None) -> None:
+def check_alone(served: ServedSnapshot, where: str | None) -> None:
     """Refuse a condition where a server holds a share: it would be evaluated on all partitions.
 
     Without one the page's questions read files of others where they have to.

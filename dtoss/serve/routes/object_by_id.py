@@ -11,7 +11,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import ARROW_TYPE, headers_of
 from dtoss.serve.answers.one_object import object_body, object_table
-from dtoss.serve.answers.responses import Asker, Ready, json_answer, tag_of, unchanged, wants_arrow
+from dtoss.serve.answers.responses import Asker, Ready, json_answer, tag_of, unless_modified, wants_arrow
 from dtoss.serve.cluster.wire_messages import ObjectQuestion
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -49,7 +49,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return where an object is, what it carries, and whose cells touch its own."""
         text = object_id.removeprefix("/")
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         arrow = wants_arrow(request)
 

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.cluster.wire_versions import WIRE_SPOKEN
 from dtoss.serve.core.problems import Problem
@@ -62,7 +62,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     def age() -> float:
         return max(time.time() - serving.now.made, 0.0)
 
-    def of_the_plan(served: Served) -> dict[str, Any]:
+    def of_the_plan(served: ServedSnapshot) -> dict[str, Any]:
         """Return what the other servers of a plan are told, and which of them are not understood."""
         if served.share is None:
             return {}

@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.errors import InputError, StoreError
 from dtoss.serve.answers.json_out import JSON_TYPE
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.auth.tokens import PEER
 from dtoss.serve.bulk.request_bodies import Bodies
@@ -23,7 +23,7 @@ from dtoss.serve.cluster.wire_messages import packed_answer, read_message
 from dtoss.serve.cluster.wire_versions import WIRE_HEADER, WIRE_SAID, WIRE_SPOKEN, Wire, read_wire, unread
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.reload.named_snapshots import opened
+from dtoss.serve.reload.named_snapshots import open_named
 from dtoss.serve.requests.bundles import answer_bundle, is_quick, read_bundle
 from dtoss.serve.requests.message_bounds import check_question
 from dtoss.serve.routes.schemas import LONG, PROBLEM, STRING, array, fields, sent_as
@@ -56,7 +56,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         return []
     serving = state.serving
 
-    def not_held(served: Served) -> Ready:
+    def not_held(served: ServedSnapshot) -> Ready:
         assert served.share is not None
         return _told(NOT_HELD, held=list(served.share.held))
 
@@ -75,7 +75,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                     raise Problem(400, str(error), limit="body") from None
                 if time.monotonic() - began > message.left:
                     raise Problem(503, "nobody waits for this answer any more", retry_after=1)
-                served = opened(state, message.snapshot)
+                served = open_named(state, message.snapshot)
                 if served is None:
                     return None
                 check_question(question, served.index.space, state.settings.limits)

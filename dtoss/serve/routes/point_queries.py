@@ -15,8 +15,8 @@ from dtoss.conditions.matching_objects import schema_of
 from dtoss.conditions.parse import parse_condition
 from dtoss.hits import Hits
 from dtoss.index import Index
-from dtoss.serve.answers.open_snapshots import Served
-from dtoss.serve.answers.responses import Asker, json_answer, unchanged, wants_arrow
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.answers.responses import Asker, json_answer, unless_modified, wants_arrow
 from dtoss.serve.core.cursors import Cursor, question_sum, read_cursor, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -77,7 +77,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     ) -> ASGIResponse:
         """Return the k nearest objects, ordered by (distance, id)."""
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         where, having = conditions(where, having)
         limit = inf if max_distance is None else max_distance
@@ -125,7 +125,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         if begin is not None and snapshot not in (None, begin.snapshot):
             raise Problem(400, f"cursor is of snapshot {begin.snapshot}: leave snapshot out", limit="snapshot")
         served = serving.named(snapshot if begin is None else begin.snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         where, having = conditions(where, having)
         if cursor is not None and limit is None:
@@ -170,7 +170,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         return await answer_of_hits(request, state, served, hits, text_ids=ids == "string", following=following)
 
     async def page(
-        served: Served,
+        served: ServedSnapshot,
         questions: Any,
         at: tuple[float, float],
         radius: float,
@@ -214,7 +214,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     ) -> ASGIResponse:
         """Return how many objects lie within a radius."""
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
         where, _ = conditions(where)
         sight, questions = sight_of(state, request, served), questions_of(state, served)
@@ -236,7 +236,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     ) -> ASGIResponse:
         """Return the object whose cell holds a place: the nearest one, of several the one of the lowest id."""
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
 
         sight, questions = sight_of(state, request, served), questions_of(state, served)
@@ -260,7 +260,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
     ) -> ASGIResponse:
         """Return the objects that are nearer to a place than to any other object."""
         served = serving.named(snapshot)
-        if same := unchanged(request, served):
+        if same := unless_modified(request, served):
             return same
 
         questions = questions_of(state, served)
@@ -291,18 +291,18 @@ def both_of(index: Index, where: str | None, having: str | None) -> str | None:
     return " and ".join(f"({text}\n)" for text in texts) if len(texts) > 1 else next(iter(texts), None)
 
 
-def evaluate(served: Served, where: str | None) -> None:
+def evaluate(served: ServedSnapshot, where: str | None) -> None:
     """Have a condition evaluated, which only so many at a time are."""
     if where is not None:
         served.conditions.get(where)
 
 
-def gathered(request: Asker, served: Served, body: bytes) -> ASGIResponse:
+def gathered(request: Asker, served: ServedSnapshot, body: bytes) -> ASGIResponse:
     """Return an answer that was made with others of its turn."""
     note(request.scope, hits=hits_in(body))
     return json_answer(request, served, body)
 
 
-def told_json(request: Asker, served: Served, **values: Any) -> ASGIResponse:
+def told_json(request: Asker, served: ServedSnapshot, **values: Any) -> ASGIResponse:
     """Return an answer of some values and the snapshot's name."""
     return json_answer(request, served, orjson.dumps({"snapshot": served.name, **values}))

@@ -11,7 +11,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.map.static_files import Packaged, packaged, takes_gzip
+from dtoss.serve.map.static_files import StaticFile, load_static_files, takes_gzip
 from dtoss.serve.routes.schemas import sent_as
 
 FILE = sent_as("text/html", "The file.", text=True) | {
@@ -21,7 +21,7 @@ FILE = sent_as("text/html", "The file.", text=True) | {
 
 def handlers() -> list[HTTPRouteHandler]:
     """Return the routes of pages and their files, which need no token: they hold nothing of the store."""
-    kept = packaged()
+    kept = load_static_files()
 
     @get("/", opt={"responses": FILE})
     async def page(request: Asker) -> ASGIResponse:
@@ -45,7 +45,7 @@ def handlers() -> list[HTTPRouteHandler]:
     return [page, docs, static]
 
 
-def sent(request: Asker, file: Packaged) -> Ready:
+def sent(request: Asker, file: StaticFile) -> Ready:
     """Return a file as an answer, or that the browser's own is still right."""
     headers = [*file.headers, (b"etag", file.tag), (b"vary", b"accept-encoding")]
     known = request.headers.get("if-none-match", "")

@@ -18,7 +18,7 @@ from dtoss.serve.bulk.request_bodies import Bodies, of_bytes
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.requests.front import REQUEST_ID
 from dtoss.serve.requests.served_watch import asked_of, home_of, of_watch
-from dtoss.serve.requests.subscription_changes import added, listed, one, removed
+from dtoss.serve.requests.subscription_changes import add_subscriptions, list_subscriptions, one, remove_subscription
 from dtoss.serve.rights.gate import token_of
 from dtoss.serve.rights.own_subscriptions import check_own
 from dtoss.serve.routes.schemas import (
@@ -42,7 +42,7 @@ from dtoss.serve.routes.schemas import (
     told,
 )
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.watch.subscriptions.changes import Changed
+from dtoss.watch.subscriptions.changes import Change
 
 MOST_SUBSCRIPTIONS = 10_000
 """Subscriptions of a page."""
@@ -123,7 +123,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             state.metrics.not_subscribed("rights")
             raise Problem(403, why, limit="write")
 
-    def changed(request: Asker, done: Changed) -> Ready:
+    def changed(request: Asker, done: Change) -> Ready:
         scope: Any = request.scope
         facts = asdict(done)
         change = facts.pop("number")
@@ -141,7 +141,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         token = token_of(request)
         with of_watch(state):
             body = await state.pool.run(
-                request, lambda stop: listed(pages, after, limit, most, served.name, stop, token)
+                request, lambda stop: list_subscriptions(pages, after, limit, most, served.name, stop, token)
             )
         return Ready(body, headers_of(served, len(body), None))
 
@@ -165,7 +165,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         async with bodies.of(request, of_bytes(limits, "subscribe_bytes")) as body:
             try:
                 with of_watch(state):
-                    done = await state.pool.run(request, lambda stop: added(home, bytes(body), limits, stop, token))
+                    done = await state.pool.run(
+                        request, lambda stop: add_subscriptions(home, bytes(body), limits, stop, token)
+                    )
             except Problem as problem:
                 if problem.status in (400, 422):
                     state.metrics.not_subscribed("rows")
@@ -179,7 +181,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         home, name = home_of(state), _as_sent(request, subscription_id)
         check_own(token_of(request), name)
         with of_watch(state):
-            done = await state.pool.run(request, lambda stop: removed(home, name))
+            done = await state.pool.run(request, lambda stop: remove_subscription(home, name))
         return changed(request, done)
 
     return [all_of_them, single, subscribe, unsubscribe]

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.rights.sight import Sight
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TileRequest:
     """What is wanted of a tile.
 
     Parameters
@@ -35,10 +35,10 @@ class Wanted:
     sight: Sight | None = None
 
 
-MakeTile: TypeAlias = Callable[[Served, Wanted], bytes]
+MakeTile: TypeAlias = Callable[[ServedSnapshot, TileRequest], bytes]
 
 
-def objects(served: Served, wanted: Wanted) -> bytes:
+def objects(served: ServedSnapshot, wanted: TileRequest) -> bytes:
     """Return a tile of objects.
 
     Raises

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
-from dtoss.serve.answers.open_snapshots import Served, Serving
+from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
@@ -21,7 +21,7 @@ from dtoss.serve.rights.gate import check_whole, token_of
 from dtoss.serve.rights.sight import sight_of
 from dtoss.serve.routes.parameters import Where, check_condition, told
 from dtoss.serve.routes.schemas import sent_as
-from dtoss.serve.routes.tile_layers import OF_OBJECTS, Wanted, layer_of
+from dtoss.serve.routes.tile_layers import OF_OBJECTS, TileRequest, layer_of
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.serve.tiles.tiling import DEEPEST_TILE
 
@@ -50,7 +50,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
     looking = 0
 
-    async def looked_for(name: str) -> Served:
+    async def looked_for(name: str) -> ServedSnapshot:
         """Return an open snapshot; so many requests at a time wait for one as for a thread."""
         nonlocal looking
         looking += 1
@@ -87,7 +87,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
         def work(stop: Stop) -> bytes:
             with told():
-                body = make(served, Wanted(z, x, y, by or None, where or None, sight))
+                body = make(served, TileRequest(z, x, y, by or None, where or None, sight))
             return gzipped(body) if zipped and body else body
 
         body = await state.pool.run(request, work)
@@ -98,7 +98,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     return [tile]
 
 
-async def open_by_now(serving: Serving, name: str, seconds: float) -> Served:
+async def open_by_now(serving: Serving, name: str, seconds: float) -> ServedSnapshot:
     """Return an open snapshot; others are waited for, as another worker may serve them already.
 
     Raises

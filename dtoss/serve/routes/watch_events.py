@@ -13,7 +13,7 @@ from litestar.response.base import ASGIResponse
 from dtoss.serve.answers.json_out import headers_of
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.events.event_chunks import Wanted
+from dtoss.serve.events.event_chunks import EventFilter
 from dtoss.serve.events.event_pages import page_behind
 from dtoss.serve.events.event_reader import Reading, beginning_of
 from dtoss.serve.requests.event_sse import EventStream
@@ -99,7 +99,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         """Return the events of the watch in their order, each once, as server-sent events; as a page with limit."""
         home = home_of(state)
         own = own_of(token_of(request))
-        wanted = Wanted(tuple(subscription or ()), tuple(kind or ()), own)
+        wanted = EventFilter(tuple(subscription or ()), tuple(kind or ()), own)
         last = request.headers.get(LAST) or None
         given, name = (after, "after") if last is None else (last, "Last-Event-ID")
 

@@ -33,7 +33,15 @@ from dtoss.serve.routes.schemas import (
     told,
 )
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.serve.windows.window_responses import arrow_body, checked, end_text, facts, json_body, moment_of, version_of
+from dtoss.serve.windows.window_responses import (
+    arrow_body,
+    check_rows,
+    end_text,
+    facts,
+    json_body,
+    moment_of,
+    version_of,
+)
 from dtoss.windows.query.window_query import Windows
 from dtoss.windows.time_text import time_text
 
@@ -111,7 +119,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             def body() -> bytes:
                 head, rows = make(windows)
                 write = arrow_body if arrow else json_body
-                return write(served.name, windows, head, checked(rows, most))
+                return write(served.name, windows, head, check_rows(rows, most))
 
             made = opened.body(tag, served.name, body)
             if not arrow:

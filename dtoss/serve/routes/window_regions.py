@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import headers_of
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready, is_known, not_modified, target_of
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.routes.schemas import FEATURE, FLAG, STRING, array, responses, told
@@ -30,7 +30,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the route of regions."""
     opened = state.windows
 
-    def ground_of(served: Served, windows: Windows) -> Ground | None:
+    def ground_of(served: ServedSnapshot, windows: Windows) -> Ground | None:
         """Return where regions are drawn on the map of a snapshot; None where they have no place on it."""
         space, index = windows.spec.space, served.index
         frame = state.showing.frame_of(space)

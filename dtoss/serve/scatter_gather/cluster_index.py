@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from dtoss.frames.query_places import as_places
 from dtoss.hits import Hits
 from dtoss.index import Index
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.area_batches import SMALLER_SHAPES
 from dtoss.serve.bulk.hit_rows import Form, Rows
 from dtoss.serve.bulk.point_batches import check_hits
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.core.request_options import GIVEN, Given
+from dtoss.serve.core.request_options import GIVEN, ClusterOptions
 from dtoss.serve.scatter_gather.partial_answers import answered_here, older_shapes
 from dtoss.serve.scatter_gather.scatter_gather import answer_together
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import Together
-from dtoss.shards.shard_queries import HAVING, Asked, merged
+from dtoss.shards.shard_queries import HAVING, ShardQuery, merge_hits
 
 T = TypeVar("T")
 
@@ -42,9 +42,9 @@ class Questions:
         The snapshot, of which this server holds a share.
     """
 
-    def __init__(self, state: WorkerState, served: Served) -> None:
+    def __init__(self, state: WorkerState, served: ServedSnapshot) -> None:
         self._state, self._served = state, served
-        self._given = GIVEN.get() or Given()
+        self._given = GIVEN.get() or ClusterOptions()
         self._ends = time.monotonic() + state.settings.limits.pool_seconds
 
     async def knn(
@@ -99,10 +99,10 @@ class Questions:
         self, positions: NDArray[np.float64], radius: NDArray[np.float64], where: str | None, stop: Stop | None = None
     ) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place, int64 (m,)."""
-        asked = Asked(positions, radius, 0, where)
+        asked = ShardQuery(positions, radius, 0, where)
         return await self.answer(lambda together: together.counts(asked), stop)
 
-    async def table(self, asked: Asked, stop: Stop | None = None) -> pa.Table:
+    async def table(self, asked: ShardQuery, stop: Stop | None = None) -> pa.Table:
         """Return the hits of places, as :meth:`dtoss.shards.merge_answers.Together.hits`."""
         return await self.answer(lambda together: together.hits(asked), stop)
 
@@ -147,7 +147,7 @@ class Questions:
         if count:
             return np.sum(found, axis=0, dtype=np.int64) if shapes else np.zeros(0, np.int64)
         check_hits(sum(map(len, found)), most, SMALLER_SHAPES)
-        return merged(found, 0)
+        return merge_hits(found, 0)
 
     async def one(self, asked: ObjectQuestion, stop: Stop) -> tuple[bytes, tuple[float, float]]:
         """Return the bytes of an object's answer, and its place.
@@ -202,7 +202,7 @@ class Questions:
         columns: Any,
         stop: Stop | None,
     ) -> Hits:
-        asked = Asked(self._places(position), np.array([float(radius)]), k, where, tuple(columns), having)
+        asked = ShardQuery(self._places(position), np.array([float(radius)]), k, where, tuple(columns), having)
         return hits_of(await self.table(asked, stop), columns, having)
 
     def _places(self, position: Any) -> NDArray[np.float64]:
@@ -235,7 +235,7 @@ class Alone:
         return answer
 
 
-def questions_of(state: WorkerState, served: Served) -> Any:
+def questions_of(state: WorkerState, served: ServedSnapshot) -> Any:
     """Return what answers the questions of the request in hand: the index, or all servers together."""
     return Alone(served.index) if served.share is None else Questions(state, served)
 

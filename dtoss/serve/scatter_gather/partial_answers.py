@@ -7,7 +7,7 @@ from typing import Any
 
 from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.serve.answers.one_object import object_body, object_table
-from dtoss.serve.answers.open_snapshots import Served
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.area_batches import SMALLER_SHAPES, found_within
 from dtoss.serve.bulk.point_batches import check_hits
 from dtoss.serve.bulk.shapes_in import read_shapes
@@ -19,7 +19,7 @@ from dtoss.shards.merge_answers import HitsQuestion, HomeQuestion, answered_by
 from dtoss.shards.shard_queries import raw_table
 
 
-def answered_here(state: WorkerState, served: Served, question: Any, stop: Stop) -> Any:
+def answered_here(state: WorkerState, served: ServedSnapshot, question: Any, stop: Stop) -> Any:
     """Return this server's answer to a question.
 
     Raises
@@ -45,7 +45,7 @@ def answered_here(state: WorkerState, served: Served, question: Any, stop: Stop)
     return answered_by(served.share, question)
 
 
-def _shapes(state: WorkerState, served: Served, asked: ShapesQuestion, stop: Stop) -> Any:
+def _shapes(state: WorkerState, served: ServedSnapshot, asked: ShapesQuestion, stop: Stop) -> Any:
     """Return a table of hits, or numbers of them."""
     assert served.share is not None
     index, limits = served.share.owned(asked.partitions), state.settings.limits
@@ -59,7 +59,7 @@ def _shapes(state: WorkerState, served: Served, asked: ShapesQuestion, stop: Sto
 
 
 def older_shapes(
-    state: WorkerState, served: Served, asked: ShapesQuestion, stop: Stop
+    state: WorkerState, served: ServedSnapshot, asked: ShapesQuestion, stop: Stop
 ) -> tuple[ShapesQuestion, Callable[[Any], Any]]:
     """Return a question about shapes in the words of an older server, and what makes its answer the one that is meant.
 
@@ -73,7 +73,7 @@ def older_shapes(
     return in_older_words(asked, space, shapes, limits.hits)
 
 
-def _object(served: Served, asked: ObjectQuestion) -> tuple[bytes, float, float] | None:
+def _object(served: ServedSnapshot, asked: ObjectQuestion) -> tuple[bytes, float, float] | None:
     """Return the bytes of an answer and the object's place, None where it is not held."""
     try:
         if asked.arrow:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dtoss.serve.cluster.cluster import Away, Circle, NotHeld, Slow
 from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.older_words import least_minor
-from dtoss.serve.cluster.wire_messages import packed, read_answer
+from dtoss.serve.cluster.wire_messages import pack_question, read_answer
 from dtoss.serve.core.pool import Until
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import askers
@@ -126,7 +126,7 @@ async def _ask_all(
             patient = server in slow or not circle.has_copies(share, server)
             known = circle.wire_of(server).minor >= least_minor(question, share.index.space)
             said[at] = (question, _as_it_is) if known else older(question)
-            body = packed(said[at][0], snapshot, left)
+            body = pack_question(said[at][0], snapshot, left)
             posted = circle.post(server, body, left, patient, asker=asker)
             begun[at] = asyncio.run_coroutine_threadsafe(posted, circle.loop)
     circle.teller.forwarded("asked", len(begun))

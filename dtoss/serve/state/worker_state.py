@@ -10,7 +10,7 @@ from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.core.paces import PACES, USUAL_SIZES, Paces, Sizes
 from dtoss.serve.core.pool import Pool
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.watch.subscriptions.paging import Pages
 from dtoss.watch.watch_folder import Home
 
@@ -74,13 +74,13 @@ class WorkerState:
     audit: Audit | None = None
 
     @cached_property
-    def windows(self) -> Opened:
+    def windows(self) -> OpenWindows:
         """The windows of the store, open at their newest commits."""
 
         def failed(why: str) -> None:
             self.log.event("windows not read", detail=why)
 
-        return Opened(self.settings.store, failed, self.pool.submit, self.paces)
+        return OpenWindows(self.settings.store, failed, self.pool.submit, self.paces)
 
     @cached_property
     def home(self) -> Home | None:

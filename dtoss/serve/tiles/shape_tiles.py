@@ -15,7 +15,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.tiles.cell_tiles import CELL_LIMITS, NEAR_ZOOM, CellSource
 from dtoss.tiles.map_frame import Frame
 from dtoss.tiles.region_tiles import DrawnRegions, region_tile, regions_on_map
-from dtoss.tiles.uncertified import MOST_UNCERTIFIED, Uncertified, uncertified_on_map, uncertified_tile
+from dtoss.tiles.uncertified import MOST_UNCERTIFIED, UncertifiedCells, uncertified_on_map, uncertified_tile
 
 DRAWN_EARLY = 512
 """Regions up to which drawing them all takes a second: twice as many take three times as long."""
@@ -51,7 +51,7 @@ class ShapeTiles:
         )
 
     @once
-    def uncertified_drawn(self) -> Uncertified:
+    def uncertified_drawn(self) -> UncertifiedCells:
         """The uncertified cells on the map. Made when first asked for: cost O(their neighbours)."""
         return uncertified_on_map(self._frame, self._index.border, self._bounds, self._most_uncertified)
 

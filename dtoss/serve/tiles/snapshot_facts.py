@@ -15,7 +15,7 @@ from dtoss.locks import Lock
 from dtoss.serve.tiles.tiling import Tiles
 from dtoss.tiles.classes import kind_of
 from dtoss.tiles.map_frame import unmercator
-from dtoss.tiles.sample import KEY_BITS, at_once, gathered
+from dtoss.tiles.sample import KEY_BITS, at_once, gather_bits
 
 WHOLE_MAP = (-180.0, -85.0, 180.0, 85.0)
 """What is seen where there are no objects."""
@@ -130,7 +130,7 @@ def view_of(keys: NDArray[np.uint64], *, round_world: bool) -> list[float]:
     """
     if not len(keys):
         return [*WHOLE_MAP]
-    world = np.stack([gathered.py_func(keys), gathered.py_func(keys >> np.uint64(1))], axis=1) / 2.0**KEY_BITS
+    world = np.stack([gather_bits.py_func(keys), gather_bits.py_func(keys >> np.uint64(1))], axis=1) / 2.0**KEY_BITS
     (_, north), (_, south) = unmercator(np.array([[0.0, world[:, 1].min()], [0.0, world[:, 1].max()]])).tolist()
     lon = unmercator(world)[:, 0]
     lon.sort()

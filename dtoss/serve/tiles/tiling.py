@@ -14,8 +14,8 @@ from dtoss.locks import Lock, once
 from dtoss.serve.tiles.shape_tiles import ShapeTiles
 from dtoss.tiles.classes import Classes, classes_of
 from dtoss.tiles.map_frame import Frame, frame_of
-from dtoss.tiles.objects_by_row import Held, column_held, ids_held, objects_in, placed
-from dtoss.tiles.point_tiles import Shown, rows_of, sampled_tile, whole_tile
+from dtoss.tiles.objects_by_row import ObjectRows, column_held, ids_held, objects_in, place_objects
+from dtoss.tiles.point_tiles import ShownPoints, rows_of, sampled_tile, whole_tile
 from dtoss.tiles.sample import SAMPLED, Sample, at_once, sample_among, sample_of
 
 if TYPE_CHECKING:
@@ -128,12 +128,12 @@ class Tiles:
         if where is not None and self.sample.one_of > 1 and where.count < self._shown_whole.below:
             matches = self._once(("all", where.condition.text), lambda: self._matching(where))
             rows = rows_of(matches, z, x, y)
-            all_there = Held(matches.part[rows], matches.item[rows])
+            all_there = ObjectRows(matches.part[rows], matches.item[rows])
             return self._whole(all_there, matches.keys[rows], by, classes, (z, x, y))
         if (held := self._few(z, x, y)) is not None:
             if where is not None:
                 held = held.rows(where.holds(*held))
-            return self._whole(*placed(self._index, self.frame, held), by, classes, (z, x, y))
+            return self._whole(*place_objects(self._index, self.frame, held), by, classes, (z, x, y))
         sample = self.sample
         # by its text: a filter holds a byte for each object of the index
         kept = (
@@ -141,10 +141,15 @@ class Tiles:
             if where is None
             else self._once(("where", where.condition.text), lambda: where.holds(sample.part, sample.item))
         )
-        return sampled_tile(sample, Shown(of_sample, kept), z, x, y)
+        return sampled_tile(sample, ShownPoints(of_sample, kept), z, x, y)
 
     def _whole(
-        self, held: Held, keys: NDArray[np.uint64], by: str | None, classes: Classes | None, tile: tuple[int, int, int]
+        self,
+        held: ObjectRows,
+        keys: NDArray[np.uint64],
+        by: str | None,
+        classes: Classes | None,
+        tile: tuple[int, int, int],
     ) -> bytes:
         found = None if by is None or classes is None else classes.of(column_held(self._index, held, by))
         return whole_tile(keys, ids_held(self._index, held), found, *tile)
@@ -153,13 +158,13 @@ class Tiles:
         """Return all objects that satisfy a condition, as a sample."""
         return sample_among(self._index, self.frame, 1, where.rows)
 
-    def _few(self, z: int, x: int, y: int) -> Held | None:
+    def _few(self, z: int, x: int, y: int) -> ObjectRows | None:
         """Return all objects of a tile and some round it, if they are few; else None."""
         sample, whole = self.sample, self._shown_whole
         rows = rows_of(sample, z, x, y)
         count = rows.stop - rows.start
         if sample.one_of == 1:
-            return Held(sample.part[rows], sample.item[rows]) if count < whole.below else None
+            return ObjectRows(sample.part[rows], sample.item[rows]) if count < whole.below else None
         few = whole.below if z >= WHOLE_FROM else min(whole.afar, whole.below)
         # the sample says how many there are, give or take some of a hundred
         if count * sample.one_of >= 2 * few:
@@ -173,7 +178,7 @@ class Tiles:
         sample = self.sample
 
         def made() -> tuple[Classes, NDArray[np.uint8]]:
-            values = column_held(self._index, Held(sample.part, sample.item), column)
+            values = column_held(self._index, ObjectRows(sample.part, sample.item), column)
             classes = classes_of(values)
             return classes, classes.of(values)
 

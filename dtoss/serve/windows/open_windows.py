@@ -24,7 +24,7 @@ MOST_TARGETS = 4_096
 """Paths and queries that are known by their answers."""
 
 
-class Opened:
+class OpenWindows:
     """Windows that are open, at the commit that was newest when they were last looked at; threads share it.
 
     Parameters

@@ -21,7 +21,7 @@ from dtoss.tiles.drawings import drawn_polygons
 from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.region_tiles import regions_on_map
 from dtoss.tiles.rings import MapRings, rings_on_map
-from dtoss.tiles.tile_clipping import TileBox, clipped_polygons, thinned
+from dtoss.tiles.tile_clipping import TileBox, clipped_polygons, thin_for_zoom
 from dtoss.windows.query.window_query import Windows
 from dtoss.windows.storage.keys_file import rings_from
 
@@ -197,10 +197,10 @@ def features(drawn: Drawn, windows: Windows) -> list[dict[str, Any]]:
 def shapes_of(made: MapRings) -> list[Shape]:
     """Return polygons of the map as coordinates: cut at its sides, round poles too, with their holes."""
     whole = TileBox(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 0.0, GRID_UNITS]))
-    zoom, few = SHAPES_ZOOM, thinned(made, SHAPES_ZOOM)
+    zoom, few = SHAPES_ZOOM, thin_for_zoom(made, SHAPES_ZOOM)
     while few.first[-1] > MOST_CORNERS and zoom > COARSE_ZOOM:
         zoom -= 1
-        few = thinned(made, zoom)
+        few = thin_for_zoom(made, zoom)
     cut = clipped_polygons(few, whole)
     lonlat = unmercator(cut.points / GRID_UNITS).round(_DIGITS)
     found: list[Shape] = [[] for _ in range(len(made))]

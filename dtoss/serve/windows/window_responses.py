@@ -39,7 +39,7 @@ def facts(windows: Windows) -> dict[str, Any]:
     }
 
 
-def checked(table: pa.Table, most: int) -> pa.Table:
+def check_rows(table: pa.Table, most: int) -> pa.Table:
     """Return a table of no more rows than go into an answer.
 
     Raises

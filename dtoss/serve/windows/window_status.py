@@ -11,7 +11,7 @@ import numpy as np
 from dtoss.errors import StoreError
 from dtoss.locks import Lock
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_responses import facts
 from dtoss.windows.query.window_query import Windows
 from dtoss.windows.storage.group_placement import placement_of, rows_of
@@ -39,7 +39,7 @@ class WindowNews:
         Seconds of a clock that never goes back.
     """
 
-    def __init__(self, opened: Opened, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, opened: OpenWindows, now: Callable[[], float] = time.monotonic) -> None:
         self._opened = opened
         self._now = now
         self._every = FAR_SECONDS if "://" in opened.store else NEAR_SECONDS
@@ -130,7 +130,7 @@ def _workers(windows: Windows) -> list[dict[str, int]]:
     return [{"worker": i, "groups": groups[i], "rows": sums[i]} for i in range(placement.workers)]
 
 
-def families(opened: Opened) -> Iterator[Any]:
+def families(opened: OpenWindows) -> Iterator[Any]:
     """Yield what Prometheus is told of the windows of a store: names alone where there are none, or none can be read.
 
     Parameters

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import buckets_in
-from dtoss.commits.file_entry import Listed, put
+from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.log_compaction import clear_passing
 from dtoss.commits.orphans import clear_unneeded
 from dtoss.erasure.mentions import Mentions
@@ -33,7 +33,7 @@ from dtoss.watch.events.folded_list import Aside, Contents, carried_on, contents
 from dtoss.watch.events.readers import readers
 from dtoss.watch.events.watch_document import Document, dated, documents, head_of
 from dtoss.watch.processing.last_rows import Before, Run, write_run
-from dtoss.watch.processing.state_runs import opened
+from dtoss.watch.processing.state_runs import open_run
 from dtoss.watch.processing.watch_clock import Clock
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.watch_folder import EVENTS, QUARANTINED, STATE, Home
@@ -172,7 +172,7 @@ class _Found:
         """Return the runs of rows before."""
         found = []
         for said in self.head.commit.document.get("state") or []:
-            run = opened(self.home, Run.of(said).name)
+            run = open_run(self.home, Run.of(said).name)
             rows = run.taken(np.arange(len(run.key)))
             same = pa.types.is_integer(rows.ids.type) == pa.types.is_integer(self.ids.type)
             mine = pc.is_in(rows.ids, value_set=self.ids.cast(rows.ids.type)) if same else pa.repeat(False, len(rows))
@@ -240,8 +240,8 @@ def _aside_again(found: _Found) -> Aside:
     whole = pa.concat_tables(tables) if tables else None
     if whole is None or not len(whole):
         return Aside(found.head.number)
-    file = put(found.home.folder, encode_rejected(whole), len(whole), "parquet", QUARANTINED)
-    return Aside(found.head.number, (Listed.of(file),))
+    file = write_entry(found.home.folder, encode_rejected(whole), len(whole), "parquet", QUARANTINED)
+    return Aside(found.head.number, (FileEntry.of(file),))
 
 
 def _state_again(home: Home, head: Document, states: Sequence[_State]) -> dict[str, Any]:

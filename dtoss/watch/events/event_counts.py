@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import Listed, checked_bytes
+from dtoss.commits.file_entry import FileEntry, checked_bytes
 from dtoss.errors import StoreError
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_log import told_events, view_of
@@ -191,7 +191,7 @@ def read_tally(home: Home, contents: Contents) -> pa.Table:
     """
     if contents.counts is None:
         return TALLY.empty_table()
-    file: Listed = contents.counts
+    file: FileEntry = contents.counts
     path = home.folder.path(EVENTS, file.name)
     data = checked_bytes(home.folder.read(EVENTS, file.name), file, path)
     try:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import Listed, opened
+from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.errors import StoreError, of_system
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.watch_folder import EVENTS, Home
@@ -82,7 +82,7 @@ class Asked:
 
 
 def read_events(
-    home: Home, file: Listed, wanted: ds.Expression | None = None, columns: Sequence[str] | None = None
+    home: Home, file: FileEntry, wanted: ds.Expression | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file of events in their order, a row group or less at a time.
 
@@ -107,7 +107,7 @@ def read_events(
         If it cannot be read.
     """
     path = home.folder.path(EVENTS, file.name)
-    source = opened(home.folder, EVENTS, file)
+    source = open_entry(home.folder, EVENTS, file)
     try:
         footer = pq.read_metadata(source)
         if footer.num_rows != file.rows:

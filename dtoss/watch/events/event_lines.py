@@ -41,7 +41,7 @@ def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
     """
     if not events.num_rows:
         return pa.py_buffer(b"")
-    return joined(_lines(events, settings, "}\n"))
+    return join_lines(_lines(events, settings, "}\n"))
 
 
 def line_column(events: pa.Table, settings: Settings) -> pa.Array:
@@ -183,7 +183,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def joined(lines: pa.Array) -> pa.Buffer:
+def join_lines(lines: pa.Array) -> pa.Buffer:
     """Return the text of all rows of a large string column, of which none is null, one behind the other."""
     _, offsets, data = lines.buffers()
     bounds = memoryview(offsets).cast("q")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from dtoss.commits.file_entry import Listed, Missing
+from dtoss.commits.file_entry import FileEntry, Missing
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_files import Asked, read_events
@@ -50,7 +50,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Told:
+class EventPart:
     """Some events, and where a reader stands behind them.
 
     Parameters
@@ -140,7 +140,7 @@ def told_events(
     kinds: Collection[str] | None = None,
     until: Cursor | None = None,
     columns: Sequence[str] | None = None,
-) -> Iterator[Told]:
+) -> Iterator[EventPart]:
     """Yield events as :func:`events`, with where a reader stands behind them; to be asked again from there.
 
     Parameters
@@ -182,7 +182,7 @@ def told_events(
             view.check_behind(at)
 
 
-def _told(home: Home, view: View, asked: Asked, at: Cursor, columns: Sequence[str] | None) -> Iterator[Told]:
+def _told(home: Home, view: View, asked: Asked, at: Cursor, columns: Sequence[str] | None) -> Iterator[EventPart]:
     """Yield what is behind a cursor; a part that fails is begun again at what was told before it."""
     contents, until = view.contents, asked.until
     for folded in contents.files:
@@ -192,11 +192,11 @@ def _told(home: Home, view: View, asked: Asked, at: Cursor, columns: Sequence[st
             return
         yield from _parts(home, folded.file, asked, at, folded.first, folded.last, columns)
         at = folded.last
-        yield Told(None, at)
+        yield EventPart(None, at)
     covered = Cursor(contents.last, END_OF_BATCH)
     if at < covered:
         at = covered
-        yield Told(None, at)
+        yield EventPart(None, at)
     first = at.batch + (at.number == END_OF_BATCH)
     last = view.head.number if until is None else min(until.batch, view.head.number)
     for document in documents(home, max(first, contents.last + 1), last):
@@ -205,22 +205,22 @@ def _told(home: Home, view: View, asked: Asked, at: Cursor, columns: Sequence[st
         for file in document.events:
             yield from _parts(home, file, asked, at, start, end, columns)
         at = end
-        yield Told(None, at)
+        yield EventPart(None, at)
 
 
 def _parts(
     home: Home,
-    file: Listed,
+    file: FileEntry,
     asked: Asked,
     at: Cursor,
     first: Cursor,
     last: Cursor,
     columns: Sequence[str] | None,
-) -> Iterator[Told]:
+) -> Iterator[EventPart]:
     wanted = None if columns is None else [*columns, *(name for name in ("batch", "number") if name not in columns)]
     for table in read_events(home, file, asked.filter(at, first, last), wanted):
         if not table.num_rows:
             continue
         row = table.num_rows - 1
         upto = Cursor(table.column("batch")[row].as_py(), table.column("number")[row].as_py())
-        yield Told(table if columns is None else table.select(list(columns)), upto)
+        yield EventPart(table if columns is None else table.select(list(columns)), upto)

@@ -7,7 +7,7 @@ import hashlib
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_counts import added, counted
 from dtoss.watch.events.folded_list import FoldedFile
@@ -16,7 +16,7 @@ from dtoss.watch.watch_folder import EVENTS, Home
 _TALLIES = 64
 
 
-def write_listed(home: Home, prefix: str, data: bytes, rows: int) -> Listed:
+def write_listed(home: Home, prefix: str, data: bytes, rows: int) -> FileEntry:
     """Write a file under a name that holds its hash, to the disk, and return how a list has it.
 
     Parameters
@@ -40,7 +40,7 @@ def write_listed(home: Home, prefix: str, data: bytes, rows: int) -> Listed:
     home.folder.make(EVENTS)
     home.folder.write(data, EVENTS, name)
     home.folder.sync([(EVENTS, name)])
-    return Listed(name, rows, len(data), sha)
+    return FileEntry(name, rows, len(data), sha)
 
 
 class FoldedWriter:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtoss.commits.chain import Conflict
-from dtoss.commits.file_entry import FILE_NAME, Listed, whole
+from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
 from dtoss.commits.formats import check_format
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.cursor import Cursor
@@ -40,7 +40,7 @@ class FoldedFile:
         The latest beginning of a batch of it, in microseconds since 1970.
     """
 
-    file: Listed
+    file: FileEntry
     first: Cursor
     last: Cursor
     until_us: int
@@ -68,7 +68,7 @@ class Aside:
     """
 
     last: int = 0
-    files: tuple[Listed, ...] = ()
+    files: tuple[FileEntry, ...] = ()
 
     def as_json(self) -> dict[str, Any] | None:
         """Return what the list holds of it; None where commits list all."""
@@ -79,7 +79,7 @@ class Aside:
         """Return what a list says."""
         if said is None:
             return cls()
-        return cls(whole(said["last"], "last of set_aside"), tuple(map(Listed.of, said["files"])))
+        return cls(whole(said["last"], "last of set_aside"), tuple(map(FileEntry.of, said["files"])))
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Contents:
     last: int = 0
     files: tuple[FoldedFile, ...] = ()
     swept: int = 0
-    counts: Listed | None = None
+    counts: FileEntry | None = None
     begin: int = 1
     gone: Cursor | None = None
     before: str | None = None
@@ -190,7 +190,7 @@ def contents_of(home: Home, name: str | None) -> Contents:
             whole(said["last"], "last"),
             tuple(_file(file) for file in said["files"]),
             whole(said["swept"], "swept"),
-            None if said["counts"] is None else Listed.of(said["counts"]),
+            None if said["counts"] is None else FileEntry.of(said["counts"]),
             whole(said["begin"], "begin", 1),
             None if said["gone"] is None else Cursor.of(said["gone"]),
             before,
@@ -202,7 +202,7 @@ def contents_of(home: Home, name: str | None) -> Contents:
 
 def _file(said: Any) -> FoldedFile:
     first, last = Cursor.of(said["first"]), Cursor.of(said["last"])
-    return FoldedFile(Listed.of(said), first, last, whole(said["until_us"], "until_us", None))
+    return FoldedFile(FileEntry.of(said), first, last, whole(said["until_us"], "until_us", None))
 
 
 def commit_contents(home: Home, contents: Contents, before: Document, now_us: int) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
-from dtoss.watch.events.event_log import Told, told_events
+from dtoss.watch.events.event_log import EventPart, told_events
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.watch_folder import Home
 
@@ -22,7 +22,7 @@ def follow(
     *,
     goes_on: Callable[[], bool],
     every: float = FOLLOW_SECONDS,
-) -> Iterator[Told]:
+) -> Iterator[EventPart]:
     """Yield events in their order, those that are there and those that come, until it is to end.
 
     Parameters
@@ -57,7 +57,7 @@ def looks(
     *,
     goes_on: Callable[[], bool],
     every: float = FOLLOW_SECONDS,
-) -> Iterator[Iterator[Told]]:
+) -> Iterator[Iterator[EventPart]]:
     """Yield what each look for a new commit finds, as :func:`follow`; each is to be read before the next is asked for.
 
     Parameters
@@ -72,7 +72,7 @@ def looks(
     """
     at, seen = after, 0
 
-    def look(end: Cursor) -> Iterator[Told]:
+    def look(end: Cursor) -> Iterator[EventPart]:
         nonlocal at
         for told in told_events(home, at, subscription, kinds, end):
             at = told.upto

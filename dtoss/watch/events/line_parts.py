@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import json_lines
-from dtoss.watch.events.event_log import Told
+from dtoss.watch.events.event_log import EventPart
 from dtoss.watch.watch_settings import Settings
 
 
@@ -58,7 +58,7 @@ class Lines:
 
 
 def line_parts(
-    look: Iterator[Told], settings: Callable[[], Settings], most: int, share: tuple[int, int] = (1, 1)
+    look: Iterator[EventPart], settings: Callable[[], Settings], most: int, share: tuple[int, int] = (1, 1)
 ) -> Iterator[Lines]:
     """Yield the events of a look as lines: as many as may be at a time, and what is left at its end.
 

@@ -8,7 +8,7 @@ from typing import Any
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_log import events as tables_of_events
 from dtoss.watch.events.plain_rows import plain_rows
-from dtoss.watch.events.watch_document import begun
+from dtoss.watch.events.watch_document import begun_watch
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home
 
 
@@ -53,6 +53,6 @@ def events(
     """
     home = Home(str(store), watch)
     at = after if after is None or isinstance(after, Cursor) else Cursor.of(after)
-    settings = begun(home).settings
+    settings = begun_watch(home).settings
     for table in tables_of_events(home, at, subscription, kinds):
         yield from plain_rows(table, settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.verify_chain import verify_chain
 from dtoss.commits.verify_report import Look
 from dtoss.errors import StoreError
@@ -47,7 +47,7 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
         look.wrong(error)
     for number in range(1, last + 1):
         try:
-            listed = [Listed.of(file) for file in named_files(chain.read(number).document)]
+            listed = [FileEntry.of(file) for file in named_files(chain.read(number).document)]
         except (StoreError, OSError) as error:
             look.wrong(error)
             continue
@@ -91,7 +91,7 @@ def _look_at(home: Home, batch: Document, look: Look, room: str, said: Any, *, n
     if said is None:
         return
     try:
-        file = Listed.of(said)
+        file = FileEntry.of(said)
     except ValueError as error:
         look.wrong(f"{home.batches.path(batch.number)} is damaged: {error}")
         return

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.commits.between import commits_from
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import Look, Looked, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import StoreError
-from dtoss.snapshots.store_location import shown
+from dtoss.snapshots.store_location import hide_keys
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_counts import added, counted, read_tally
 from dtoss.watch.events.event_order import wrong_order
@@ -26,7 +26,7 @@ from dtoss.watch.watch_folder import EVENTS, LOAD, QUARANTINED, STATE, Home, way
 _ORDINAL_BITS = 32
 
 
-def verify_watch(home: Home) -> Looked:
+def verify_watch(home: Home) -> VerifyReport:
     """Return what is wrong with a watch, and what could not be read; nothing of what is found is an error.
 
     Parameters
@@ -65,7 +65,7 @@ class _Verify(Look):
         files, logs = self.home.batches.listed()
         changes = self.home.changes
         if not files and not logs and not any(changes.listed()):
-            path = shown(self.home.path)
+            path = hide_keys(self.home.path)
             raise StoreError(f"{path} is no watch: it has neither batches nor subscriptions{way_to(self.home)}")
         last = max([*files, *(last for _, last in logs)], default=0)
         head, contents = None, Contents()
@@ -151,7 +151,7 @@ class _Verify(Look):
                     rest += 1
                 return
 
-    def _events(self, file: Listed, data: bytes, document: Document, ordinal: int, own: bool) -> int:
+    def _events(self, file: FileEntry, data: bytes, document: Document, ordinal: int, own: bool) -> int:
         path = self.home.folder.path(EVENTS, file.name)
         table = self.parquet(path, data, file.rows)
         if table is None or not table.num_rows:

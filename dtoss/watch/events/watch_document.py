@@ -9,10 +9,10 @@ from typing import Any
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import FILE_NAME, Listed, whole
+from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
 from dtoss.commits.formats import check_format
 from dtoss.errors import StoreError
-from dtoss.snapshots.store_location import shown
+from dtoss.snapshots.store_location import hide_keys
 from dtoss.watch.watch_folder import Home, way_to
 from dtoss.watch.watch_settings import Settings
 
@@ -43,9 +43,9 @@ class Document:
     """
 
     commit: Commit
-    events: tuple[Listed, ...]
-    state: tuple[Listed, ...]
-    quarantine: tuple[Listed, ...]
+    events: tuple[FileEntry, ...]
+    state: tuple[FileEntry, ...]
+    quarantine: tuple[FileEntry, ...]
     wall_us: int
     query: str
     batch: int
@@ -81,7 +81,7 @@ class Document:
         return said if isinstance(said, dict) else {}
 
     @property
-    def load(self) -> tuple[Listed, ...]:
+    def load(self) -> tuple[FileEntry, ...]:
         """The file of what the round that has ended with it has cost; none where none has.
 
         Raises
@@ -91,7 +91,7 @@ class Document:
         """
         said = self.commit.document.get("load")
         try:
-            return () if said is None else (Listed.of(said),)
+            return () if said is None else (FileEntry.of(said),)
         except ValueError as error:
             raise StoreError(f"commit {self.number} is damaged: {error}; restore it from a copy") from None
 
@@ -159,7 +159,7 @@ def head_of(home: Home) -> Document | None:
     return None if commit is None else document_of(home, commit)
 
 
-def begun(home: Home) -> Document:
+def begun_watch(home: Home) -> Document:
     """Return the newest commit of a watch that has begun.
 
     Raises
@@ -171,7 +171,9 @@ def begun(home: Home) -> Document:
     """
     head = head_of(home)
     if head is None:
-        raise StoreError(f"{shown(home.path)} is no watch yet: none of its batches has been committed{way_to(home)}")
+        raise StoreError(
+            f"{hide_keys(home.path)} is no watch yet: none of its batches has been committed{way_to(home)}"
+        )
     return head
 
 
@@ -221,8 +223,8 @@ def dated(commits: Iterable[Document], now_us: int) -> Iterator[tuple[Document, 
     yield from ((one, now_us) for one in waiting)
 
 
-def _files(said: dict[str, Any], part: str) -> tuple[Listed, ...]:
+def _files(said: dict[str, Any], part: str) -> tuple[FileEntry, ...]:
     found = said.get(part) or []
     if not isinstance(found, list):
         raise ValueError(f"{part} is {found!r:.60}, a list of files is wanted")
-    return tuple(Listed.of(file) for file in found)
+    return tuple(FileEntry.of(file) for file in found)

@@ -11,14 +11,14 @@ from dtoss.commits.batch_source import Source
 from dtoss.names import position_names
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.processing.batch_rows import Ordered, ordered
+from dtoss.watch.processing.batch_rows import OrderedRows, order_rows
 from dtoss.watch.processing.event_table import EventWriter, carried_as, event_schema
 from dtoss.watch.processing.last_rows import Before, keys_of
-from dtoss.watch.processing.object_rows import Known, tracks_of
+from dtoss.watch.processing.object_rows import KnownRows, tracks_of
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
 from dtoss.watch.processing.watch_clock import Clock
 from dtoss.watch.processing.watch_plan import Options, Plan
-from dtoss.watch.rows_of_frames import ID_OF_ROWS, Given, times_as
+from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, times_as
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 
@@ -26,7 +26,12 @@ _NOWHERE = Home("", "unstored")
 
 
 def events_of(
-    standing: Standing, settings: Settings, before: Rows | None, given: Given, carry: Sequence[str], clock: int | None
+    standing: Standing,
+    settings: Settings,
+    before: Rows | None,
+    given: FrameRows,
+    carry: Sequence[str],
+    clock: int | None,
 ) -> pa.Table:
     """Return the events of rows as a table. Cost O(n log n + m) for n rows with m matches.
 
@@ -55,16 +60,16 @@ def events_of(
     if settings.time is None:
         write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
-        placed = ordered(given.rows)
+        placed = order_rows(given.rows)
         write_events(plan, tracks_of(plan, placed, _known(before, placed)), out)
     return _shown(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
 
 
-def _known(before: Rows | None, placed: Ordered) -> Known:
+def _known(before: Rows | None, placed: OrderedRows) -> KnownRows:
     """Return the last row of each object before."""
     if before is None:
         before = placed.rows.take(np.zeros(0, np.int64))
-    held = ordered(before)
+    held = order_rows(before)
     last = held.rows.take(held.begin[1:] - 1)
     assert last.ids is not None
     assert last.t is not None
@@ -72,10 +77,10 @@ def _known(before: Rows | None, placed: Ordered) -> Known:
     kept = Before(
         keys_of(last.ids), last.ids, last.t, last.positions, nothing, nothing.astype(np.bool_), last.attributes
     )
-    return Known(kept, nothing.astype(np.bool_), ())
+    return KnownRows(kept, nothing.astype(np.bool_), ())
 
 
-def _shown(events: pa.Table, settings: Settings, given: Given, carry: Sequence[str]) -> pa.Table:
+def _shown(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequence[str]) -> pa.Table:
     x, y = position_names(settings.space.geographic)
     events = events.combine_chunks()
     columns = {name: events.column(name).cast(pa.string()) for name in ("kind", "subscription")}

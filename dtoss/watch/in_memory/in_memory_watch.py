@@ -23,11 +23,11 @@ from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.match_all import StandingMatcher
 from dtoss.watch.matching.matcher import MOST_MATCHES, joined_pieces
 from dtoss.watch.matching.matches import Matches
-from dtoss.watch.rows_of_frames import ID_OF_ROWS, Given, given_rows, with_types
+from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, given_rows, with_types
 from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE
 from dtoss.watch.subscriptions.expiry_times import instant_of
-from dtoss.watch.subscriptions.geometry_columns import placed
-from dtoss.watch.subscriptions.validation import Against, checked, checked_table
+from dtoss.watch.subscriptions.geometry_columns import place_geometries
+from dtoss.watch.subscriptions.validation import Against, check_subscriptions, checked_table
 from dtoss.watch.watch_settings import Settings
 
 _MOST_SCHEMAS = 8
@@ -192,14 +192,14 @@ class Watch:
         return events_of(standing, settings, last, given, carry, _instant(clock))
 
     @staticmethod
-    def _check_ids(given: Given, whose: str) -> None:
+    def _check_ids(given: FrameRows, whose: str) -> None:
         try:
             check_ids(given.rows, whose)
         except ValueError as error:
             raise InputError(str(error)) from None
 
     @staticmethod
-    def _as_those(earlier: Given, given: Given, standing: Standing) -> Rows:
+    def _as_those(earlier: FrameRows, given: FrameRows, standing: Standing) -> Rows:
         """Return rows before with the columns that memberships are made of, in the types of the rows."""
         kinds = {name: column.type for name, column in given.rows.attributes.items() if name in standing.columns_kept}
         for name in kinds:
@@ -213,7 +213,7 @@ class Watch:
         texts = [text for text in self.table.column("where").unique().to_pylist() if text is not None]
         return frozenset().union(*(columns_in(text) for text in texts))
 
-    def _given(self, rows: Any, carry: Sequence[str] = ()) -> Given:
+    def _given(self, rows: Any, carry: Sequence[str] = ()) -> FrameRows:
         named = self._columns
         given = given_rows(rows, self.space, self.text, {*named, *carry})
         for name in carry:
@@ -254,7 +254,7 @@ class Watch:
                 found = self._kept[key] = Standing(made, None)
         return found
 
-    def _pieces(self, given: Given, most: int, clock: Any) -> Iterator[Matches]:
+    def _pieces(self, given: FrameRows, most: int, clock: Any) -> Iterator[Matches]:
         standing = self.built(given.types)
         matcher = StandingMatcher(standing, standing.alive(_instant(clock)))
         return matcher.pieces(given.rows, INSIDE | ENTER | LEAVE, most)
@@ -315,11 +315,11 @@ def subscriptions(
     said = table_or_records
     as_table = None if isinstance(said, list | tuple) else arrow_of(said)
     if as_table is not None:
-        table, bad = checked_table(placed(as_table, space), against)
+        table, bad = checked_table(place_geometries(as_table, space), against)
     elif isinstance(said, Mapping | str):
         raise InputError(f"subscriptions are {type(said).__name__}: a list of them, or a table, is wanted")
     else:
-        table, bad = checked(said, against)
+        table, bad = check_subscriptions(said, against)
     if bad:
         first = "; ".join(str(one) for one in bad[:_NAMED])
         raise InputError(f"{len(bad)} subscriptions cannot be asked: {first}{'; …' if len(bad) > _NAMED else ''}")

@@ -25,7 +25,7 @@ from dtoss.watch.index.covers import (
     squared_chords,
 )
 from dtoss.watch.index.place_grid import grid_arrays
-from dtoss.watch.index.subscription_index import NO_TEXT, Built, Unanswered
+from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex, Unanswered
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, ENTER, EVERYWHERE, LEAVE, POLYGON
 from dtoss.watch.subscriptions.polygon_text import polygons_kept
 
@@ -41,7 +41,7 @@ def build(
     time: bool = True,
     sample: NDArray[np.float64] | None = None,
     only_level: int | None = None,
-) -> Built:
+) -> SubscriptionIndex:
     """Return the index of a table of subscriptions. Cost O(n) for n of them with a few cells each.
 
     Parameters
@@ -92,7 +92,7 @@ def build(
         made = build_worded(said.to_pylist(), _rects_of(covers, kind, spoken, space), space.metric, sample)
         arrays |= {f"words/{name}": array for name, array in made._asdict().items()}
         arrays["spoken"] = spoken.astype(np.int32)
-    return Built(table, space, dict(schema), arrays, texts, tuple(unanswered))
+    return SubscriptionIndex(table, space, dict(schema), arrays, texts, tuple(unanswered))
 
 
 def _numpy(table: pa.Table, name: str) -> NDArray[Any]:
@@ -180,7 +180,7 @@ def _places(table: pa.Table, kind: NDArray[Any], space: Space) -> dict[str, NDAr
     }
 
 
-def covers_of(built: Built) -> Covers:
+def covers_of(built: SubscriptionIndex) -> Covers:
     """Return the parts of the places of an index, by the rows of its table; none of what is everywhere. Cost O(n)."""
     return _covers_in(built.arrays, built.arrays["kind"], built.space)
 

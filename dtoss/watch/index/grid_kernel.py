@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 from dtoss.geometry.space import QUARTER_TURN
 from dtoss.watch.index.cell_frame import Frame, cell_key, column_of, columns_of, row_of
 
@@ -81,7 +81,7 @@ def count_cells(rects, index, levels, world, begin):
     for p in range(rects.shape[0]):
         begin[p] = total
         level = levels[index[p]]
-        rect = shifted(pointer(rects), PLACE_FACTS * p)
+        rect = shift(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             total += reach.last - reach.first + reach.wrapped + 2
@@ -99,7 +99,7 @@ def list_cells(rects, index, levels, world, begin, keys):
     for p in range(rects.shape[0]):
         at = begin[p]
         level = levels[index[p]]
-        rect = shifted(pointer(rects), PLACE_FACTS * p)
+        rect = shift(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             for column in range(reach.first, reach.last + 1):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.index_files import write_built
 from dtoss.watch.index.large_and_small import GONE, Files, open_index_of
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.subscription import AROUND, SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.current import Delta, changes_between, table_at
 from dtoss.watch.watch_folder import Home
@@ -156,6 +156,6 @@ def _centred(table: pa.Table, centres: Centres | None) -> pa.Table:
     return table
 
 
-def _built(table: pa.Table, settings: Settings) -> Built:
+def _built(table: pa.Table, settings: Settings) -> SubscriptionIndex:
     text = settings.text is not None
     return build(table, settings.space, settings.schema, text, time=settings.time is not None and not settings.messages)

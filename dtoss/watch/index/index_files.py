@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import HASH_DIGITS, mapped
+from dtoss.commits.file_entry import HASH_DIGITS, map_entry
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.watch.index.build_index import polygon_arrays
-from dtoss.watch.index.subscription_index import Built, Unanswered
+from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_folder import BUILT
 
@@ -27,7 +27,7 @@ _BEFORE = 1
 _ABOUT, _TABLE = b"dtoss", "table"
 
 
-def write_built(folder: Folder, built: Built, prefix: str) -> dict[str, Any]:
+def write_built(folder: Folder, built: SubscriptionIndex, prefix: str) -> dict[str, Any]:
     """Write an index to ``built/`` of the folder of subscriptions, and return what a commit says of it.
 
     Parameters
@@ -54,7 +54,7 @@ def write_built(folder: Folder, built: Built, prefix: str) -> dict[str, Any]:
     return {"name": name, "rows": len(built), "bytes": data.size, "sha256": digest}
 
 
-def encoded(built: Built) -> pa.Buffer:
+def encoded(built: SubscriptionIndex) -> pa.Buffer:
     """Return the bytes of an index's file: a column of one value for each array, the table among them."""
     table = pa.BufferOutputStream()
     whole = built.table.select(SUBSCRIPTION_SCHEMA.names)
@@ -120,7 +120,7 @@ def _whole(said: pa.Table) -> pa.Table:
     return pa.table(columns, schema=SUBSCRIPTION_SCHEMA)
 
 
-def open_built(folder: Folder, name: str) -> Built:
+def open_built(folder: Folder, name: str) -> SubscriptionIndex:
     """Return the index of a file, mapped on a disk and read whole from elsewhere; all of its bytes are compared first.
 
     Raises
@@ -128,14 +128,14 @@ def open_built(folder: Folder, name: str) -> Built:
     StoreError
         If the file is missing or damaged; the message names it.
     """
-    data = mapped(folder, BUILT, name, "restore it from a copy")
+    data = map_entry(folder, BUILT, name, "restore it from a copy")
     try:
         return _decoded(pa.ipc.open_file(pa.BufferReader(data)).get_batch(0), folder.path(BUILT, name))
     except (pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
         raise StoreError(f"{folder.path(BUILT, name)} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
-def _decoded(batch: pa.RecordBatch, path: str) -> Built:
+def _decoded(batch: pa.RecordBatch, path: str) -> SubscriptionIndex:
     about = json.loads((batch.schema.metadata or {})[_ABOUT])
     check_format(path, about["format"], (_BEFORE, _FORMAT))
     arrays: dict[str, NDArray[Any]] = {}
@@ -146,7 +146,7 @@ def _decoded(batch: pa.RecordBatch, path: str) -> Built:
     space = Space(about["crs"], about["metric"], about["to_lonlat"])
     if about["format"] == _BEFORE:
         arrays |= polygon_arrays(table, arrays["kind"], space)
-    return Built(
+    return SubscriptionIndex(
         table,
         space,
         {column.name: column.type for column in schema},

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss.errors import StoreError
 from dtoss.watch.index.id_merge import turns_of
 from dtoss.watch.index.index_files import open_built
-from dtoss.watch.index.subscription_index import Built, Unanswered
+from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered
 from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE, SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_folder import Home
 
@@ -84,7 +84,7 @@ def open_standing(home: Home, base: str | None, delta: str | None) -> Standing:
 
 
 @lru_cache(maxsize=_OPEN)
-def open_index_of(home: Home, name: str) -> Built:
+def open_index_of(home: Home, name: str) -> SubscriptionIndex:
     """Return an index by the name of its file, mapped; the last few are kept."""
     return open_built(home.asked, name)
 
@@ -108,11 +108,11 @@ class Standing:
         The large index and the small one; None where there is nothing.
     """
 
-    base: Built | None
-    delta: Built | None
+    base: SubscriptionIndex | None
+    delta: SubscriptionIndex | None
 
     @cached_property
-    def parts(self) -> tuple[tuple[int, Built], ...]:
+    def parts(self) -> tuple[tuple[int, SubscriptionIndex], ...]:
         """The indexes, and the number of the first subscription of each."""
         first = 0
         found = []

@@ -41,7 +41,7 @@ class Unanswered:
 
 
 @dataclass(frozen=True)
-class Built:
+class SubscriptionIndex:
     """Subscriptions that are ready to be matched.
 
     Parameters

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 from dtoss.watch.index.cell_frame import column_of, columns_of, row_of
 from dtoss.watch.index.grid_kernel import PLACE_FACTS, frame_in, reach_of
 
@@ -52,7 +52,7 @@ def list_word_cells(rects, index, levels, world, begin, words, bits, keys):
     for p in range(rects.shape[0]):
         at = begin[p]
         level = levels[index[p]]
-        rect = shifted(pointer(rects), PLACE_FACTS * p)
+        rect = shift(pointer(rects), PLACE_FACTS * p)
         for row in range(row_of(frame, level, rect[1]), row_of(frame, level, rect[_NORTH]) + 1):
             reach = reach_of(frame, level, row, rect)
             for column in range(reach.first, reach.last + 1):

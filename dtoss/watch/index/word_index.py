@@ -29,7 +29,7 @@ from dtoss.watch.index.word_cells import (
     slots_of_keys,
     write_sift,
 )
-from dtoss.watch.words.formula_programs import Compiled, compile_words
+from dtoss.watch.words.formula_programs import FormulaPrograms, compile_words
 from dtoss.watch.words.vocabulary import Vocabulary
 
 BY_BOTH, BY_WORDS_ONLY, BY_PLACE_ONLY = "both", "words", "place"
@@ -46,7 +46,7 @@ _HUGE = 1e299
 _FREE_BITS = 62
 
 
-class Worded(NamedTuple):
+class WordIndex(NamedTuple):
     """Subscriptions with words, s of them, v known words; the word v is one that every text has.
 
     Parameters
@@ -54,7 +54,7 @@ class Worded(NamedTuple):
     letters, offsets, slots
         See :class:`dtoss.watch.words.vocabulary.Vocabulary`.
     covers, code, phrase, phrases
-        See :class:`dtoss.watch.words.formula_programs.Compiled`.
+        See :class:`dtoss.watch.words.formula_programs.FormulaPrograms`.
     heads
         int32 (v + 2, 2). Where the list of each word begins in ``places``, and bit k if it has cells in level k.
     table
@@ -106,7 +106,7 @@ def build_worded(
     metric: str,
     sample_positions: NDArray[np.float64] | None = None,
     by: str = BY_BOTH,
-) -> Worded:
+) -> WordIndex:
     """Return the index of subscriptions with words. Cost O(bytes of the formulas + cells).
 
     Parameters
@@ -139,15 +139,15 @@ def build_worded(
         index = _levels_of(postings, world, boxes, sample_positions, everything + 1)
     heads, table, sift, places, marks = _laid_out(postings, index, world, everything + 1)
     kept = (compiled.covers, compiled.code, compiled.phrase, compiled.phrases)
-    return Worded(*vocabulary, *kept, heads, table, sift, places, marks, world, _LEVELS.copy())
+    return WordIndex(*vocabulary, *kept, heads, table, sift, places, marks, world, _LEVELS.copy())
 
 
-def vocabulary_in(worded: Worded) -> Vocabulary:
+def vocabulary_in(worded: WordIndex) -> Vocabulary:
     """Return the words of an index."""
     return Vocabulary(worded.letters, worded.offsets, worded.slots)
 
 
-def _postings(compiled: Compiled, boxes: NDArray[np.float64], everything: int) -> _Postings:
+def _postings(compiled: FormulaPrograms, boxes: NDArray[np.float64], everything: int) -> _Postings:
     """Return each subscription under each word of its cover, under ``everything`` where it has none."""
     begin = compiled.cover[:, 0].astype(np.int64)
     sizes = compiled.cover[:, 1] - begin

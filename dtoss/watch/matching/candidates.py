@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 from dtoss.watch.index.cell_frame import cell_key, column_of, columns_of, grid_positions, row_of
 from dtoss.watch.index.grid_kernel import count_of, entry_of, frame_in
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 
 
 def candidates_of(standing: Standing, positions: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -26,7 +26,7 @@ def candidates_of(standing: Standing, positions: NDArray[np.float64]) -> NDArray
     return found
 
 
-def _in_index(built: Built, positions: NDArray[np.float64]) -> NDArray[np.int64]:
+def _in_index(built: SubscriptionIndex, positions: NDArray[np.float64]) -> NDArray[np.int64]:
     found = np.zeros(len(positions), np.int64)
     if len(built.arrays["grid/marks"]) and len(positions):
         placed = operand(grid_positions(built.space, positions, built.space.vectors(positions)))
@@ -43,7 +43,7 @@ def count_candidates(positions: Any, world: Any, levels: Any, slots: Any, found:
     frame = frame_in(pointer(world))
     of_slots = pointer(slots)
     for i in range(positions.shape[0]):
-        place = shifted(pointer(positions), 2 * i)
+        place = shift(pointer(positions), 2 * i)
         for index in range(levels.size):
             row = row_of(frame, levels[index], place[1])
             column = column_of(frame, columns_of(frame, levels[index], row), place[0])

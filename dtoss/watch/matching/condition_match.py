@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dtoss.conditions.parse import Condition
 from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.index.subscription_index import NO_TEXT, Built
+from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex
 
 
 def texts_hold(condition: Condition, rows: Rows, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -66,7 +66,9 @@ def _held_in_halves(condition: Condition, columns: dict[str, pa.Array], count: i
     )
 
 
-def holding(built: Built, rows: Rows, row: NDArray[np.int64], subscription: NDArray[np.int32]) -> NDArray[np.bool_]:
+def holding(
+    built: SubscriptionIndex, rows: Rows, row: NDArray[np.int64], subscription: NDArray[np.int32]
+) -> NDArray[np.bool_]:
     """Return which pairs of a row and a subscription satisfy the subscription's condition, if it has one, bool (m,).
 
     Cost O(m log m), and each text once for the rows that may match.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, prefetch, shifted
+from dtoss.compiled.pointers import pointer, prefetch, shift
 from dtoss.geometry.distance import plane_distance, sphere_distance
 from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.space import QUARTER_TURN
@@ -71,7 +71,7 @@ def _near_in(place, facts, tags, count, chosen):
     """List what of a cell may hold a row, without a branch: circles whose centres are near, and all other places."""
     found = 0
     for k in range(count):
-        chord2 = _squared_chord(place, shifted(facts, PLACE_FACTS * k))
+        chord2 = _squared_chord(place, shift(facts, PLACE_FACTS * k))
         chosen[found] = k
         found += int(chord2 <= facts[PLACE_FACTS * k + _NORTH]) | int(tags[2 * k + 1] != CIRCULAR)
     return found
@@ -257,14 +257,14 @@ def search_grid(
                 middle = used
                 near = _near_in(
                     row.place,
-                    shifted(of_facts, PLACE_FACTS * at),
-                    shifted(of_marks, 2 * at),
+                    shift(of_facts, PLACE_FACTS * at),
+                    shift(of_marks, 2 * at),
                     count,
-                    shifted(of_subs, used),
+                    shift(of_subs, used),
                 )
                 for j in range(near):
                     k = at + subs[middle + j]
-                    distance = held_in(row, shifted(of_facts, PLACE_FACTS * k), shifted(of_marks, 2 * k), told, tables)
+                    distance = held_in(row, shift(of_facts, PLACE_FACTS * k), shift(of_marks, 2 * k), told, tables)
                     if distance != -1.0:
                         subs[used] = of_marks[2 * k]
                         far[used] = distance

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import operand
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.cell_frame import grid_positions
-from dtoss.watch.index.subscription_index import NO_TEXT, Built
+from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex
 from dtoss.watch.matching.condition_match import holding, texts_hold
 from dtoss.watch.matching.grid_search import search_grid
 from dtoss.watch.matching.matches import Matches, joined
@@ -42,7 +42,7 @@ class Matcher:
         bool (n,). Which of its subscriptions count.
     """
 
-    built: Built
+    built: SubscriptionIndex
     alive: NDArray[np.bool_]
 
     def pieces(

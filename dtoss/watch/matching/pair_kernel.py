@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 from dtoss.geometry.position import SPHERE, Place
 from dtoss.queries.kernels.zone_kernel import IN, OUT, Tables, polygon_holds
 from dtoss.watch.index.grid_kernel import PLACE_FACTS
@@ -55,10 +55,10 @@ def test_pairs(
         z = vectors[row, 2] if dimension == SPHERE else 0.0
         place = Place(vectors[row, 0], vectors[row, 1], z, dimension)
         if what in (CIRCLE, AROUND):
-            far[i] = within_circle(place, shifted(pointer(centres), PLACE_FACTS * i), pointer(radius), sub, np.inf)
+            far[i] = within_circle(place, shift(pointer(centres), PLACE_FACTS * i), pointer(radius), sub, np.inf)
         elif what == BOX:
             held = in_rectangle(
-                positions[row, 0], positions[row, 1], shifted(pointer(boxes), PLACE_FACTS * sub), dimension == SPHERE
+                positions[row, 0], positions[row, 1], shift(pointer(boxes), PLACE_FACTS * sub), dimension == SPHERE
             )
             far[i] = np.nan if held else -1.0
         elif what == POLYGON:

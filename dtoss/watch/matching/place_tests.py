@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygon_tables import FACT_COLUMNS, Areas
 from dtoss.watch.index.covers import squared_chords
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.grid_search import UNSURE_FROM
 from dtoss.watch.matching.pair_kernel import test_pairs
 
@@ -26,13 +26,13 @@ _NO_AREAS = Areas(
 )
 
 
-def areas_in(built: Built) -> Areas:
+def areas_in(built: SubscriptionIndex) -> Areas:
     """Return the tables of a built index's polygons, empty ones where it has none."""
     return built.areas if "areas/facts" in built.arrays else _NO_AREAS
 
 
 def settled(
-    built: Built,
+    built: SubscriptionIndex,
     positions: NDArray[np.float64],
     vectors: NDArray[np.float64],
     row: NDArray[np.int64],
@@ -64,7 +64,7 @@ def settled(
 
 
 def held_pairs(
-    built: Built,
+    built: SubscriptionIndex,
     positions: NDArray[np.float64],
     vectors: NDArray[np.float64],
     row: NDArray[np.int64],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, prefetch, shifted
+from dtoss.compiled.pointers import pointer, prefetch, shift
 from dtoss.geometry.space import QUARTER_TURN
 from dtoss.watch.index.cell_frame import Frame
 from dtoss.watch.index.grid_kernel import EMPTY, PLACE_FACTS, begin_of, count_of, entry_of, frame_in, place_in
@@ -55,7 +55,7 @@ class Text(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Pointers to what is asked: see :class:`dtoss.watch.index.word_index.Worded`."""
+    """Pointers to what is asked: see :class:`dtoss.watch.index.word_index.WordIndex`."""
 
     covers: Any
     code: Any
@@ -140,7 +140,7 @@ def _says(text, asked, phrase):
 def _holds(text, asked, test):
     """Return whether a program accepts a message."""
     while test >= 0:
-        code = shifted(asked.code, TESTS * test)
+        code = shift(asked.code, TESTS * test)
         there = _where(text, code[0]) >= 0 if code[0] >= 0 else _says(text, asked, -1 - code[0])
         test = code[1] if there else code[2]
     return test == ACCEPT
@@ -173,9 +173,9 @@ def _within(spot, rect):
 def _look(spot, text, asked, word, begin, end, hits, filled):
     """Write the subscriptions of postings that hold a message; return where they end, _FULL if there is no room."""
     for at in range(begin, end):
-        if not _within(spot, shifted(asked.places, PLACE_FACTS * at)):
+        if not _within(spot, shift(asked.places, PLACE_FACTS * at)):
             continue
-        marks = shifted(asked.marks, MARKS * at)
+        marks = shift(asked.marks, MARKS * at)
         if marks[2] >= 0 and not _is_first(text, asked, marks[2], word):
             continue
         if marks[1] != ACCEPT and not _holds(text, asked, marks[1]):
@@ -314,7 +314,7 @@ def find_spoken(
         used, message, k = _noted(texts, found, asked, noted, (message, k), last)
         _looked_up(found, asked, noted, used)
         for i in range(used):
-            look = shifted(noted, WORD_LOOKS * i)
+            look = shift(noted, WORD_LOOKS * i)
             while current < look[0]:
                 put_in_order(out, mine, filled)
                 ends[current] = mine = filled

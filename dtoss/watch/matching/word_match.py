@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.watch.index.word_index import Worded, bits_of
+from dtoss.watch.index.word_index import WordIndex, bits_of
 from dtoss.watch.matching.word_kernel import MOST_LOOKS, WORD_LOOKS, find_spoken
 from dtoss.watch.words.messages import Messages, messages_of
 from dtoss.watch.words.vocabulary import Vocabulary
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 
 def candidates(
-    worded: Worded | Mapping[str, NDArray[Any]], positions: NDArray[np.float64], texts: pa.Array
+    worded: WordIndex | Mapping[str, NDArray[Any]], positions: NDArray[np.float64], texts: pa.Array
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the pairs of a message and a subscription whose formula it holds and whose rectangle holds it.
 
@@ -68,15 +68,15 @@ def candidates(
     )
 
 
-def as_worded(worded: Worded | Mapping[str, NDArray[Any]]) -> Worded:
+def as_worded(worded: WordIndex | Mapping[str, NDArray[Any]]) -> WordIndex:
     """Return an index of its arrays by name."""
-    if isinstance(worded, Worded):
+    if isinstance(worded, WordIndex):
         return worded
-    return Worded(*(worded[name] for name in Worded._fields))
+    return WordIndex(*(worded[name] for name in WordIndex._fields))
 
 
 def candidate_pieces(
-    worded: Worded, positions: NDArray[np.float64], messages: Messages, most: int = 1 << 22
+    worded: WordIndex, positions: NDArray[np.float64], messages: Messages, most: int = 1 << 22
 ) -> Iterator[Piece]:
     """Yield the pairs of :func:`candidates` of consecutive messages, all in turn.
 

@@ -16,7 +16,7 @@ _WIDEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
-class Ordered:
+class OrderedRows:
     """Rows by object and time, one for each moment of an object.
 
     Parameters
@@ -41,7 +41,7 @@ class Ordered:
         return self.rows.ids.take(pa.array(self.begin[:-1]))
 
 
-def ordered(rows: Rows) -> Ordered:
+def order_rows(rows: Rows) -> OrderedRows:
     """Return rows that have ids and times by object and time; of a moment's rows the greatest (x, y, attributes) stays.
 
     Cost O(n log n).
@@ -59,7 +59,7 @@ def ordered(rows: Rows) -> Ordered:
         placed = placed.take(kept)
         assert placed.ids is not None
         fresh = _differs(placed.ids)
-    return Ordered(placed, np.append(np.flatnonzero(fresh), len(fresh)).astype(np.int64), tied, repeated)
+    return OrderedRows(placed, np.append(np.flatnonzero(fresh), len(fresh)).astype(np.int64), tied, repeated)
 
 
 def by_id_and_time(ids: pa.Array, t: NDArray[np.int64]) -> NDArray[np.int64]:

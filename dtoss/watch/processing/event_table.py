@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import put
+from dtoss.commits.file_entry import write_entry
 from dtoss.commits.folder import Folder
-from dtoss.names import unused
+from dtoss.names import unused_name
 from dtoss.watch.watch_folder import EVENTS
 from dtoss.watch.watch_settings import Settings
 
@@ -45,7 +45,7 @@ def carried_as(carry: Sequence[str]) -> dict[str, str]:
     taken = {*_RESERVED, *(name.lower() for name in carry)}
     found: dict[str, str] = {}
     for name in dict.fromkeys(carry):
-        found[name] = unused(name, taken) if name.lower() in _RESERVED else name
+        found[name] = unused_name(name, taken) if name.lower() in _RESERVED else name
         taken.add(found[name].lower())
     return found
 
@@ -147,7 +147,7 @@ class EventFile:
         if self._writer is None:
             return None
         self._writer.close()
-        return put(folder, self._sink.getvalue(), self.rows, "parquet", EVENTS)
+        return write_entry(folder, self._sink.getvalue(), self.rows, "parquet", EVENTS)
 
 
 def _as_written(schema: pa.Schema) -> dict[str, Any]:

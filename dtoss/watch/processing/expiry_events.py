@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS, bitmap
-from dtoss.watch.processing.batch_rows import ordered
+from dtoss.watch.processing.batch_rows import order_rows
 from dtoss.watch.processing.event_table import RESETS, EventWriter, coded, kinds_of
 from dtoss.watch.processing.last_rows import Run
 from dtoss.watch.processing.object_rows import kept_state, known_of, tracks_of
 from dtoss.watch.processing.transitions import EXPIRED, write_events
 from dtoss.watch.processing.watch_clock import Clock, clock_after, span_of
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done, events_of_task
+from dtoss.watch.processing.watch_task import TaskResult, events_of_task
 
 
 @dataclass(frozen=True)
-class Ended:
+class Endings:
     """What the clock ends that a batch has moved.
 
     Parameters
@@ -45,7 +45,7 @@ class Ended:
     objects: int
 
 
-def end_of(plan: Plan, done: Sequence[Done]) -> Ended:
+def end_of(plan: Plan, done: Sequence[TaskResult]) -> Endings:
     """Return what ends with a batch: subscriptions, then objects that were silent for too long by the clock after it.
 
     Parameters
@@ -77,20 +77,20 @@ def end_of(plan: Plan, done: Sequence[Done]) -> Ended:
     write_resets(plan.standing.table.take(pa.array(over)), pa.repeat(EXPIRED, len(over)), out)
     counts, objects = {"reset": len(over)}, 0
     if plan.timed and options.expire is not None:
-        placed = ordered(plan.settings.no_rows)
+        placed = order_rows(plan.settings.no_rows)
         known = known_of(after, np.arange(BUCKETS), placed.objects, expiring=True)
         objects = len(known.before)
         if objects:
             tracks = tracks_of(after, placed, known)
             # what a task has written a moment ago is not written again
             kept = kept_state(after, tracks, known, merges=not any(one.state is not None for one in done))
-            told = Done(last, None, kept.entry, None, kept.written, np.arange(BUCKETS), kept.stay)
+            told = TaskResult(last, None, kept.entry, None, kept.written, np.arange(BUCKETS), kept.stay)
             state, clock = state_after(after, [told]), clock.without(known.before.t)
             counts |= {"expired": objects, **write_events(after, tracks, out)}
-    return Ended(clock, file.close(plan.home.folder), state, counts, objects)
+    return Endings(clock, file.close(plan.home.folder), state, counts, objects)
 
 
-def worth_a_commit(plan: Plan, done: Sequence[Done]) -> Ended | None:
+def worth_a_commit(plan: Plan, done: Sequence[TaskResult]) -> Endings | None:
     """Return what ends with a batch; None where it has no rows, and nothing to commit."""
     ended = end_of(plan, done)
     if plan.files != plan.before or any(one.events is not None or one.state is not None for one in done):
@@ -98,7 +98,7 @@ def worth_a_commit(plan: Plan, done: Sequence[Done]) -> Ended | None:
     return ended if plan.source.files or plan.source.query or ended.events is not None or ended.objects else None
 
 
-def state_after(plan: Plan, done: Sequence[Done]) -> list[dict[str, Any]]:
+def state_after(plan: Plan, done: Sequence[TaskResult]) -> list[dict[str, Any]]:
     """Return the runs of the state after tasks, oldest first, with the buckets that each counts for."""
     runs = []
     for number, run in enumerate(plan.state):

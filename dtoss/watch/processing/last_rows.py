@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS, buckets_in, hashes_of
-from dtoss.commits.file_entry import put
+from dtoss.commits.file_entry import write_entry
 from dtoss.commits.folder import Folder
 from dtoss.watch.watch_folder import STATE
 
@@ -144,7 +144,7 @@ def write_run(folder: Folder, bucket: NDArray[np.int64], rows: Before) -> dict[s
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as file:
         file.write_batch(batch)
-    return put(folder, sink.getvalue(), len(kept), "arrow", STATE)
+    return write_entry(folder, sink.getvalue(), len(kept), "arrow", STATE)
 
 
 def _order(bucket: NDArray[np.int64], rows: Before) -> NDArray[np.int64]:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import merged_from
 from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.processing.batch_rows import Ordered, by_id_and_time
+from dtoss.watch.processing.batch_rows import OrderedRows, by_id_and_time
 from dtoss.watch.processing.last_rows import Before, concatenated, write_run
 from dtoss.watch.processing.state_runs import Asked, Layer, ids_until, layers_of, merged, newest
 from dtoss.watch.processing.watch_plan import Plan
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRows:
     """Rows before: of the objects of a batch, and of those whose time is over.
 
     Parameters
@@ -38,7 +38,7 @@ class Known:
     layers: tuple[Layer, ...]
 
 
-def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool) -> Known:
+def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool) -> KnownRows:
     """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire.
 
     Parameters
@@ -67,10 +67,10 @@ def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bo
     if len(before) > 1 and not pc.all(pc.less(before.ids[:-1], before.ids[1:])).as_py():
         before = before.take(by_id_and_time(before.ids, before.t))
     expired = np.zeros(len(before), np.bool_) if limit is None else before.t <= limit
-    return Known(before, expired, layers)
+    return KnownRows(before, expired, layers)
 
 
-def as_before(placed: Ordered, before: Before, columns: Sequence[str]) -> Ordered:
+def as_before(placed: OrderedRows, before: Before, columns: Sequence[str]) -> OrderedRows:
     """Return rows in which some columns are as their objects had them in the row before, null where there is none."""
     at = np.asarray(pc.fill_null(pc.index_in(placed.objects, value_set=before.ids), -1)).astype(np.int64)
     of = np.repeat(at, np.diff(placed.begin))
@@ -116,7 +116,7 @@ class Tracks:
     behind: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
-def tracks_of(plan: Plan, placed: Ordered, known: Known) -> Tracks:
+def tracks_of(plan: Plan, placed: OrderedRows, known: KnownRows) -> Tracks:
     """Return what is judged: late rows are left out, and rows that are over already when they come."""
     rows, before = placed.rows, known.before
     assert rows.ids is not None
@@ -194,7 +194,7 @@ class Kept:
     stay: int
 
 
-def kept_state(plan: Plan, tracks: Tracks, known: Known, *, merges: bool = True) -> Kept:
+def kept_state(plan: Plan, tracks: Tracks, known: KnownRows, *, merges: bool = True) -> Kept:
     """Write the last row of each object, and if it ``merges``, the newer runs where they are worth it."""
     rows = tracks.rows
     assert rows.ids is not None

@@ -10,7 +10,7 @@ from dtoss.errors import StoreError
 
 
 @dataclass(frozen=True)
-class Routed:
+class RoutingFiles:
     """A layout, and what each worker stores under it of what stands.
 
     Parameters
@@ -75,7 +75,7 @@ class Routed:
         }
 
     @classmethod
-    def of(cls, said: Any) -> Routed | None:
+    def of(cls, said: Any) -> RoutingFiles | None:
         """Return what :meth:`as_json` has made; None where rows are not spread.
 
         Raises

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS, bucket_of
-from dtoss.commits.file_entry import mapped
+from dtoss.commits.file_entry import map_entry
 from dtoss.errors import StoreError
 from dtoss.watch.processing.last_rows import RUN_OFFSETS, Before, Run, concatenated, keys_of
 from dtoss.watch.processing.run_kernel import first_of_keys
@@ -21,7 +21,7 @@ _OPEN = 256
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenRun:
     """A run whose file is mapped.
 
     Parameters
@@ -109,10 +109,10 @@ class Asked:
         return Asked(self.bucket[rows], self.key[rows], self.ids.take(pa.array(rows)))
 
 
-_opened: dict[tuple[Home, str], Opened] = {}
+_opened: dict[tuple[Home, str], OpenRun] = {}
 
 
-def opened(home: Home, name: str) -> Opened:
+def open_run(home: Home, name: str) -> OpenRun:
     """Return a run by the name of its file, mapped; it stays open as long as commits name it."""
     found = _opened.get((home, name))
     if found is None:
@@ -129,8 +129,8 @@ def _close_others(home: Home, runs: Sequence[Run]) -> None:
         _opened.pop(key, None)
 
 
-def _open(home: Home, name: str) -> Opened:
-    data = mapped(home.folder, STATE, name, "restore it from a copy")
+def _open(home: Home, name: str) -> OpenRun:
+    data = map_entry(home.folder, STATE, name, "restore it from a copy")
     try:
         batch = pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
         offsets = np.frombuffer((batch.schema.metadata or {})[RUN_OFFSETS], np.int64)
@@ -138,7 +138,7 @@ def _open(home: Home, name: str) -> Opened:
             raise ValueError("its buckets do not cover it")
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         gone = columns["gone"].to_numpy(zero_copy_only=False)
-        return Opened(columns["key"].to_numpy(), columns["t"].to_numpy(), columns["id"], gone, offsets, columns)
+        return OpenRun(columns["key"].to_numpy(), columns["t"].to_numpy(), columns["id"], gone, offsets, columns)
     except (pa.ArrowException, ValueError, KeyError, IndexError) as error:
         path = home.folder.path(STATE, name)
         raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
@@ -159,7 +159,7 @@ class Layer:
     """
 
     number: int
-    run: Opened
+    run: OpenRun
     live: NDArray[np.bool_]
 
     @property
@@ -189,7 +189,7 @@ def layers_of(home: Home, runs: Sequence[Run], buckets: NDArray[np.int64]) -> tu
         live[run.buckets] = True
         live &= mine
         if live.any():
-            found.append(Layer(number, opened(home, run.name), live))
+            found.append(Layer(number, open_run(home, run.name), live))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.expiry_events import worth_a_commit
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Plan, set_back
-from dtoss.watch.processing.watch_task import Done, run_task
+from dtoss.watch.processing.watch_task import TaskResult, run_task
 
 
 def run_batch(plan: Plan, rows: Rows, tasks: int = 1) -> Commit | None:
@@ -33,7 +33,7 @@ def run_batch(plan: Plan, rows: Rows, tasks: int = 1) -> Commit | None:
     """
     of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
 
-    def run(plan: Plan) -> list[Done]:
+    def run(plan: Plan) -> list[TaskResult]:
         buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
         return [run_task(plan, task, buckets[task], rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
 

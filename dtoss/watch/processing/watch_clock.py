@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
 from dtoss.watch.processing.histogram import FINEST_BITS, Histogram, added, histogram_of
-from dtoss.witnesses import Moment, moved, overruled
+from dtoss.witnesses import Moment, move_clock, overrule
 
 USUAL_SPAN = 3_600_000_000
 """For how long an object counts where none expires, in microseconds."""
@@ -140,7 +140,7 @@ def clock_after(clock: Clock, heard: Sequence[Heard], witnesses: str, span: int,
     """
     whole = added([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
     gone_on = max((one.gone_on for one in heard), default=0)
-    moment = moved(clock.moment, whole.lasts, gone_on, witnesses, span)
+    moment = move_clock(clock.moment, whole.lasts, gone_on, witnesses, span)
     if moment is None:
         return clock
     if wall_us is not None and wall_us > moment.now:
@@ -161,7 +161,7 @@ def time_set_back(clock: Clock, heard: Sequence[Heard], witnesses: str) -> Momen
     if len(behind.buckets) == 0:
         return None
     whole = added([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
-    return overruled(clock.moment, whole.lasts, behind.lasts, witnesses)
+    return overrule(clock.moment, whole.lasts, behind.lasts, witnesses)
 
 
 def clock_at(moment: Moment | None, lasts: NDArray[np.int64], span: int) -> Clock:

@@ -14,9 +14,9 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.watch.index.large_and_small import standing_of
-from dtoss.watch.processing.expiry_events import Ended, end_of, write_resets
+from dtoss.watch.processing.expiry_events import Endings, end_of, write_resets
 from dtoss.watch.processing.watch_plan import WATCH_KIND, Plan
-from dtoss.watch.processing.watch_task import Done, events_of_task, summed
+from dtoss.watch.processing.watch_task import TaskResult, events_of_task, summed
 from dtoss.watch.subscriptions.current import changes_between
 
 WATCH_DOCUMENT_FORMAT = 1
@@ -26,10 +26,10 @@ TOLD_UNANSWERED = 1000
 
 def commit_batch(
     plan: Plan,
-    done: Sequence[Done],
+    done: Sequence[TaskResult],
     offsets: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
-    ended: Ended | None = None,
+    ended: Endings | None = None,
     forgotten: int = 0,
 ) -> Commit:
     """Commit a batch of which all tasks are done, and return its commit.

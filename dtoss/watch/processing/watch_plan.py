@@ -18,7 +18,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.watch.index.index_changes import Centres, prepare
 from dtoss.watch.index.large_and_small import Files, Standing, standing_of
 from dtoss.watch.processing.last_rows import Run
-from dtoss.watch.processing.routing_files import Routed
+from dtoss.watch.processing.routing_files import RoutingFiles
 from dtoss.watch.processing.state_runs import Asked, ids_until, layers_of, newest
 from dtoss.watch.processing.watch_clock import Clock, Heard, clock_at, span_of, time_set_back
 from dtoss.watch.subscriptions.current import change_number
@@ -118,7 +118,7 @@ class Plan:
     kept: tuple[str, ...]
     now_us: int
     held: Standing | None = None
-    routed: Routed | None = None
+    routed: RoutingFiles | None = None
     clock_us: int | None = None
 
     @property

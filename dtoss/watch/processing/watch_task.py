@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import put
+from dtoss.commits.file_entry import write_entry
 from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.processing.batch_rows import ordered
+from dtoss.watch.processing.batch_rows import order_rows
 from dtoss.watch.processing.clock_input import heard_messages, heard_of
 from dtoss.watch.processing.event_table import EventFile, EventWriter, event_schema
-from dtoss.watch.processing.object_rows import Kept, Known, Tracks, as_before, kept_state, known_of, tracks_of
+from dtoss.watch.processing.object_rows import Kept, KnownRows, Tracks, as_before, kept_state, known_of, tracks_of
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
 from dtoss.watch.processing.watch_clock import Heard, span_of
 from dtoss.watch.processing.watch_plan import Plan
@@ -30,7 +30,7 @@ REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())]
 AHEAD_OF_CLOCK = "time ahead of the clock"
 
 
-class Said(NamedTuple):
+class WordCounts(NamedTuple):
     """How many rows say a word in a routing cell, where rows are spread over workers by words.
 
     Parameters
@@ -45,7 +45,7 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     """What a task has done; small, and pickled.
 
     Parameters
@@ -84,11 +84,11 @@ class Done:
     reasons: Mapping[str, int] = field(default_factory=dict)
     heard: Heard = field(default_factory=Heard)
     seconds: float = 0.0
-    said: Said | None = None
+    said: WordCounts | None = None
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRows:
     """What a task knows before any event is told.
 
     Parameters
@@ -101,7 +101,7 @@ class Judged:
         None where rows are messages.
     """
 
-    done: Done
+    done: TaskResult
     rows: Rows
     tracks: Tracks | None
 
@@ -113,7 +113,7 @@ def run_task(
     rows: Rows,
     raw: pa.Array | None = None,
     bad: pa.Table | None = None,
-) -> Done:
+) -> TaskResult:
     """Return what a task has done; its files are there, and count for nothing until a commit names them.
 
     Parameters
@@ -160,7 +160,7 @@ def judge(
     rows: Rows,
     raw: pa.Array | None = None,
     bad: pa.Table | None = None,
-) -> Judged:
+) -> JudgedRows:
     """Return which rows of a task count, with the rows before; what is kept and set aside is written.
 
     Parameters
@@ -183,8 +183,8 @@ def judge(
             rows = rows.take(np.flatnonzero(~ahead))
     kept, tracks = Kept(None, np.zeros(0, np.int64), len(plan.state)), None
     if plan.timed:
-        placed = ordered(rows)
-        known: Known = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
+        placed = order_rows(rows)
+        known: KnownRows = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
         if plan.options.lacking:
             placed = as_before(placed, known.before, plan.options.lacking)
         tracks = tracks_of(plan, placed, known)
@@ -202,8 +202,8 @@ def judge(
         for one in whole.column("reason").value_counts().to_pylist():
             reasons[one["values"]] = one["counts"]
     set_aside = None if whole is None else _quarantined(plan, whole)
-    done = Done(task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, heard)
-    return Judged(done, rows, tracks)
+    done = TaskResult(task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, heard)
+    return JudgedRows(done, rows, tracks)
 
 
 def events_of_task(plan: Plan, task: int) -> tuple[EventFile, EventWriter]:
@@ -212,7 +212,7 @@ def events_of_task(plan: Plan, task: int) -> tuple[EventFile, EventWriter]:
     return file, EventWriter(file.schema, plan.number, task + 1, file.keep)
 
 
-def told_of(plan: Plan, done: Done, file: EventFile, told: Mapping[str, int], seconds: float) -> Done:
+def told_of(plan: Plan, done: TaskResult, file: EventFile, told: Mapping[str, int], seconds: float) -> TaskResult:
     """Return what a task has done once its events are told: the file is written, and they are counted."""
     return replace(done, events=file.close(plan.home.folder), counts={**done.counts, **told}, seconds=seconds)
 
@@ -230,7 +230,7 @@ def _quarantined(plan: Plan, rows: pa.Table) -> dict[str, Any]:
 
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
-    return put(plan.home.folder, sink.getvalue(), len(rows), "parquet", QUARANTINED)
+    return write_entry(plan.home.folder, sink.getvalue(), len(rows), "parquet", QUARANTINED)
 
 
 def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

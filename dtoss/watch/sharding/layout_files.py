@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import mapped, put
+from dtoss.commits.file_entry import map_entry, write_entry
 from dtoss.errors import StoreError
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing
@@ -90,7 +90,7 @@ def write_batch(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as file:
         file.write_batch(batch)
-    return put(home.asked, sink.getvalue(), batch.num_rows, "arrow", LAYOUTS, begin=begin)
+    return write_entry(home.asked, sink.getvalue(), batch.num_rows, "arrow", LAYOUTS, begin=begin)
 
 
 def read_batch(home: Home, name: str) -> pa.RecordBatch:
@@ -101,7 +101,7 @@ def read_batch(home: Home, name: str) -> pa.RecordBatch:
     StoreError
         If the file is missing or damaged.
     """
-    data = mapped(home.asked, LAYOUTS, name, _REMEDY)
+    data = map_entry(home.asked, LAYOUTS, name, _REMEDY)
     try:
         return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
     except (pa.ArrowException, ValueError, IndexError) as error:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dtoss.watch.processing.event_table import EVENT_KINDS
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done, events_of_task, told_of
+from dtoss.watch.processing.watch_task import TaskResult, events_of_task, told_of
 from dtoss.watch.sharding.worker_task import SEQ
 
 _TOLD = ("leave", "enter", "inside")
 
 
-def gathered(plan: Plan, done: Done, told: Sequence[pa.Table], seconds: float = 0.0) -> Done:
+def merge_events(plan: Plan, done: TaskResult, told: Sequence[pa.Table], seconds: float = 0.0) -> TaskResult:
     """Return what a task has done, with the events that workers have told of its rows.
 
     Parameters
@@ -27,7 +27,7 @@ def gathered(plan: Plan, done: Done, told: Sequence[pa.Table], seconds: float = 
     done
         Of the task, without events.
     told
-        Of :func:`dtoss.watch.sharding.worker_task.answered`, of any workers in any order.
+        Of :func:`dtoss.watch.sharding.worker_task.answer_rows`, of any workers in any order.
     seconds
         That the task has taken.
 

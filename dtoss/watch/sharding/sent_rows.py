@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Judged
+from dtoss.watch.processing.watch_task import JudgedRows
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.sharding.row_routing import Routing
@@ -27,7 +27,7 @@ events of, one up to which it tells what is left, one that only its words have s
 _ATTRIBUTE = "a:"
 
 
-def sent_to_workers(plan: Plan, judged: Judged) -> Iterator[tuple[int, pa.RecordBatch]]:
+def sent_to_workers(plan: Plan, judged: JudgedRows) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a task for each worker that gets some, by worker.
 
     Parameters

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done, judge
-from dtoss.watch.sharding.merge_events import gathered
+from dtoss.watch.processing.watch_task import TaskResult, judge
+from dtoss.watch.sharding.merge_events import merge_events
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import Worked, answered
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows
 
 
-def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[Done], list[Worked]]:
+def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[TaskResult], list[WorkerResult]]:
     """Return what the tasks and the workers of a batch have done, one after another, here.
 
     Parameters
@@ -35,7 +35,7 @@ def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[Done], 
     Raises
     ------
     StoreError, OSError
-        As :func:`dtoss.watch.sharding.worker_task.answered`.
+        As :func:`dtoss.watch.sharding.worker_task.answer_rows`.
     """
     of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
     buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
@@ -43,7 +43,9 @@ def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[Done], 
     return run_judged(plan, parts)
 
 
-def run_judged(plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]]) -> tuple[list[Done], list[Worked]]:
+def run_judged(
+    plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]]
+) -> tuple[list[TaskResult], list[WorkerResult]]:
     """Return what tasks, of their numbers, buckets and rows, and workers have done.
 
     Raises
@@ -52,7 +54,7 @@ def run_judged(plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]])
         As :func:`run_on_workers`.
     """
     assert plan.routed is not None
-    done: list[tuple[Done, float]] = []
+    done: list[tuple[TaskResult, float]] = []
     sent = [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]
     for task, buckets, rows in parts:
         begun = time.perf_counter()
@@ -60,13 +62,13 @@ def run_judged(plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]])
         for worker, batch in sent_to_workers(plan, judged):
             sent[worker].append((task, pa.Table.from_batches([batch])))
         done.append((replace(judged.done, said=said_by(plan, judged)), time.perf_counter() - begun))
-    worked: list[Worked] = []
+    worked: list[WorkerResult] = []
     told: dict[int, list[pa.Table]] = {one.task: [] for one, _ in done}
     for worker, some in enumerate(sent):
         if not some:
             continue
-        one, events = answered(plan, worker, some)
+        one, events = answer_rows(plan, worker, some)
         worked.append(one)
         for task, table in events.items():
             told[task].append(table)
-    return [gathered(plan, one, told[one.task], seconds) for one, seconds in done], worked
+    return [merge_events(plan, one, told[one.task], seconds) for one, seconds in done], worked

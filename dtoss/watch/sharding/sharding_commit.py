@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import put
+from dtoss.commits.file_entry import write_entry
 from dtoss.errors import StoreError
-from dtoss.watch.processing.expiry_events import Ended
+from dtoss.watch.processing.expiry_events import Endings
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Done
+from dtoss.watch.processing.watch_task import TaskResult
 from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.worker_task import Worked
+from dtoss.watch.sharding.worker_task import WorkerResult
 from dtoss.watch.watch_folder import LOAD, Home
 
 LOAD_ABOUT = b"dtoss.load"
@@ -78,7 +78,7 @@ def write_load(home: Home, load: RoundLoad) -> dict[str, Any]:
     table = table.replace_schema_metadata({LOAD_ABOUT: json.dumps(about, sort_keys=True)})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    return put(home.folder, sink.getvalue(), len(table), "parquet", LOAD)
+    return write_entry(home.folder, sink.getvalue(), len(table), "parquet", LOAD)
 
 
 def read_load(home: Home, name: str) -> RoundLoad:
@@ -118,11 +118,11 @@ def read_load(home: Home, name: str) -> RoundLoad:
 
 def commit_on_workers(
     plan: Plan,
-    done: Sequence[Done],
-    worked: Sequence[Worked],
+    done: Sequence[TaskResult],
+    worked: Sequence[WorkerResult],
     load: Mapping[str, Any] | None = None,
     offsets: Mapping[str, Any] | None = None,
-    ended: Ended | None = None,
+    ended: Endings | None = None,
     forgotten: int = 0,
 ) -> Commit:
     """Commit a batch of which all tasks and workers are done, and return its commit.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.space import Space
 from dtoss.watch.index.build_index import covers_of
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.sharding.routing_grid import SIDE, RoutingGrid, grid_of, rects_in
 from dtoss.watch.words.formula_programs import compile_words
 from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
@@ -53,7 +53,7 @@ def grid_of_standing(standing: Standing, space: Space, side: int = SIDE) -> Rout
     return grid_of(space, np.concatenate([np.zeros((0, 4)), *rects]), side, side)
 
 
-def asked_cells(built: Built, grid: RoutingGrid) -> AskedCells:
+def asked_cells(built: SubscriptionIndex, grid: RoutingGrid) -> AskedCells:
     """Return what the subscriptions of an index ask, by routing cells. Cost O(n), and that of reading their words.
 
     Parameters
@@ -77,14 +77,14 @@ def asked_cells(built: Built, grid: RoutingGrid) -> AskedCells:
     return AskedCells(rects, owner[order], _bytes(built), begin, words, vocabulary)
 
 
-def _everywhere(built: Built) -> NDArray[np.int64]:
+def _everywhere(built: SubscriptionIndex) -> NDArray[np.int64]:
     """Return the subscriptions that have no place, int64."""
     from dtoss.watch.subscription import EVERYWHERE
 
     return np.flatnonzero(built.arrays["kind"] == EVERYWHERE)
 
 
-def _bytes(built: Built) -> NDArray[np.float64]:
+def _bytes(built: SubscriptionIndex) -> NDArray[np.float64]:
     """Return what each subscription takes, float64 (n,): an equal share of all but polygons, and its own corners."""
     count = len(built)
     if count == 0:
@@ -96,7 +96,7 @@ def _bytes(built: Built) -> NDArray[np.float64]:
     return (built.bytes - corners.sum()) / count + corners
 
 
-def _covers(built: Built) -> tuple[Vocabulary, NDArray[np.int64], NDArray[np.int64]]:
+def _covers(built: SubscriptionIndex) -> tuple[Vocabulary, NDArray[np.int64], NDArray[np.int64]]:
     """Return the words under which subscriptions stand: all of them, where those of each begin, and their numbers."""
     column = built.table.column("words")
     said = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dtoss.errors import StoreError
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import Judged, Said
+from dtoss.watch.processing.watch_task import JudgedRows, WordCounts
 from dtoss.watch.sharding.layout_files import open_routing, read_batch, write_batch
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.watch_folder import LAYOUTS, Home
@@ -54,7 +54,7 @@ def open_words(home: Home, name: str) -> tuple[pa.Array, Vocabulary]:
     return batch.column("word"), vocabulary_of(batch.column("word"))
 
 
-def said_by(plan: Plan, judged: Judged) -> Said | None:
+def said_by(plan: Plan, judged: JudgedRows) -> WordCounts | None:
     """Return how many rows of a task say each word in each cell; None where that is not asked for.
 
     Parameters
@@ -82,4 +82,4 @@ def said_by(plan: Plan, judged: Judged) -> Said | None:
     count = max(len(texts), 1)
     key = np.repeat(cell, np.diff(held.first)) * count + held.words
     key, told = np.unique(key, return_counts=True)
-    return Said(key // count, key % count, told.astype(np.int64))
+    return WordCounts(key // count, key % count, told.astype(np.int64))

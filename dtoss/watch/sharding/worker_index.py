@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.index_files import open_built, write_built
 from dtoss.watch.index.large_and_small import GONE, Standing, open_index_of
-from dtoss.watch.index.subscription_index import Built
+from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.sharding.layout_files import Stored, open_stored
 from dtoss.watch.watch_folder import Home
@@ -122,21 +122,23 @@ def _written(home: Home, name: str, stored: Stored) -> dict[str, Any]:
     return write_built(home.asked, _part(whole, stored.rows), "worker")
 
 
-def _part(whole: Built, rows: NDArray[np.int64]) -> Built:
+def _part(whole: SubscriptionIndex, rows: NDArray[np.int64]) -> SubscriptionIndex:
     # which conditions may be asked was found out for all: what could not be is in no part
     text = any(name.startswith("words/") for name in whole.arrays)
     return build(whole.table.take(pa.array(rows)).combine_chunks(), whole.space, whole.schema, text)
 
 
 @lru_cache(maxsize=_OPEN)
-def _opened(home: Home, name: str) -> Built:
+def _opened(home: Home, name: str) -> SubscriptionIndex:
     return open_built(home.asked, name)
 
 
-_smalls: dict[tuple[Home, str, str, str | None], Built] = {}
+_smalls: dict[tuple[Home, str, str, str | None], SubscriptionIndex] = {}
 
 
-def _small(home: Home, name: str, key: str, stored: Stored, base_key: str | None, base: Stored | None) -> Built | None:
+def _small(
+    home: Home, name: str, key: str, stored: Stored, base_key: str | None, base: Stored | None
+) -> SubscriptionIndex | None:
     """Return a worker's part of the small index, with the rows of its large part that are gone."""
     known = (home, name, key, base_key)
     found = _smalls.get(known)

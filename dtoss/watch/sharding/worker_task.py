@@ -29,7 +29,7 @@ SEQ, TASK = "seq", "task"
 
 
 @dataclass(frozen=True, eq=False)
-class Worked:
+class WorkerResult:
     """What a worker has done in a batch; small, and pickled.
 
     Parameters
@@ -76,7 +76,9 @@ class _Told:
         self.tables.append(pa.table(made))
 
 
-def answered(plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]) -> tuple[Worked, dict[int, pa.Table]]:
+def answer_rows(
+    plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]
+) -> tuple[WorkerResult, dict[int, pa.Table]]:
     """Return what a worker has done with the rows that it was sent, and its events by the task that they came from.
 
     Parameters
@@ -105,7 +107,7 @@ def answered(plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]) -> t
     begun = time.thread_time()
     none = np.zeros(0, np.int64)
     if not sent:
-        return Worked(worker, none, none, none, none, 0, time.thread_time() - begun, mine.key, mine.entry), {}
+        return WorkerResult(worker, none, none, none, none, 0, time.thread_time() - begun, mine.key, mine.entry), {}
     sent = sorted(sent, key=lambda one: one[0])
     table = pa.concat_tables([rows for _, rows in sent])
     task = np.repeat([number for number, _ in sent], [len(rows) for _, rows in sent])
@@ -124,7 +126,7 @@ def answered(plan: Plan, worker: int, sent: Sequence[tuple[int, pa.Table]]) -> t
     told = np.flatnonzero(flags & ARRIVES)
     cells, place = np.unique(cell[told], return_inverse=True)
     looked = candidates_of(mine.standing, rows.positions[told])
-    worked = Worked(
+    worked = WorkerResult(
         worker,
         cells,
         np.bincount(place, minlength=len(cells)),

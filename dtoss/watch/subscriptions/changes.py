@@ -20,7 +20,7 @@ from dtoss.commits.chain import Commit, Conflict
 from dtoss.commits.process import is_passing
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.ids import listed
+from dtoss.ids import as_list
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.current import (
     CHANGE_KIND,
@@ -46,7 +46,7 @@ _COMPARED = [name for name in SUBSCRIPTION_SCHEMA.names if name not in ("id", "v
 
 
 @dataclass(frozen=True)
-class Changed:
+class Change:
     """What a change has done.
 
     Parameters
@@ -66,7 +66,7 @@ class Changed:
     same: int
 
 
-def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Space | None = None) -> Changed:
+def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Space | None = None) -> Change:
     """Add subscriptions; those of the same id become others.
 
     Parameters
@@ -97,7 +97,7 @@ def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Spac
     table = table.select(SUBSCRIPTION_SCHEMA.names).cast(SUBSCRIPTION_SCHEMA)
     ids = _ids_of(table)
 
-    def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
+    def change(number: int) -> tuple[pa.Table, pa.Array, Change]:
         stands = table_at(home, number) if replace else standing_of(home, number, ids)
         old = pc.index_in(ids, _ids_of(stands)).to_numpy(zero_copy_only=False)
         there = ~np.isnan(old) if old.dtype.kind == "f" else np.ones(len(old), np.bool_)
@@ -108,13 +108,13 @@ def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Spac
         if replace:
             before = _ids_of(stands)
             gone = before.filter(pc.invert(pc.is_in(before, ids)))
-        counts = Changed(0, int((~there).sum()), int((there & ~same).sum()), len(gone), int(same.sum()))
+        counts = Change(0, int((~there).sum()), int((there & ~same).sum()), len(gone), int(same.sum()))
         return table.filter(pa.array(~same)), gone, counts
 
     return _commit(home, change, replace, space)
 
 
-def unsubscribe(home: Home, ids: Any) -> Changed:
+def unsubscribe(home: Home, ids: Any) -> Change:
     """Remove subscriptions; those that do not stand are passed over.
 
     Parameters
@@ -132,7 +132,7 @@ def unsubscribe(home: Home, ids: Any) -> Changed:
         As :func:`subscribe`.
     """
     try:
-        named = listed(ids)
+        named = as_list(ids)
     except TypeError:
         named = [ids]
     wrong: dict[int, str] = {}
@@ -142,14 +142,14 @@ def unsubscribe(home: Home, ids: Any) -> Changed:
     if (row := min((row for row in wrong if not isinstance(named[row], texts)), default=None)) is not None:
         raise InputError(f"{wrong[row]} (number {row} of {len(named):,} to be removed)")
 
-    def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
+    def change(number: int) -> tuple[pa.Table, pa.Array, Change]:
         gone = _ids_of(standing_of(home, number, asked))
-        return SUBSCRIPTION_SCHEMA.empty_table(), gone, Changed(0, 0, 0, len(gone), 0)
+        return SUBSCRIPTION_SCHEMA.empty_table(), gone, Change(0, 0, 0, len(gone), 0)
 
     return _commit(home, change, False, None)
 
 
-def upgrade(home: Home) -> Changed:
+def upgrade(home: Home) -> Change:
     """Decide about the borders of all polygons as is done today, where they were made by the rule of before.
 
     Their edges stay great-circle arcs, and they keep their versions: nobody is told of an enter or a leave.
@@ -165,14 +165,14 @@ def upgrade(home: Home) -> Changed:
         As :func:`subscribe`.
     """
 
-    def change(number: int) -> tuple[pa.Table, pa.Array, Changed]:
+    def change(number: int) -> tuple[pa.Table, pa.Array, Change]:
         stands = table_at(home, number)
         texts = stands.column("polygon").combine_chunks()
         made = with_arcs(texts)
         other = pc.fill_null(pc.not_equal(made, texts), False)
         place = stands.schema.get_field_index("polygon")
         upgraded = stands.set_column(place, SUBSCRIPTION_SCHEMA.field("polygon"), made).filter(other)
-        counts = Changed(0, 0, len(upgraded), 0, len(stands) - len(upgraded))
+        counts = Change(0, 0, len(upgraded), 0, len(stands) - len(upgraded))
         return upgraded, pa.array([], pa.string()), counts
 
     return _commit(home, change, False, None, stay=True)
@@ -180,11 +180,11 @@ def upgrade(home: Home) -> Changed:
 
 def _commit(
     home: Home,
-    change: Callable[[int], tuple[pa.Table, pa.Array, Changed]],
+    change: Callable[[int], tuple[pa.Table, pa.Array, Change]],
     replace: bool,
     space: Space | None,
     stay: bool = False,
-) -> Changed:
+) -> Change:
     """Make a change; with ``stay`` what it adds keeps the version that it has."""
     for _ in range(CHANGE_TRIES):
         head = home.changes.last() if home.asked.there() else None
@@ -193,7 +193,7 @@ def _commit(
         number = 0 if head is None else head.number
         added, gone, counts = change(number)
         if not len(added) and not len(gone):
-            return Changed(number, counts.added, counts.changed, counts.removed, counts.same)
+            return Change(number, counts.added, counts.changed, counts.removed, counts.same)
         home.asked.make(CHANGES)
         file = _written(home, _rows_of(added, gone, stay), "")
         # nothing of before stands any more: what was before needs not be read
@@ -217,7 +217,7 @@ def _commit(
             made = home.changes.append(document, head)
         except Conflict:
             continue
-        return Changed(made.number, counts.added, counts.changed, counts.removed, counts.same)
+        return Change(made.number, counts.added, counts.changed, counts.removed, counts.same)
     raise Conflict(
         f"the subscriptions of watch {home.name!r} were changed by others {CHANGE_TRIES} times meanwhile: nothing was "
         "changed, start again"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.errors import StoreError
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_folder import CHANGES, Home
@@ -88,7 +88,7 @@ def base_of(commit: Commit, path: str = "") -> Base:
     return base
 
 
-def file_of_change(commit: Commit, path: str) -> Listed:
+def file_of_change(commit: Commit, path: str) -> FileEntry:
     """Return the file of a change.
 
     Raises
@@ -97,7 +97,7 @@ def file_of_change(commit: Commit, path: str) -> Listed:
         If the commit is another one; the message names its path.
     """
     try:
-        return Listed.of(commit.document | {"name": commit.document["file"]})
+        return FileEntry.of(commit.document | {"name": commit.document["file"]})
     except (KeyError, ValueError):
         raise StoreError(f"{path} is no change of subscriptions") from None
 

@@ -20,7 +20,7 @@ from dtoss.watch.subscriptions.forms import RADII
 _WHOSE = "the watch"
 
 
-def placed(table: pa.Table, space: Space) -> pa.Table:
+def place_geometries(table: pa.Table, space: Space) -> pa.Table:
     """Return a table whose column of geometries, if it has one, is one of polygons, or of the centres of circles.
 
     Parameters

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed, opened
+from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.errors import StoreError, of_system
 from dtoss.locks import Lock
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
@@ -53,7 +53,7 @@ class Run:
     """
 
     number: int
-    file: Listed
+    file: FileEntry
     change: bool
 
 
@@ -137,7 +137,7 @@ class Pages:
                 return
             commit = self.home.changes.read(commit.number - 1)
         if base.entry is not None:
-            yield Run(base.number, Listed.of(base.entry), False)
+            yield Run(base.number, FileEntry.of(base.entry), False)
 
     def behind(self, stand: Stand, after: str | None) -> Iterator[pa.Table]:
         """Yield the subscriptions behind an id in their order, some at a time, each with its version.
@@ -203,7 +203,7 @@ class Pages:
             return _Sorted([None], lambda group: table)
         path = self.home.asked.path(CHANGES, run.file.name)
         with _readable(path):
-            file = pq.ParquetFile(opened(self.home.asked, CHANGES, run.file), page_checksum_verification=True)
+            file = pq.ParquetFile(open_entry(self.home.asked, CHANGES, run.file), page_checksum_verification=True)
             lasts = _lasts(file.metadata)
 
         def read(group: int) -> pa.Table:

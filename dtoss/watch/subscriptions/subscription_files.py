@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import Space
-from dtoss.snapshots.store_location import filesystem_of, shown
+from dtoss.snapshots.store_location import filesystem_of, hide_keys
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.forms import RADII
-from dtoss.watch.subscriptions.geometry_columns import check_collection, placed
+from dtoss.watch.subscriptions.geometry_columns import check_collection, place_geometries
 from dtoss.watch.subscriptions.json_text import read_json
-from dtoss.watch.subscriptions.validation import Against, Bad, checked, checked_table
+from dtoss.watch.subscriptions.validation import Against, Bad, check_subscriptions, checked_table
 
 _PARQUET_MARK = b"PAR1"
 _WHOLE = (".json", ".geojson")
@@ -169,7 +169,7 @@ def _of_file(path: str, against: Against) -> tuple[pa.Table, list[Bad], list[int
 def _of_bytes(
     data: bytes, path: str, against: Against, bounds: Bounds | None = None
 ) -> tuple[pa.Table, list[Bad], list[int]]:
-    name = shown(path)
+    name = hide_keys(path)
     lines: list[int] = []
     try:
         if data[:4] == _PARQUET_MARK:
@@ -181,7 +181,7 @@ def _of_bytes(
             records = _records(data, path, against.space, lines, broken)
             if bounds is not None:
                 records = _bounded(records, bounds, name, lines, broken)
-            good, bad = checked(map(_record_of, records), against, file=name, lines=lines)
+            good, bad = check_subscriptions(map(_record_of, records), against, file=name, lines=lines)
             bad = [replace(one, reason=broken.get(one.row, one.reason)) for one in bad] if broken else bad
     except DtossError:
         raise
@@ -219,11 +219,11 @@ def _bytes_of(path: str) -> bytes:
         with filesystem.open_input_stream(place) as stream:
             return bytes(stream.read())
     except IsADirectoryError:
-        raise InputError(f"{shown(path)} is a folder: name its files") from None
+        raise InputError(f"{hide_keys(path)} is a folder: name its files") from None
     except FileNotFoundError:
-        raise InputError(f"{shown(path)} is not there: a file of subscriptions is wanted") from None
+        raise InputError(f"{hide_keys(path)} is not there: a file of subscriptions is wanted") from None
     except OSError as error:
-        raise InputError(f"{shown(path)} cannot be read: {' '.join(str(error).split())}") from None
+        raise InputError(f"{hide_keys(path)} cannot be read: {' '.join(str(error).split())}") from None
 
 
 def _records(data: bytes, path: str, space: Space, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
@@ -231,10 +231,10 @@ def _records(data: bytes, path: str, space: Space, numbers: list[int], broken: d
     data = data.removeprefix(b"\xef\xbb\xbf")
     first = next((line for line in BytesIO(data) if line.strip()), None)
     if first is None:
-        raise InputError(f"{shown(path)} is empty: a subscription on each line is wanted")
+        raise InputError(f"{hide_keys(path)} is empty: a subscription on each line is wanted")
     if first.lstrip()[:1] not in _BEGINS:
         raise InputError(
-            f"{shown(path)} is no JSON and no Parquet: JSON lines, GeoJSON or Parquet is wanted; DuckDB and pandas "
+            f"{hide_keys(path)} is no JSON and no Parquet: JSON lines, GeoJSON or Parquet is wanted; DuckDB and pandas "
             "make Parquet of CSV with the columns id, lon, lat, radius"
         )
     found = _loaded(first)
@@ -245,7 +245,7 @@ def _records(data: bytes, path: str, space: Space, numbers: list[int], broken: d
         check_collection(whole, space)
         whole = whole.get("features")
         if not isinstance(whole, list):
-            raise InputError(f"{shown(path)} is a FeatureCollection without a list of features")
+            raise InputError(f"{hide_keys(path)} is a FeatureCollection without a list of features")
     if isinstance(whole, dict):
         whole = [whole]
     if isinstance(whole, list):
@@ -255,7 +255,7 @@ def _records(data: bytes, path: str, space: Space, numbers: list[int], broken: d
         try:
             read_json(data)
         except ValueError as error:
-            raise InputError(f"{shown(path)}: {error}") from None
+            raise InputError(f"{hide_keys(path)}: {error}") from None
     return _lines(data, numbers, broken)
 
 
@@ -315,7 +315,7 @@ def _parquet(data: bytes, space: Space) -> pa.Table:
     """Return the table of a Parquet file, a column of geometries as polygons or as the centres of circles."""
     import pyarrow.parquet as pq
 
-    return placed(pq.read_table(pa.BufferReader(data)), space)
+    return place_geometries(pq.read_table(pa.BufferReader(data)), space)
 
 
 def _not_before(
@@ -328,7 +328,10 @@ def _not_before(
     again = pc.is_in(table.column("id"), ids).to_numpy()
     bad = [
         Bad(
-            shown(path), lines[row], name := table.column("id")[row].as_py(), f"the id {name!r} stands in a file before"
+            hide_keys(path),
+            lines[row],
+            name := table.column("id")[row].as_py(),
+            f"the id {name!r} stands in a file before",
         )
         for row in np.flatnonzero(again).tolist()
     ]

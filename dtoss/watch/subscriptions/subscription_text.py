@@ -16,8 +16,8 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 _KILOMETRE = 1000.0
 
 
-def written(table: pa.Table) -> list[dict[str, Any]]:
-    """Return subscriptions as rows that :func:`dtoss.watch.subscriptions.validation.checked` takes, and their version.
+def write_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return subscriptions as rows that people may write, and their version.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def _time(microseconds: int) -> str | float:
 
 
 def place_in_words(row: Mapping[str, Any], metres: bool) -> str:
-    """Return the place of a row of :func:`written` in words.
+    """Return the place of a row of :func:`write_rows` in words.
 
     Parameters
     ----------

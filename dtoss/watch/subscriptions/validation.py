@@ -74,7 +74,7 @@ class Against:
     allow_everything: bool = False
 
 
-def checked(
+def check_subscriptions(
     records: Iterable[Mapping[str, Any]],
     against: Against | None = None,
     *,
@@ -126,15 +126,15 @@ def checked(
 
 
 def checked_table(table: pa.Table, against: Against | None = None, *, file: str = "") -> tuple[pa.Table, list[Bad]]:
-    """Return the good subscriptions of a table, and the bad ones: as :func:`checked`, from columns.
+    """Return the good subscriptions of a table, and the bad ones: as :func:`check_subscriptions`, from columns.
 
     Parameters
     ----------
     table
-        Of columns as :func:`checked` takes them, or of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such
-        tables are kept.
+        Of columns as :func:`check_subscriptions` takes them, or of
+        :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such tables are kept.
     against, file
-        As in :func:`checked`.
+        As in :func:`check_subscriptions`.
 
     Raises
     ------

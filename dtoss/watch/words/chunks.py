@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, prefetch, shifted
+from dtoss.compiled.pointers import pointer, prefetch, shift
 
 FREE = -1
 """A slot of a table of words in which nothing is."""
@@ -236,7 +236,7 @@ def number_chunks(start, found, text, folded, ends, hashes, slots, numbers, dist
             prefetch(table, (hashes[i + _AHEAD] >> 1) & mask)
         at = (hashes[i] >> 1) & mask
         entry = _entry(hashes[i], 0)
-        span = shifted(pointer(ends), 2 * i)
+        span = shift(pointer(ends), 2 * i)
         number = FREE
         while number == FREE:
             if table[at] == FREE:
@@ -280,7 +280,7 @@ def find_chunks(text, folded, ends, hashes, letters, offsets, slots, numbers):
             prefetch(table, (hashes[i + _AHEAD] >> 1) & mask)
         at = (hashes[i] >> 1) & mask
         tag = (hashes[i] >> _TAG_SHIFT) & _TAG_MASK
-        span = shifted(pointer(ends), 2 * i)
+        span = shift(pointer(ends), 2 * i)
         numbers[i] = UNKNOWN_WORD
         while table[at] != FREE:
             if table[at] >> _TAG_SHIFT == tag:

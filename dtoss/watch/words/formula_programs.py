@@ -34,7 +34,7 @@ _LONGS = "Array(int64, 1, 'C', readonly=True)"
 _INTS = "Array(int32, 1, 'C', readonly=True)"
 
 
-class Compiled(NamedTuple):
+class FormulaPrograms(NamedTuple):
     """Programs of f formulas.
 
     Parameters
@@ -69,7 +69,7 @@ class _Plain(NamedTuple):
     leaves: NDArray[np.int64]
 
 
-def compile_words(texts: pa.Array, covered: bool = True) -> tuple[Vocabulary, Compiled]:
+def compile_words(texts: pa.Array, covered: bool = True) -> tuple[Vocabulary, FormulaPrograms]:
     """Return the words of formulas and their programs. Cost O(bytes); those with parentheses or quotes cost most.
 
     A word is expected in messages as often as in what is asked.
@@ -111,7 +111,7 @@ def compile_words(texts: pa.Array, covered: bool = True) -> tuple[Vocabulary, Co
     if written:
         entry[slow] = np.array([first for first, _ in written], np.int32)[which]
         cover[slow] = np.array([span for _, span in written], np.int32)[which]
-    return vocabulary, Compiled(entry, cover, *writer.arrays())
+    return vocabulary, FormulaPrograms(entry, cover, *writer.arrays())
 
 
 def _number(held: Bytes, chunks: Chunks) -> tuple[NDArray[np.int64], pa.Array]:

@@ -85,7 +85,7 @@ def added(cells: Cells, more: Cells) -> Cells:
     return Cells(both.pane[first], both.labels[first], sums).standing()
 
 
-def replaced(cells: Cells, newer: Cells) -> Cells:
+def replace_cells(cells: Cells, newer: Cells) -> Cells:
     """Return the cells with newer ones in place of those of their panes and labels, without values below 0."""
     both = newer if len(cells) == 0 else cells if len(newer) == 0 else _together(cells, newer)
     last = np.append(_firsts(both)[1:], len(both)) - 1  # stable: the newer one is behind

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_cells import Cells, Numbers, added, gathered, joined, replaced
+from dtoss.windows.aggregation.pane_cells import Cells, Numbers, added, gathered, joined, replace_cells
 from dtoss.windows.aggregation.patch_cells import Incoming
 from dtoss.windows.patches import KEY_GROUPS, group_of, groups_of_labels
 from dtoss.windows.spec import Spec
@@ -161,7 +161,7 @@ class PaneState:
             sums=added(self.sums, patches.sums),
             flow=replace(self.flow, open=added(self.flow.open, patches.flow)),
             bins=replace(self.bins, open=added(self.bins.open, patches.bins)),
-            maxima=replaced(self.maxima, patches.maxima),
+            maxima=replace_cells(self.maxima, patches.maxima),
         )
 
     def to_arrow(self) -> dict[str, pa.Table]:

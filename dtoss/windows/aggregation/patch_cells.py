@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dtoss.windows.aggregation.pane_cells import Cells, Numbers, added, replaced, sorted_cells
+from dtoss.windows.aggregation.pane_cells import Cells, Numbers, added, replace_cells, sorted_cells
 from dtoss.windows.patches import Patch, Patches
 from dtoss.windows.spec import Spec
 
@@ -58,7 +58,9 @@ class Incoming:
 def _either(one: Cells, other: Cells) -> Cells:
     if len(one) == 0 or len(other) == 0:
         return one if len(other) == 0 else other
-    raised = replaced(Cells(one.pane, one.labels, one.values + 1), Cells(other.pane, other.labels, other.values + 1))
+    raised = replace_cells(
+        Cells(one.pane, one.labels, one.values + 1), Cells(other.pane, other.labels, other.values + 1)
+    )
     return Cells(raised.pane, raised.labels, raised.values - 1)  # -1 is a value here, and not one to leave out
 
 

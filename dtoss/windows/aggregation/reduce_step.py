@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_cells import Cells, Numbers, replaced, sorted_cells
+from dtoss.windows.aggregation.pane_cells import Cells, Numbers, replace_cells, sorted_cells
 from dtoss.windows.aggregation.pane_state import PaneState, closed_with
 from dtoss.windows.aggregation.patch_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.result_rows import rows_of, table_of, told_before
@@ -115,7 +115,7 @@ def groups_step(
             counts = [counts[0] + len(table), counts[1] + len(table)]
             out(table)
         for more in revised[1:]:
-            revisions = replaced(revisions, more)
+            revisions = replace_cells(revisions, more)
     sweep = Sweep(columns, state, Slots(_keys_of(state)), _pane_of(spec, watermark_after))
     base = max(base, _pane_of(spec, final_until))
     snapshot: list[Snapshot] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import pointer, shifted
+from dtoss.compiled.pointers import pointer, shift
 
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
 _TABLE = "Array(int64, 2, 'C', readonly=True)"
@@ -53,14 +53,14 @@ def slide_ring(first, stride, ends, pane, slot, values, standing, lengths, at, r
         _move_ring(entries, end, at, ring)
         if block.shape[1] == 0:
             continue
-        now, to = shifted(pointer(ring), (end % ring.shape[0]) * row), shifted(pointer(block), i * keys)
+        now, to = shift(pointer(ring), (end % ring.shape[0]) * row), shift(pointer(block), i * keys)
         for column in range(standing):
-            _copy(shifted(to, column * out), shifted(now, (wide + column) * keys), keys)
+            _copy(shift(to, column * out), shift(now, (wide + column) * keys), keys)
         for length in range(lengths.size):
-            gone = shifted(pointer(ring), ((end - lengths[length]) % ring.shape[0]) * row)
+            gone = shift(pointer(ring), ((end - lengths[length]) % ring.shape[0]) * row)
             for column in range(wide):
-                write = shifted(to, (standing + length * wide + column) * out)
-                _subtract(write, shifted(now, column * keys), shifted(gone, column * keys), keys)
+                write = shift(to, (standing + length * wide + column) * out)
+                _subtract(write, shift(now, column * keys), shift(gone, column * keys), keys)
 
 
 @kernel
@@ -69,7 +69,7 @@ def _move_ring(entries, end, at, ring):
     row, last = ring.shape[1] * ring.shape[2], at[RING_ENTRY]
     for pane in range(at[RING_END], end):
         now = (pane + 1) % ring.shape[0]
-        _copy(shifted(pointer(ring), now * row), shifted(pointer(ring), (pane % ring.shape[0]) * row), row)
+        _copy(shift(pointer(ring), now * row), shift(pointer(ring), (pane % ring.shape[0]) * row), row)
         while last < entries.pane.size and entries.pane[last] <= pane:
             for column in range(ring.shape[1]):
                 ring[now, column, entries.slot[last]] += entries.values[last, column]

@@ -103,12 +103,12 @@ def rebuild_of(spec: Spec, watermark: int | None, since: int, until: int) -> Reb
     return Rebuild(since, until, first, last, rows_from, last, replaced)
 
 
-def told(rebuild: Rebuild) -> str:
+def backfill_text(rebuild: Rebuild) -> str:
     """Return what a rebuild counts anew, for whoever looks on.
 
     Examples
     --------
-    >>> told(Rebuild(60_000_000, 120_000_000, 60_000_000, 420_000_000, 0, 420_000_000, False))
+    >>> backfill_text(Rebuild(60_000_000, 120_000_000, 60_000_000, 420_000_000, 0, 420_000_000, False))
     'ends after 1970-01-01T00:01:00Z, up to 1970-01-01T00:07:00Z (6min)'
     """
     return (

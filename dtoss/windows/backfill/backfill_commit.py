@@ -10,35 +10,35 @@ import numpy as np
 
 from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import Rebuild
-from dtoss.windows.backfill.raw_sources import Read, check_reached
+from dtoss.windows.backfill.raw_sources import ReadSources, check_reached
 from dtoss.windows.backfill.recount import recount
-from dtoss.windows.processing.panes_task import Told
+from dtoss.windows.processing.panes_task import ReduceResult
 from dtoss.windows.processing.window_batch import tasks_done
 from dtoss.windows.processing.window_commit import batch_of, check_bad, said_of
-from dtoss.windows.processing.window_task import Done, summed
+from dtoss.windows.processing.window_task import MapResult, sum_counts
 from dtoss.windows.state.hour_files import hours_of
 from dtoss.windows.state.state_files import PARTS
 from dtoss.windows.state.state_files_merge import listed_after
-from dtoss.windows.storage.spec_file import Fixed
+from dtoss.windows.storage.spec_file import FixedSpec
 from dtoss.windows.storage.window_document import Document, Part, document_of, head_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Place, Plan, plan_batch
 from dtoss.windows.time_text import time_text
 from dtoss.windows.trajectories.sorted_rows import WindowRows
-from dtoss.windows.watermark import added, horizon_of
+from dtoss.windows.watermark import add_counts, horizon_of
 
 REASON = "rebuild"
-Second = Callable[[Sequence[Listed]], Sequence[Told]]
+Second = Callable[[Sequence[FileEntry]], Sequence[ReduceResult]]
 """Runs the second step of all parts, of the files of patches."""
 
 
 def plan_rebuild(
     home: Home,
-    fixed: Fixed,
+    fixed: FixedSpec,
     types: tuple[str, str],
     rebuild: Rebuild,
     files: dict[str, int],
@@ -83,7 +83,7 @@ def rows_of_rebuild(rebuild: Rebuild, rows: WindowRows) -> WindowRows:
     return rows.take(np.flatnonzero((rows.t >= rebuild.rows_from) & (rows.t < rebuild.rows_to)))
 
 
-def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collection[Read] = ()) -> Commit:
+def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collection[ReadSources] = ()) -> Commit:
     """Run the tasks of a rebuild here, commit it, and return its commit.
 
     Parameters
@@ -108,8 +108,8 @@ def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collectio
 def commit_rebuild(
     plan: Plan,
     rebuild: Rebuild,
-    done: Sequence[Done],
-    reads: Collection[Read] = (),
+    done: Sequence[MapResult],
+    reads: Collection[ReadSources] = (),
     second: Second | None = None,
     forgotten: int = 0,
 ) -> Commit:
@@ -142,7 +142,7 @@ def commit_rebuild(
         If it cannot be written.
     """
     done = sorted(done, key=lambda one: one.task)
-    counts, reasons = summed([one.counts for one in done]), summed([one.reasons for one in done])
+    counts, reasons = sum_counts([one.counts for one in done]), sum_counts([one.reasons for one in done])
     counts = {"rows": 0, "counted": 0, "losers": 0, "jumps": 0, "quarantined": 0} | counts
     check_bad(plan, counts, reasons)
     batch = batch_of(plan, done)
@@ -164,7 +164,7 @@ def commit_rebuild(
         "quarantine": [Part(one.rejected, ()).as_json() for one in done if one.rejected is not None],
         "counts": counts,
         "reasons": reasons,
-        "totals": summed([before["totals"], {name: counts[name] for name in ("results", "revised")}]),
+        "totals": sum_counts([before["totals"], {name: counts[name] for name in ("results", "revised")}]),
         "rebuilds": [*before.get("rebuilds", ()), _said(plan, rebuild)],
     }
     if rebuild.replaced:
@@ -185,9 +185,9 @@ def _said(plan: Plan, rebuild: Rebuild) -> dict[str, Any]:
     }
 
 
-def _state(plan: Plan, head: Document, done: Sequence[Done], told: Sequence[Told]) -> dict[str, Any]:
+def _state(plan: Plan, head: Document, done: Sequence[MapResult], told: Sequence[ReduceResult]) -> dict[str, Any]:
     """Return the parts of a document that say what the state is."""
-    reached = added([one.reached for one in done])
+    reached = add_counts([one.reached for one in done])
     return {
         "reached": said_of(plan.spec, reached, head.watermark),
         "objects": [one.as_json() for one in listed_after((), [one.objects for one in done])],

@@ -12,7 +12,7 @@ from dtoss.windows.time_text import time_text
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadSources:
     """What a commit has read.
 
     Parameters
@@ -34,7 +34,7 @@ class Read:
     last: int
 
 
-def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[Read]:
+def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[ReadSources]:
     """Return what commits have read of a time. Cost O(commits).
 
     Parameters
@@ -53,15 +53,15 @@ def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[R
     OSError
         If one cannot be read.
     """
-    found: list[Read] = []
+    found: list[ReadSources] = []
     for document in documents(home, 1, head.number):
         said = document.commit.document["batch"]
         if said["first"] is not None and said["first"] < rows_to and said["last"] >= rows_from:
-            found.append(Read(document.number, tuple(said["files"]), said["query"], said["first"], said["last"]))
+            found.append(ReadSources(document.number, tuple(said["files"]), said["query"], said["first"], said["last"]))
     return found
 
 
-def check_there(reads: Collection[Read], there: Collection[str], rows_from: int, rows_to: int) -> None:
+def check_there(reads: Collection[ReadSources], there: Collection[str], rows_from: int, rows_to: int) -> None:
     """Check that the files that were read of a time are there still.
 
     Parameters
@@ -90,7 +90,7 @@ def check_there(reads: Collection[Read], there: Collection[str], rows_from: int,
             )
 
 
-def check_reached(reads: Collection[Read], raw: tuple[int, int] | None, rebuild_rows: tuple[int, int]) -> None:
+def check_reached(reads: Collection[ReadSources], raw: tuple[int, int] | None, rebuild_rows: tuple[int, int]) -> None:
     """Check that raw rows begin and end where those of streams did, which no file names.
 
     Parameters

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import Listed, put
+from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.errors import InputError
 from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.pane_cells import Cells, sorted_cells
@@ -20,7 +20,7 @@ from dtoss.windows.aggregation.patch_cells import incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.backfill.affected_ends import Rebuild
 from dtoss.windows.patches import group_of
-from dtoss.windows.processing.panes_task import MOST_DUE, Told
+from dtoss.windows.processing.panes_task import MOST_DUE, ReduceResult
 from dtoss.windows.query.open_files import Reader
 from dtoss.windows.query.result_files import results_between
 from dtoss.windows.state.state_files import PARTS, of_part, read_patches, write_panes
@@ -32,7 +32,9 @@ from dtoss.windows.storage.window_plan import Plan
 Numbers = NDArray[np.int64]
 
 
-def recount(plan: Plan, rebuild: Rebuild, head: Document, patches: Sequence[Listed], parts: Sequence[int]) -> Told:
+def recount(
+    plan: Plan, rebuild: Rebuild, head: Document, patches: Sequence[FileEntry], parts: Sequence[int]
+) -> ReduceResult:
     """Return what came of a rebuild for some parts of the groups.
 
     Parameters
@@ -87,7 +89,7 @@ def recount(plan: Plan, rebuild: Rebuild, head: Document, patches: Sequence[List
             states[part] = replace(step.after, revisions=revisions.take(slice(later, None)))
     results = pa.concat_tables(out)
     bases = (write_panes(plan.home, states),) if rebuild.replaced else ()
-    return Told(
+    return ReduceResult(
         Change(tuple(parts), bases), _written(plan, results), len(results), len(results), time.perf_counter() - begun
     )
 
@@ -158,6 +160,6 @@ def _written(plan: Plan, results: pa.Table) -> Part | None:
     ordered = results.sort_by([("end", "ascending"), ("key", "ascending")])
     sink = pa.BufferOutputStream()
     pq.write_table(ordered, sink, compression="zstd", compression_level=1, write_page_checksum=True)
-    listed = put(plan.home.folder, sink.getvalue(), len(ordered), "parquet", RESULTS)
+    listed = write_entry(plan.home.folder, sink.getvalue(), len(ordered), "parquet", RESULTS)
     ends = ordered["end"].to_numpy()
-    return Part(Listed.of(listed), (int(ends[0]), int(ends[-1])))
+    return Part(FileEntry.of(listed), (int(ends[0]), int(ends[-1])))

@@ -12,26 +12,26 @@ import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.batch_source import Source
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.aggregation.patch_cells import incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.migration.completeness import check_begins, same_watermark, whole_from
 from dtoss.windows.processing.window_commit import said_of
 from dtoss.windows.spec import LAST_TIME, Spec
-from dtoss.windows.state.object_state import Stepped, step_objects
+from dtoss.windows.state.object_state import StepResult, step_objects
 from dtoss.windows.state.state_files import PARTS, of_part, read_objects, read_patches, write_panes, write_patches
 from dtoss.windows.state.state_files_merge import Change, listed_after
 from dtoss.windows.storage.group_placement import Load, as_json
 from dtoss.windows.storage.keys_file import read_keys, write_keys
 from dtoss.windows.storage.sets import Coming, Sets, commit_sets, later_numbers
-from dtoss.windows.storage.spec_file import Fixed, fix, known
-from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, WINDOWS_KIND, Document, begun
+from dtoss.windows.storage.spec_file import FixedSpec, fix, read_spec
+from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, WINDOWS_KIND, Document, begun_windows
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands
 from dtoss.windows.trajectories.known_rows import ObjectState
 from dtoss.windows.trajectories.sorted_rows import WindowRows
-from dtoss.windows.watermark import Reached, added, watermark_of
+from dtoss.windows.watermark import PaneCounts, add_counts, watermark_of
 
 _NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined", "results", "revised"), 0)
 """What the first commit of such a set has counted: its rows were counted by the set before."""
@@ -42,8 +42,8 @@ class _Begun:
     """What the tasks of a beginning have done together."""
 
     objects: list[Change]
-    patches: list[Listed]
-    reached: Reached
+    patches: list[FileEntry]
+    reached: PaneCounts
     loads: list[Load]
     newest: int
 
@@ -82,11 +82,11 @@ def begin_next(home: Home, sets: Sets, spec: Spec, tables: Mapping[str, pa.Table
     Cost O(rows that the current set knows): all that may change still, and one for each object. A task of it at a time
     is in memory.
     """
-    held, head = known(home), begun(home)
+    held, head = read_spec(home), begun_windows(home)
     check_begins(home.name, held.spec, spec)
     after = Home(home.store, home.name, 1 + max([sets.last, *later_numbers(home)]))
     after.folder.make()
-    fixed = Fixed(spec, write_keys(after, dict(tables)))
+    fixed = FixedSpec(spec, write_keys(after, dict(tables)))
     fix(after, fixed)
     said = head.commit.document
     placement = as_it_stands(head)
@@ -129,22 +129,22 @@ def begin_next(home: Home, sets: Sets, spec: Spec, tables: Mapping[str, pa.Table
     return commit_sets(home, sets, replace(sets, coming=coming, last=after.number))
 
 
-def _tasks(plan: Plan, home: Home, held: Fixed, head: Document) -> _Begun:
+def _tasks(plan: Plan, home: Home, held: FixedSpec, head: Document) -> _Begun:
     """Give the rows that a set knows to the tasks of another one, one after another."""
     single = read_keys(home, held.keys, held.spec.space, held.spec.keys).single
-    found = _Begun([], [], added([]), [], -LAST_TIME)
+    found = _Begun([], [], add_counts([]), [], -LAST_TIME)
     for task in range(plan.tasks):
         begun = time.perf_counter()
         of = plan.placement.groups(task)
         state = read_objects(home, head.files["objects"], of, plan.id_type, single)
         rows = _rows(state)
-        stepped: Stepped = step_objects(plan, task, rows)
+        stepped: StepResult = step_objects(plan, task, rows)
         patches = write_patches(plan.home, plan.spec, stepped.step.patches)
         none = np.zeros(BUCKETS, np.int64)
         found = _Begun(
             [*found.objects, stepped.change],
             found.patches if patches is None else [*found.patches, patches],
-            added([found.reached, stepped.step.reached]),
+            add_counts([found.reached, stepped.step.reached]),
             [*found.loads, Load(task, none, stepped.bytes, time.perf_counter() - begun)],
             max(found.newest, int(rows.t.max(initial=-LAST_TIME))),
         )
@@ -158,18 +158,18 @@ def _rows(state: ObjectState) -> WindowRows:
     return WindowRows(state.ids.take(pa.array(owner)), state.t, state.positions, state.bucket[owner])
 
 
-def _watermark(before: Spec, head: Document, spec: Spec, reached: Reached) -> int | None:
+def _watermark(before: Spec, head: Document, spec: Spec, reached: PaneCounts) -> int | None:
     """Return the watermark with which a set begins: the other one's where both judge alike."""
     if same_watermark(before, spec):
         return head.watermark
     assert head.watermark is not None
     about = head.watermark + before.delay - spec.delay
     there = reached.panes >= about // spec.pane - spec.longest
-    some = Reached(reached.panes[there], reached.objects[there])
+    some = PaneCounts(reached.panes[there], reached.objects[there])
     return watermark_of(spec, some if there.any() else reached, None)
 
 
-def _panes(plan: Plan, watermark: int | None, patches: Sequence[Listed]) -> list[Change]:
+def _panes(plan: Plan, watermark: int | None, patches: Sequence[FileEntry]) -> list[Change]:
     """Write the panes that the patches of all tasks make; no end has results: those that are due are another set's."""
     spec, states = plan.spec, {}
     read = read_patches(plan.home, spec, patches)

@@ -20,8 +20,8 @@ from dtoss.windows.migration.take_over import Lacking, is_full, lacking, take_ov
 from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.storage.keys_file import read_material
 from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
-from dtoss.windows.storage.spec_file import known
-from dtoss.windows.storage.window_document import begun
+from dtoss.windows.storage.spec_file import read_spec
+from dtoss.windows.storage.window_document import begun_windows
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, as_it_stands, plan_batch
 
@@ -51,14 +51,14 @@ def count_batch(home: Home, source: Source, count: Callable[[Home], T | None]) -
     lack = _lacks(home, sets)
     if lack.is_all_of(source):
         made = count(coming_of(home, sets))
-        settled(home)
+        settle_sets(home)
         return made
     if lack:
         sets = _anew(home, sets)
     follow(home, sets)
     made = count(current_of(home, sets))
     count(coming_of(home, sets))
-    settled(home)
+    settle_sets(home)
     return made
 
 
@@ -82,7 +82,7 @@ def first_of(home: Home, files: Mapping[str, int]) -> dict[str, int] | None:
     return some if some and not lack.lost and len(some) == len(lack.files) else None
 
 
-def settled(home: Home) -> Sets:
+def settle_sets(home: Home) -> Sets:
     """Let the set that is to come take over where it may, and return the sets of the name.
 
     Raises
@@ -95,7 +95,7 @@ def settled(home: Home) -> Sets:
     sets = sets_of(home)
     if sets.coming is None:
         return sets
-    if not is_full(sets, begun(current_of(home, sets)), begun(coming_of(home, sets))):
+    if not is_full(sets, begun_windows(current_of(home, sets)), begun_windows(coming_of(home, sets))):
         return sets
     try:
         return take_over(home, sets)
@@ -112,10 +112,10 @@ def follow(home: Home, sets: Sets) -> None:
         As :func:`dtoss.windows.processing.window_commit.commit_batch`.
     """
     now, after = current_of(home, sets), coming_of(home, sets)
-    mark, fixed = begun(now).watermark, known(after)
-    head = begun(after)
+    mark, fixed = begun_windows(now).watermark, read_spec(after)
+    head = begun_windows(after)
     if mark is None or head.watermark is None or head.watermark >= mark or not same_watermark(
-        known(now).spec, fixed.spec
+        read_spec(now).spec, fixed.spec
     ):  # fmt: skip
         return
     said = head.commit.document
@@ -126,13 +126,13 @@ def follow(home: Home, sets: Sets) -> None:
 
 def _lacks(home: Home, sets: Sets) -> Lacking:
     assert sets.coming is not None
-    return lacking(begun(current_of(home, sets)), sets.coming, begun(coming_of(home, sets)))
+    return lacking(begun_windows(current_of(home, sets)), sets.coming, begun_windows(coming_of(home, sets)))
 
 
 def _anew(home: Home, sets: Sets) -> Sets:
     """Begin the set that is to come once more, from what the current one knows now."""
     after = coming_of(home, sets)
-    fixed = known(after)
+    fixed = read_spec(after)
     return begin_next(current_of(home, sets), sets, fixed.spec, read_material(after, fixed.keys), _now())
 
 

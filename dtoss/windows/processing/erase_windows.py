@@ -19,11 +19,11 @@ from dtoss.windows.processing.window_commit import said_of
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import Hours, commit_hours, hours_of
 from dtoss.windows.state.state_files import object_states, write_objects
-from dtoss.windows.storage.spec_file import known
+from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_document import Document, Part, documents, head_of
 from dtoss.windows.storage.window_folder import SET_ASIDE, Home
 from dtoss.windows.trajectories.known_rows import ObjectState
-from dtoss.windows.watermark import Reached, added, reached_of
+from dtoss.windows.watermark import PaneCounts, add_counts, reached_of
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def erase_counted(home: Home, ids: pa.Array, mentions: Mentions, *, dry: bool = 
     head = head_of(home)
     if head is None:
         return ErasedWindows()
-    spec = known(home).spec
+    spec = read_spec(home).spec
     states = list(_states(home, head))
     there = [_of(state, ids) for _, state in states]
     objects, hours = sum(map(len, there)), hours_of(home, head)
@@ -139,10 +139,10 @@ def _state_again(
         stays = state.take(np.flatnonzero(~np.asarray(pc.is_in(state.ids, value_set=gone.ids))))
         written.append(Part(write_objects(home, stays), of))
         left.append(reached_of(spec, gone.t[gone.first[1:][np.diff(gone.first) > 0] - 1]))
-    lost = added(left)
+    lost = add_counts(left)
     panes, objects = (np.array(column, np.int64) for column in head.commit.document["reached"])
     there = np.isin(lost.panes, panes)
-    whole = added([Reached(panes, objects), Reached(lost.panes[there], -lost.objects[there])])
+    whole = add_counts([PaneCounts(panes, objects), PaneCounts(lost.panes[there], -lost.objects[there])])
     some = whole.objects > 0
-    reached = said_of(spec, Reached(whole.panes[some], whole.objects[some]), head.watermark)
+    reached = said_of(spec, PaneCounts(whole.panes[some], whole.objects[some]), head.watermark)
     return {"objects": [part.as_json() for part in written], "reached": reached}

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed, checked_bytes, put
+from dtoss.commits.file_entry import FileEntry, checked_bytes, write_entry
 from dtoss.errors import StoreError
 from dtoss.windows.query.byte_cache import Recent
 from dtoss.windows.query.result_files import last_words
@@ -168,7 +168,7 @@ def _of_hour(home: Home, parts: Sequence[Part], hour: int, last: int) -> Part | 
     return Part(_written(home, RESULTS, table), (bounds["min"], bounds["max"]))
 
 
-def _read(home: Home, file: Listed, first: int, last: int, columns: list[str] | None = None) -> pa.Table:
+def _read(home: Home, file: FileEntry, first: int, last: int, columns: list[str] | None = None) -> pa.Table:
     """Return the results of ends, both included."""
     found = ResultFile.opened(home, file, Recent(0))
     schema = found.schema
@@ -198,10 +198,10 @@ def written_aside(home: Home, rows: pa.Table, first: int, last: int) -> Part:
     return Part(_written(home, SET_ASIDE, rows), (first, last))
 
 
-def _written(home: Home, room: str, table: pa.Table) -> Listed:
+def _written(home: Home, room: str, table: pa.Table) -> FileEntry:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", row_group_size=_ROWS, write_page_checksum=True)
-    return Listed.of(put(home.folder, sink.getvalue(), len(table), "parquet", room))
+    return FileEntry.of(write_entry(home.folder, sink.getvalue(), len(table), "parquet", room))
 
 
 def needed_files(home: Home, head: Document) -> dict[str, set[str]]:

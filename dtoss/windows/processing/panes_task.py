@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import Listed, put
+from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.errors import InputError
 from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.aggregation.patch_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
-from dtoss.windows.state.pane_files import PanePatch, PartStep, patched, revised_in, to_write
+from dtoss.windows.state.pane_files import PanePatch, PartStep, patch_state, revised_in, to_write
 from dtoss.windows.state.state_files import of_part, read_pane_layers, read_patches, write_pane_patches, write_panes
 from dtoss.windows.state.state_files_merge import Change
 from dtoss.windows.storage.window_document import Part
@@ -30,7 +30,7 @@ MOST_DUE = 5_000_000
 
 
 @dataclass(frozen=True)
-class Told:
+class ReduceResult:
     """What the second step of some parts has done; small, and pickled.
 
     Parameters
@@ -52,7 +52,7 @@ class Told:
     seconds: float
 
 
-def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Sequence[int]) -> Told:
+def tell(plan: Plan, watermark: int | None, patches: Sequence[FileEntry], parts: Sequence[int]) -> ReduceResult:
     """Return what came of a batch for some parts of the groups; files count for nothing until a commit names them.
 
     Parameters
@@ -85,7 +85,7 @@ def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Se
         incoming = incoming_of(spec, *(of_part(one, part) for one in read))
         _check_span(plan, watermark, incoming)
         base, patched_by = read_pane_layers(plan.home, spec, plan.panes, part)
-        before = PaneState.none(spec) if base is None else patched(spec, base, patched_by, plan.watermark)
+        before = PaneState.none(spec) if base is None else patch_state(spec, base, patched_by, plan.watermark)
         told: list[pa.Table] = []
 
         def into(table: pa.Table, told: list[pa.Table] = told) -> None:
@@ -96,7 +96,7 @@ def tell(plan: Plan, watermark: int | None, patches: Sequence[Listed], parts: Se
         came = PanePatch(incoming, revised_in(told)) if base is not None and base.base is not None else None
         steps.append(PartStep(part, None if base is None else base.cells, patched_by, came, step.after))
         rows, revised = rows + step.rows, revised + step.revised
-    return Told(_written(plan, steps), out.close(plan), rows, revised, time.perf_counter() - begun)
+    return ReduceResult(_written(plan, steps), out.close(plan), rows, revised, time.perf_counter() - begun)
 
 
 def _written(plan: Plan, steps: Sequence[PartStep]) -> Change:
@@ -151,5 +151,5 @@ class _ResultFile:
         if self._writer is None:
             return None
         self._writer.close()
-        listed = put(plan.home.folder, self._sink.getvalue(), self._rows, "parquet", RESULTS)
-        return Part(Listed.of(listed), (min(self._ends), max(self._ends)))
+        listed = write_entry(plan.home.folder, self._sink.getvalue(), self._rows, "parquet", RESULTS)
+        return Part(FileEntry.of(listed), (min(self._ends), max(self._ends)))

@@ -7,12 +7,12 @@ import pyarrow.compute as pc
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import Look, Looked, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.state.hour_files import NO_TIME, Hours, hours_of
-from dtoss.windows.storage.bundle import unbundled
+from dtoss.windows.storage.bundle import unbundle_tables
 from dtoss.windows.storage.sets import homes_of, sets_of
-from dtoss.windows.storage.spec_file import known
+from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_document import Document, Part, document_of, head_of
 from dtoss.windows.storage.window_folder import (
     HOURS,
@@ -26,7 +26,7 @@ from dtoss.windows.storage.window_folder import (
 )
 
 
-def verify_windows(home: Home) -> Looked:
+def verify_windows(home: Home) -> VerifyReport:
     """Return what is wrong with windows, with all their sets, and what could not be read; none of it is an error.
 
     Parameters
@@ -63,9 +63,9 @@ def _set(home: Home, look: Look) -> None:
     """Look at one set."""
     found = look.found
     if not home.folder.there() or (not any(home.batches.listed()) and not home.folder.is_file("spec.json")):
-        known(home)  # which says that there are none
+        read_spec(home)  # which says that there are none
     try:
-        _arrow(home, look, KEY_FILES, Part(known(home).keys, ()), needed=True)
+        _arrow(home, look, KEY_FILES, Part(read_spec(home).keys, ()), needed=True)
     except DtossError as error:
         look.wrong(error)
     for what in verify_chain(home.batches):
@@ -129,7 +129,7 @@ def _arrow(home: Home, look: Look, room: str, part: Part, *, needed: bool) -> No
         return
     path = home.folder.path(room, part.file.name)
     try:
-        unbundled(pa.py_buffer(data), path)
+        unbundle_tables(pa.py_buffer(data), path)
     except StoreError as error:
         look.wrong(error)
 

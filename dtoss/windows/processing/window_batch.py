@@ -6,7 +6,7 @@ import numpy as np
 
 from dtoss.commits.chain import Commit
 from dtoss.windows.processing.window_commit import commit_batch
-from dtoss.windows.processing.window_task import Done, run_task
+from dtoss.windows.processing.window_task import MapResult, run_task
 from dtoss.windows.storage.window_plan import Plan
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 
@@ -30,7 +30,7 @@ def run_batch(plan: Plan, rows: WindowRows) -> Commit:
     return commit_batch(plan, tasks_done(plan, rows))
 
 
-def tasks_done(plan: Plan, rows: WindowRows) -> list[Done]:
+def tasks_done(plan: Plan, rows: WindowRows) -> list[MapResult]:
     """Return what the tasks of a batch have done that have rows, run here one after another.
 
     Parameters

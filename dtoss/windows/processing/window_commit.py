@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from dtoss.windows.processing.panes_task import Told, tell
-from dtoss.windows.processing.window_task import Done, summed
+from dtoss.windows.processing.panes_task import ReduceResult, tell
+from dtoss.windows.processing.window_task import MapResult, sum_counts
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.state_files import PARTS
 from dtoss.windows.state.state_files_merge import listed_after
 from dtoss.windows.storage.group_placement import as_json
 from dtoss.windows.storage.window_document import DOCUMENT_FORMAT, WINDOWS_KIND, Part
 from dtoss.windows.storage.window_plan import Plan
-from dtoss.windows.watermark import Reached, added, followed, watermark_of
+from dtoss.windows.watermark import PaneCounts, add_counts, follow_clock, watermark_of
 
-Second = Callable[[int | None, Sequence[Listed]], Sequence[Told]]
+Second = Callable[[int | None, Sequence[FileEntry]], Sequence[ReduceResult]]
 """Runs the second step of all parts, of a watermark and the files of patches."""
 
 _NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined"), 0)
 """What a beat without rows counts."""
 
 
-def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None, forgotten: int = 0) -> Commit:
+def commit_batch(plan: Plan, done: Sequence[MapResult], second: Second | None = None, forgotten: int = 0) -> Commit:
     """Run the second step of a batch whose tasks are done, commit it, and return its commit.
 
     Parameters
@@ -54,17 +54,17 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None,
         If it cannot be written.
     """
     done = sorted(done, key=lambda one: one.task)
-    counts = summed([_NOTHING, *(one.counts for one in done)])
-    reasons = summed([one.reasons for one in done])
+    counts = sum_counts([_NOTHING, *(one.counts for one in done)])
+    reasons = sum_counts([one.reasons for one in done])
     check_bad(plan, counts, reasons)
     before = plan.document_before()
     reached = reached_by(plan, done, before)
     watermark = watermark_of(plan.spec, reached, plan.watermark)
     if plan.clock_us is not None and watermark is not None:
-        watermark = followed(plan.spec, plan.clock_us, watermark)
+        watermark = follow_clock(plan.spec, plan.clock_us, watermark)
     patches = [one.patches for one in done if one.patches is not None]
     if second is None:
-        told: Sequence[Told] = [tell(plan, watermark, patches, range(PARTS))]
+        told: Sequence[ReduceResult] = [tell(plan, watermark, patches, range(PARTS))]
     else:
         told = second(watermark, patches)
     counts |= {"results": sum(one.rows for one in told), "revised": sum(one.revised for one in told)}
@@ -88,14 +88,14 @@ def commit_batch(plan: Plan, done: Sequence[Done], second: Second | None = None,
         "hours": before.get("hours", []),
         "counts": counts,
         "reasons": reasons,
-        "totals": summed([before.get("totals", {}), counts]),
-        "reasons_total": summed([before.get("reasons_total", {}), reasons]),
+        "totals": sum_counts([before.get("totals", {}), counts]),
+        "reasons_total": sum_counts([before.get("reasons_total", {}), reasons]),
         "rebuilds": before.get("rebuilds", []),
     }
     return plan.home.batches.append(document, plan.after)
 
 
-def batch_of(plan: Plan, done: Sequence[Done]) -> dict[str, Any]:
+def batch_of(plan: Plan, done: Sequence[MapResult]) -> dict[str, Any]:
     """Return what a commit says of where its rows came from, and of their first and last time (null of none)."""
     spans = [one.span for one in done if one.span is not None]
     return {
@@ -127,22 +127,22 @@ def check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int])
         )
 
 
-def reached_by(plan: Plan, done: Sequence[Done], before: Mapping[str, Any]) -> Reached:
+def reached_by(plan: Plan, done: Sequence[MapResult], before: Mapping[str, Any]) -> PaneCounts:
     """Return how far all objects have come, after tasks: those that they had leave the panes where they stood.
 
     What stands for no later watermark has been left out of a commit, and nothing leaves it.
     """
-    come = [Reached(*_numbers(before["reached"]))] if "reached" in before else []
-    left = added([one.left for one in done])
+    come = [PaneCounts(*_numbers(before["reached"]))] if "reached" in before else []
+    left = add_counts([one.left for one in done])
     if plan.watermark is not None:
         there = left.panes >= plan.watermark // plan.spec.pane - plan.spec.longest
-        left = Reached(left.panes[there], left.objects[there])
-    whole = added([*come, *(one.reached for one in done), Reached(left.panes, -left.objects)])
+        left = PaneCounts(left.panes[there], left.objects[there])
+    whole = add_counts([*come, *(one.reached for one in done), PaneCounts(left.panes, -left.objects)])
     some = whole.objects != 0
-    return Reached(whole.panes[some], whole.objects[some])
+    return PaneCounts(whole.panes[some], whole.objects[some])
 
 
-def said_of(spec: Spec, reached: Reached, watermark: int | None) -> list[list[int]]:
+def said_of(spec: Spec, reached: PaneCounts, watermark: int | None) -> list[list[int]]:
     """Return what a commit says of how far objects have come, without what counts for no later watermark."""
     there = np.ones(len(reached.panes), np.bool_)
     if watermark is not None:

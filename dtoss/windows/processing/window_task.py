@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.file_entry import Listed, put
+from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.windows.processing.rejected_rows import REJECTED_ROWS, set_aside
 from dtoss.windows.state.object_state import step_objects
 from dtoss.windows.state.state_files import write_patches
@@ -22,11 +22,11 @@ from dtoss.windows.storage.group_placement import Load
 from dtoss.windows.storage.window_folder import SET_ASIDE
 from dtoss.windows.storage.window_plan import Plan
 from dtoss.windows.trajectories.sorted_rows import WindowRows
-from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, Reached
+from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, PaneCounts
 
 
 @dataclass(frozen=True)
-class Done:
+class MapResult:
     """What a task has done; small, and pickled.
 
     Parameters
@@ -51,10 +51,10 @@ class Done:
 
     task: int
     objects: Change
-    patches: Listed | None
-    rejected: Listed | None
-    reached: Reached
-    left: Reached
+    patches: FileEntry | None
+    rejected: FileEntry | None
+    reached: PaneCounts
+    left: PaneCounts
     load: Load
     counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -66,7 +66,9 @@ class Done:
         return self.load.seconds
 
 
-def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = None, bad: pa.Table | None = None) -> Done:
+def run_task(
+    plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = None, bad: pa.Table | None = None
+) -> MapResult:
     """Return what a task has done; its files are there, and count for nothing until a commit names them.
 
     Parameters
@@ -124,7 +126,7 @@ def run_task(plan: Plan, task: int, rows: WindowRows, raw: pa.Array | None = Non
     patches = write_patches(home, spec, step.patches)
     away = None if whole is None else _quarantined(plan, whole)
     load = Load(task, came, objects.bytes, time.perf_counter() - begun)
-    return Done(task, objects.change, patches, away, step.reached, step.left, load, counts, reasons, span)
+    return MapResult(task, objects.change, patches, away, step.reached, step.left, load, counts, reasons, span)
 
 
 def _ahead(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -138,15 +140,15 @@ def _late(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
     return t < plan.watermark - plan.spec.late
 
 
-def _quarantined(plan: Plan, rows: pa.Table) -> Listed:
+def _quarantined(plan: Plan, rows: pa.Table) -> FileEntry:
     """Write rows that are set aside: with the number of the batch, as another one may set aside equal rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
     begin = f"{plan.number:08}-"
-    return Listed.of(put(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=begin))
+    return FileEntry.of(write_entry(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=begin))
 
 
-def summed(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def sum_counts(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return counts of several tasks as one, by name."""
     total: dict[str, int] = {}
     for one in counts:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from dtoss.commits.between import commits_from
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.locks import Lock
 from dtoss.windows.query.byte_cache import Recent
 from dtoss.windows.query.result_pieces import Piece, ResultFile
@@ -61,7 +61,7 @@ class Reader:
         The file of what their keys are made of.
     """
 
-    def __init__(self, home: Home, keys: Listed) -> None:
+    def __init__(self, home: Home, keys: FileEntry) -> None:
         self.home = home
         self.keys = keys
         self._lock = Lock()
@@ -99,7 +99,7 @@ class Reader:
         for number in range(first, last + 1):
             yield self.said(number)
 
-    def file(self, file: Listed) -> ResultFile:
+    def file(self, file: FileEntry) -> ResultFile:
         """Return a file of results, open.
 
         Raises

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import Listed, opened
+from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.errors import StoreError, of_system
 from dtoss.windows.query.byte_cache import Recent
 from dtoss.windows.storage.window_folder import RESULTS, Home
@@ -79,7 +79,7 @@ class ResultFile:
     """
 
     home: Home
-    file: Listed
+    file: FileEntry
     data: pa.Buffer | None
     footer: pq.FileMetaData
     first: NDArray[np.int64]
@@ -88,7 +88,7 @@ class ResultFile:
     bytes: int
 
     @classmethod
-    def opened(cls, home: Home, file: Listed, rows: Recent[Piece]) -> ResultFile:
+    def opened(cls, home: Home, file: FileEntry, rows: Recent[Piece]) -> ResultFile:
         """Return a file of results: a small one was hashed, of a large one the pages are checked as they are read.
 
         Raises
@@ -98,7 +98,7 @@ class ResultFile:
         OSError
             If it cannot be read.
         """
-        with opened(home.folder, RESULTS, file) as source, _decoding(home, file):
+        with open_entry(home.folder, RESULTS, file) as source, _decoding(home, file):
             data = source.read_buffer() if isinstance(source, pa.BufferReader) else None
             source.seek(0)
             footer = pq.read_metadata(source)
@@ -138,14 +138,14 @@ class ResultFile:
 
     def _read(self, piece: int, names: list[str] | None) -> pa.Table:
         folder = self.home.folder
-        source = opened(folder, RESULTS, self.file) if self.data is None else pa.BufferReader(self.data)
+        source = open_entry(folder, RESULTS, self.file) if self.data is None else pa.BufferReader(self.data)
         with source, _decoding(self.home, self.file):
             parquet = pq.ParquetFile(source, metadata=self.footer, page_checksum_verification=True)
             return parquet.read_row_group(piece, columns=names, use_threads=False).combine_chunks()
 
 
 @contextmanager
-def _decoding(home: Home, file: Listed) -> Iterator[None]:
+def _decoding(home: Home, file: FileEntry) -> Iterator[None]:
     """Say which file is damaged where it cannot be decoded."""
     try:
         yield

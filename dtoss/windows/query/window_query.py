@@ -26,8 +26,8 @@ from dtoss.windows.query.wide import BEFORE_MEASURES, changed_between, wide_of
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.keys_file import keys_in
 from dtoss.windows.storage.sets import Sets, current_of, sets_of
-from dtoss.windows.storage.spec_file import known
-from dtoss.windows.storage.window_document import Document, begun, document_of
+from dtoss.windows.storage.spec_file import read_spec
+from dtoss.windows.storage.window_document import Document, begun_windows, document_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.time_text import time_text
 from dtoss.windows.watermark import horizon_of
@@ -62,8 +62,8 @@ def open_windows(store: str, name: str) -> Windows:
 
 
 def _opened(home: Home, sets: Sets) -> Windows:
-    fixed = known(home)
-    return Windows(home, fixed.spec, begun(home), Reader(home, fixed.keys), sets)
+    fixed = read_spec(home)
+    return Windows(home, fixed.spec, begun_windows(home), Reader(home, fixed.keys), sets)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Windows:
         if sets.commit is not None or self.home.sets.hint() is not None:
             sets = sets_of(self.home)
         if sets.current.number == self.home.number:
-            head, before = begun(self.home), self.head.commit
+            head, before = begun_windows(self.home), self.head.commit
             if head.commit.sha256 == before.sha256:
                 return self if sets == self.sets else replace(self, sets=sets)
             if head.number > before.number and self.home.batches.read(before.number).sha256 == before.sha256:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed, checked_bytes, put, whole
+from dtoss.commits.file_entry import FileEntry, checked_bytes, whole, write_entry
 from dtoss.errors import StoreError
 from dtoss.windows.storage.window_document import Document, Part, documents
 from dtoss.windows.storage.window_folder import HOURS, Home
@@ -128,7 +128,7 @@ def hours_of(home: Home, document: Document) -> Hours:
     return read_hours(home, found[0].file) if found else Hours()
 
 
-def read_hours(home: Home, file: Listed) -> Hours:
+def read_hours(home: Home, file: FileEntry) -> Hours:
     """Return an index.
 
     Raises
@@ -154,7 +154,7 @@ def read_hours(home: Home, file: Listed) -> Hours:
 
 
 def _parts(said: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
-    return tuple(Part(Listed.of(one), tuple(whole(value, "of", None) for value in one["of"])) for one in said)
+    return tuple(Part(FileEntry.of(one), tuple(whole(value, "of", None) for value in one["of"])) for one in said)
 
 
 def write_hours(home: Home, hours: Hours) -> Part:
@@ -166,7 +166,7 @@ def write_hours(home: Home, hours: Hours) -> Part:
         If it cannot be written.
     """
     data = pa.py_buffer(hours.encoded())
-    return Part(Listed.of(put(home.folder, data, len(hours.files), "json", HOURS)), ())
+    return Part(FileEntry.of(write_entry(home.folder, data, len(hours.files), "json", HOURS)), ())
 
 
 def commit_hours(home: Home, head: Document, hours: Hours, state: Mapping[str, Any] | None = None) -> Commit:

@@ -15,7 +15,7 @@ from dtoss.buckets import BUCKETS
 from dtoss.windows.state.state_files import ID_KINDS, objects_tables, read_objects, write_objects
 from dtoss.windows.state.state_files_merge import Change, due, staying, too_many, with_any
 from dtoss.windows.storage.window_document import Part
-from dtoss.windows.trajectories.fold_horizon import folded
+from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState, labels_from, newest
 from dtoss.windows.trajectories.map_step import ObjectsStep, objects_step
 from dtoss.windows.trajectories.silent_objects import Others, joined_others
@@ -31,7 +31,7 @@ BASE_OBJECTS = 32_768
 
 
 @dataclass(frozen=True)
-class Stepped:
+class StepResult:
     """What rows have done to objects, and to the files of their state.
 
     Parameters
@@ -49,7 +49,7 @@ class Stepped:
     bytes: Numbers
 
 
-def step_objects(plan: Plan, task: int, rows: WindowRows) -> Stepped:
+def step_objects(plan: Plan, task: int, rows: WindowRows) -> StepResult:
     """Return what rows change; the files of state are there, and count for nothing until a commit names them.
 
     Parameters
@@ -83,17 +83,17 @@ def step_objects(plan: Plan, task: int, rows: WindowRows) -> Stepped:
     return _patched(plan, of, parts, rows, came)
 
 
-def _whole(plan: Plan, of: Numbers, parts: Sequence[Part], rows: WindowRows) -> Stepped:
+def _whole(plan: Plan, of: Numbers, parts: Sequence[Part], rows: WindowRows) -> StepResult:
     """Read all state, and write all of it."""
     keys, spec = plan.keys, plan.spec
     before = read_objects(plan.home, parts, of, plan.id_type, keys.single)
     step = objects_step(spec, keys, before, rows, horizon_of(spec, plan.watermark))
-    after = step.after if plan.fold_to is None else folded(spec, step.after, plan.fold_to)
+    after = step.after if plan.fold_to is None else fold_state(spec, step.after, plan.fold_to)
     bases = _bases(plan, after, of)
-    return Stepped(step, Change(tuple(of.tolist()), bases), _bytes([after], sum(base.file.bytes for base in bases)))
+    return StepResult(step, Change(tuple(of.tolist()), bases), _bytes([after], sum(base.file.bytes for base in bases)))
 
 
-def _patched(plan: Plan, of: Numbers, parts: Sequence[Part], rows: WindowRows, came: pa.Array) -> Stepped:
+def _patched(plan: Plan, of: Numbers, parts: Sequence[Part], rows: WindowRows, came: pa.Array) -> StepResult:
     """Read all files, walk the objects that have rows, and write what has changed of them."""
     keys, spec = plan.keys, plan.spec
     horizon = horizon_of(spec, plan.watermark)
@@ -117,7 +117,7 @@ def _patched(plan: Plan, of: Numbers, parts: Sequence[Part], rows: WindowRows, c
     for unit in anew.tolist():
         states = [layer.of_buckets(units[unit]) for layer in layers]
         whole = newest([none, *states, changed.of_buckets(units[unit])])
-        written += _bases(plan, folded(spec, whole, horizon), units[unit])
+        written += _bases(plan, fold_state(spec, whole, horizon), units[unit])
     rest = np.setdiff1d(of, np.concatenate([np.zeros(0, np.int64), *(units[unit] for unit in anew.tolist())]))
     patch, stay = None, None
     if len(anew):
@@ -127,7 +127,7 @@ def _patched(plan: Plan, of: Numbers, parts: Sequence[Part], rows: WindowRows, c
         changed = newest([none, *(layer.of_buckets(rest) for layer in patches[stay:]), changed])
         patch = Part(write_objects(plan.home, changed), tuple(rest.tolist()), True)
     change = Change(tuple(of.tolist()), tuple(written), patch, stay)
-    return Stepped(step, change, sum((layer.bytes for layer in layers), np.zeros(BUCKETS, np.int64)))
+    return StepResult(step, change, sum((layer.bytes for layer in layers), np.zeros(BUCKETS, np.int64)))
 
 
 class _Layer:

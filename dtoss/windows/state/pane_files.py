@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.windows.aggregation.pane_cells import Cells, replaced
+from dtoss.windows.aggregation.pane_cells import Cells, replace_cells
 from dtoss.windows.aggregation.pane_state import PaneState, as_table, from_table
 from dtoss.windows.aggregation.patch_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
@@ -38,7 +38,7 @@ class PanePatch:
 
     def with_more(self, more: PanePatch) -> PanePatch:
         """Return it with what later batches have changed."""
-        return PanePatch(self.incoming.with_more(more.incoming), replaced(self.revisions, more.revisions))
+        return PanePatch(self.incoming.with_more(more.incoming), replace_cells(self.revisions, more.revisions))
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """Return tables by name, without empty ones; :meth:`from_arrow` is the way back."""
@@ -57,7 +57,7 @@ class PanePatch:
         return {"sums": of.sums, "flow": of.flow, "bins": of.bins, "maxima": of.maxima, "revisions": self.revisions}
 
 
-def patched(spec: Spec, state: PaneState, patches: Sequence[PanePatch], watermark: int | None) -> PaneState:
+def patch_state(spec: Spec, state: PaneState, patches: Sequence[PanePatch], watermark: int | None) -> PaneState:
     """Return a state with what later batches have changed, folded to the watermark: that which they left.
 
     Parameters
@@ -83,7 +83,7 @@ def patched(spec: Spec, state: PaneState, patches: Sequence[PanePatch], watermar
         for more in patches[1:]:
             whole = whole.with_more(more)
         state = state.with_patches(whole.incoming)
-        state = replace(state, revisions=replaced(state.revisions, whole.revisions))
+        state = replace(state, revisions=replace_cells(state.revisions, whole.revisions))
     if not patches and base >= (watermark - spec.late) // spec.pane:
         return state
     return groups_step(spec, state, incoming_of(spec), watermark, watermark).after

@@ -9,12 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.file_entry import Listed, mapped, put
+from dtoss.commits.file_entry import FileEntry, map_entry, write_entry
 from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.patches import KEY_GROUPS, Patch, Patches
 from dtoss.windows.spec import Spec
-from dtoss.windows.state.pane_files import PanePatch, patched
-from dtoss.windows.storage.bundle import bundled, unbundled
+from dtoss.windows.state.pane_files import PanePatch, patch_state
+from dtoss.windows.storage.bundle import bundle_tables, unbundle_tables
 from dtoss.windows.storage.window_document import Part
 from dtoss.windows.storage.window_folder import OBJECT_STATES, PANES, PATCHES, Home
 from dtoss.windows.trajectories.known_rows import ObjectState, newest
@@ -25,8 +25,8 @@ _RESTORE = "restore it from a copy"
 ID_KINDS = {"int64": pa.int64(), "string": pa.string()}
 
 
-def _tables(home: Home, room: str, file: Listed) -> dict[str, pa.Table]:
-    return unbundled(mapped(home.folder, room, file.name, _RESTORE), home.folder.path(room, file.name))
+def _tables(home: Home, room: str, file: FileEntry) -> dict[str, pa.Table]:
+    return unbundle_tables(map_entry(home.folder, room, file.name, _RESTORE), home.folder.path(room, file.name))
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def objects_tables(home: Home, part: Part) -> dict[str, pa.Table]:
     return _tables(home, OBJECT_STATES, part.file)
 
 
-def write_objects(home: Home, state: ObjectState) -> Listed:
+def write_objects(home: Home, state: ObjectState) -> FileEntry:
     """Write the state of objects, and return the file.
 
     Raises
@@ -107,13 +107,13 @@ def write_objects(home: Home, state: ObjectState) -> Listed:
     OSError
         If it cannot be written.
     """
-    return Listed.of(put(home.folder, bundled(state.to_arrow()), len(state), "arrow", OBJECT_STATES))
+    return FileEntry.of(write_entry(home.folder, bundle_tables(state.to_arrow()), len(state), "arrow", OBJECT_STATES))
 
 
 # -- patches ----------------------------------------------------------------------------------------------------------
 
 
-def write_patches(home: Home, spec: Spec, patches: Patches) -> Listed | None:
+def write_patches(home: Home, spec: Spec, patches: Patches) -> FileEntry | None:
     """Write patches, and return the file; None where there are none.
 
     Raises
@@ -123,10 +123,10 @@ def write_patches(home: Home, spec: Spec, patches: Patches) -> Listed | None:
     """
     tables = patches.to_arrow(spec)
     rows = sum(map(len, tables.values()))
-    return None if rows == 0 else Listed.of(put(home.folder, bundled(tables), rows, "arrow", PATCHES))
+    return None if rows == 0 else FileEntry.of(write_entry(home.folder, bundle_tables(tables), rows, "arrow", PATCHES))
 
 
-def read_patches(home: Home, spec: Spec, files: Sequence[Listed]) -> list[Patches]:
+def read_patches(home: Home, spec: Spec, files: Sequence[FileEntry]) -> list[Patches]:
     """Return the patches of tasks.
 
     Raises
@@ -183,7 +183,7 @@ def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int, waterma
         If one cannot be read.
     """
     base, patches = read_pane_layers(home, spec, parts, part)
-    return PaneState.none(spec) if base is None else patched(spec, base, patches, watermark)
+    return PaneState.none(spec) if base is None else patch_state(spec, base, patches, watermark)
 
 
 def read_pane_layers(
@@ -235,5 +235,5 @@ def write_pane_patches(home: Home, patches: Mapping[int, PanePatch]) -> Part:
 
 def _written_panes(home: Home, states: Mapping[int, PaneState] | Mapping[int, PanePatch], *, patch: bool) -> Part:
     tables = {f"{part}/{name}": table for part, state in states.items() for name, table in state.to_arrow().items()}
-    listed = put(home.folder, bundled(tables), sum(map(len, tables.values())), "arrow", PANES)
-    return Part(Listed.of(listed), tuple(sorted(states)), patch)
+    listed = write_entry(home.folder, bundle_tables(tables), sum(map(len, tables.values())), "arrow", PANES)
+    return Part(FileEntry.of(listed), tuple(sorted(states)), patch)

@@ -15,7 +15,7 @@ _ALIGNED = 64
 """Tables begin at multiples of so many bytes, so that what is mapped is aligned."""
 
 
-def bundled(tables: Mapping[str, pa.Table]) -> pa.Buffer:
+def bundle_tables(tables: Mapping[str, pa.Table]) -> pa.Buffer:
     """Return the bytes of a file of tables, in the order of their names."""
     parts = {name: _written(tables[name]) for name in sorted(tables)}
     places: dict[str, list[int]] = {}
@@ -33,7 +33,7 @@ def bundled(tables: Mapping[str, pa.Table]) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unbundled(data: pa.Buffer, path: str) -> dict[str, pa.Table]:
+def unbundle_tables(data: pa.Buffer, path: str) -> dict[str, pa.Table]:
     """Return the tables of a file by name, as views of its bytes.
 
     Parameters

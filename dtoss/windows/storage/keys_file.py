@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.commits.file_entry import Listed, mapped, put
+from dtoss.commits.file_entry import FileEntry, map_entry, write_entry
 from dtoss.errors import StoreError
 from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import Space
@@ -16,7 +16,7 @@ from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import Keys, h3_keys, region_keys, site_keys
 from dtoss.windows.polygon_keys import polygon_keys
-from dtoss.windows.storage.bundle import bundled, unbundled
+from dtoss.windows.storage.bundle import bundle_tables, unbundle_tables
 from dtoss.windows.storage.window_folder import KEY_FILES, Home
 
 _RESTORE = "restore it from a copy"
@@ -84,7 +84,7 @@ def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
     return site_keys(space, np.stack([table["x"].to_numpy(), table["y"].to_numpy()], axis=1))
 
 
-def write_keys(home: Home, tables: dict[str, pa.Table]) -> Listed:
+def write_keys(home: Home, tables: dict[str, pa.Table]) -> FileEntry:
     """Write what keys are made of to the folder of windows, and return the file.
 
     Raises
@@ -92,11 +92,13 @@ def write_keys(home: Home, tables: dict[str, pa.Table]) -> Listed:
     OSError
         If it cannot be written.
     """
-    return Listed.of(put(home.folder, bundled(tables), sum(map(len, tables.values())), "arrow", KEY_FILES))
+    return FileEntry.of(
+        write_entry(home.folder, bundle_tables(tables), sum(map(len, tables.values())), "arrow", KEY_FILES)
+    )
 
 
 @lru_cache(maxsize=4)
-def read_keys(home: Home, file: Listed, space: Space, digest: str) -> Keys:
+def read_keys(home: Home, file: FileEntry, space: Space, digest: str) -> Keys:
     """Return the keys of windows; they stay open in this process.
 
     Parameters
@@ -124,7 +126,7 @@ def read_keys(home: Home, file: Listed, space: Space, digest: str) -> Keys:
     return found
 
 
-def read_material(home: Home, file: Listed) -> dict[str, pa.Table]:
+def read_material(home: Home, file: FileEntry) -> dict[str, pa.Table]:
     """Return what the keys of windows are made of, as tables.
 
     Raises
@@ -134,7 +136,9 @@ def read_material(home: Home, file: Listed) -> dict[str, pa.Table]:
     OSError
         If it cannot be read.
     """
-    return unbundled(mapped(home.folder, KEY_FILES, file.name, _RESTORE), home.folder.path(KEY_FILES, file.name))
+    return unbundle_tables(
+        map_entry(home.folder, KEY_FILES, file.name, _RESTORE), home.folder.path(KEY_FILES, file.name)
+    )
 
 
 def keys_in(tables: dict[str, pa.Table]) -> tuple[int | None, pa.Array | None]:

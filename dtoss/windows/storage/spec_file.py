@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.formats import check_format
 from dtoss.errors import InputError, StoreError
-from dtoss.snapshots.store_location import shown
+from dtoss.snapshots.store_location import hide_keys
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.window_folder import SPEC, Home, way_to
 
@@ -19,7 +19,7 @@ SPEC_FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedSpec:
     """What a name stands for.
 
     Parameters
@@ -31,10 +31,10 @@ class Fixed:
     """
 
     spec: Spec
-    keys: Listed
+    keys: FileEntry
 
 
-def fixed_of(home: Home) -> Fixed | None:
+def fixed_of(home: Home) -> FixedSpec | None:
     """Return what a name stands for; None where there are no windows of it.
 
     Raises
@@ -56,7 +56,7 @@ def fixed_of(home: Home) -> Fixed | None:
         body = {name: said[name] for name in ("kind", "format", "spec", "keys")}
         if data != (_encoded(body) if "sha256" in said else _canonical(body) + b"\n"):  # earlier ones had none
             raise ValueError("it does not have the hash that it says")
-        return Fixed(Spec.of(said["spec"]), Listed.of(said["keys"]))
+        return FixedSpec(Spec.of(said["spec"]), FileEntry.of(said["keys"]))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged: {error!s:.200}; restore it from a copy") from None
 
@@ -70,7 +70,7 @@ def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def known(home: Home) -> Fixed:
+def read_spec(home: Home) -> FixedSpec:
     """Return what a name stands for.
 
     Raises
@@ -82,11 +82,11 @@ def known(home: Home) -> Fixed:
     """
     found = fixed_of(home)
     if found is None:
-        raise StoreError(f"there are no windows {home.name!r} in {shown(home.store)}{way_to(home)}")
+        raise StoreError(f"there are no windows {home.name!r} in {hide_keys(home.store)}{way_to(home)}")
     return found
 
 
-def fix(home: Home, wanted: Fixed) -> None:
+def fix(home: Home, wanted: FixedSpec) -> None:
     """Let a name stand for a spec from now on, or check that it does.
 
     Parameters
@@ -117,7 +117,7 @@ def fix(home: Home, wanted: Fixed) -> None:
         home.folder.make()
         if home.folder.create(data, SPEC):
             return
-        held = known(home)
+        held = read_spec(home)
     if home.batches.head() is None:  # nothing was made by the one before
         home.folder.replace(data, SPEC)
         return
@@ -134,8 +134,8 @@ def check_same(home: Home, held: Spec, asked: Spec) -> None:
     """
     if held.by == asked.by == "partition" and held.keys != asked.keys:
         raise InputError(
-            f"the pivots of {shown(home.store)} have changed since windows {home.name} began, and its partitions are "
-            "other places now: let a new set take over without a gap (--replace), or begin windows of another name "
+            f"the pivots of {hide_keys(home.store)} have changed since windows {home.name} began, and its partitions "
+            "are other places now: let a new set take over without a gap (--replace), or begin windows of another name "
             "(--name NAME)"
         )
     difference = held.difference(asked)

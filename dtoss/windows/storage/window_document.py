@@ -8,11 +8,11 @@ from typing import Any
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import Listed, whole
+from dtoss.commits.file_entry import FileEntry, whole
 from dtoss.commits.formats import check_format
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import StoreError
-from dtoss.snapshots.store_location import shown
+from dtoss.snapshots.store_location import hide_keys
 from dtoss.windows.storage.window_folder import Home, way_to
 
 WINDOWS_KIND = "windows"
@@ -36,7 +36,7 @@ class Part:
         Whether it has only what has changed since, of state: of several that have a bucket a later one counts more.
     """
 
-    file: Listed
+    file: FileEntry
     of: tuple[int, ...]
     patch: bool = False
 
@@ -136,7 +136,9 @@ def _parts(said: Mapping[str, Any], name: str) -> tuple[Part, ...]:
     if not isinstance(found, list):
         raise ValueError(f"{name} is {found!r:.60}, a list of files is wanted")
     return tuple(
-        Part(Listed.of(one), tuple(whole(value, "of", None) for value in one.get("of", ())), one.get("patch") is True)
+        Part(
+            FileEntry.of(one), tuple(whole(value, "of", None) for value in one.get("of", ())), one.get("patch") is True
+        )
         for one in found
     )
 
@@ -155,7 +157,7 @@ def head_of(home: Home) -> Document | None:
     return None if commit is None else document_of(home, commit)
 
 
-def begun(home: Home) -> Document:
+def begun_windows(home: Home) -> Document:
     """Return the newest commit of windows that have begun.
 
     Raises
@@ -167,7 +169,7 @@ def begun(home: Home) -> Document:
     """
     head = head_of(home)
     if head is None:
-        raise StoreError(f"windows {home.name} of {shown(home.store)} have not begun{way_to(home)}")
+        raise StoreError(f"windows {home.name} of {hide_keys(home.store)} have not begun{way_to(home)}")
     return head
 
 

@@ -26,7 +26,7 @@ from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
 from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.names import near_name
-from dtoss.snapshots.store_location import folder_of, shown
+from dtoss.snapshots.store_location import folder_of, hide_keys
 
 WINDOWS = "windows"
 """The folder of a store that holds its windows."""
@@ -122,7 +122,7 @@ def way_to(home: Home) -> str:
     home
         Of those windows.
     """
-    names, store = windows_of(home.store), shown(home.store)
+    names, store = windows_of(home.store), hide_keys(home.store)
     if home.name in names or not names:
         return f"; dtoss windows run POSITIONS --store {store} --name {home.name} commits the first batch"
     near = near_name(home.name, names)

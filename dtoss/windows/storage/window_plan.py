@@ -14,7 +14,7 @@ from dtoss.windows.keys import Keys
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.keys_file import read_keys
-from dtoss.windows.storage.spec_file import Fixed
+from dtoss.windows.storage.spec_file import FixedSpec
 from dtoss.windows.storage.window_document import Document, Part, head_of
 from dtoss.windows.storage.window_folder import Home
 
@@ -76,7 +76,7 @@ class Plan:
     """
 
     home: Home
-    fixed: Fixed
+    fixed: FixedSpec
     id_type: str
     time: str
     options: Options
@@ -135,7 +135,7 @@ def ledger_of(home: Home) -> Ledger:
 
 def plan_batch(
     home: Home,
-    fixed: Fixed,
+    fixed: FixedSpec,
     types: tuple[str, str],
     source: Source,
     options: Options,

@@ -12,7 +12,7 @@ from dtoss.windows.trajectories.merge_kernel import fold
 _NONE = np.zeros(1, np.int64)
 
 
-def folded(spec: Spec, state: ObjectState, horizon: int | None) -> ObjectState:
+def fold_state(spec: Spec, state: ObjectState, horizon: int | None) -> ObjectState:
     """Return what is kept of a state whose rows before a horizon change no more. Cost O(rows and visits).
 
     Parameters

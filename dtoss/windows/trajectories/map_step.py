@@ -10,12 +10,12 @@ from dtoss.windows.keys import Keys
 from dtoss.windows.labels import Labels, Numbers, offsets
 from dtoss.windows.patches import Patches
 from dtoss.windows.spec import Spec
-from dtoss.windows.trajectories.fold_horizon import folded
+from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState
 from dtoss.windows.trajectories.silent_objects import Others
 from dtoss.windows.trajectories.sorted_rows import Met, Placed, WindowRows, met, placed
 from dtoss.windows.trajectories.walk_rows import Pool, pool_of, walked
-from dtoss.windows.watermark import Reached, reached_of
+from dtoss.windows.watermark import PaneCounts, reached_of
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class ObjectsStep:
     after: ObjectState
     losers: int
     jumps: int
-    reached: Reached
+    reached: PaneCounts
     changed: Numbers
-    left: Reached
+    left: PaneCounts
 
 
 def objects_step(
@@ -73,7 +73,7 @@ def objects_step(
         Moves of all other objects of the rows' buckets, where the greatest speed is asked for; None where they are in
         the state.
     """
-    state = folded(spec, before, horizon)
+    state = fold_state(spec, before, horizon)
     batch = placed(rows)
     positions = batch.rows.positions
     wanted = spec.moves or labels is None

@@ -13,7 +13,7 @@ from pipelines.command.terminal import options, row_options
 from pipelines.command.terminal.options import DriverMemory, Json, Master, seconds_or_none
 
 if TYPE_CHECKING:
-    from dtoss.history.append_batches import Appended
+    from dtoss.history.append_batches import AppendResult
 
 
 @row_options.takes_rows(of_store=True)
@@ -72,7 +72,7 @@ def append(
     print(json.dumps(facts_of(done)) if as_json else said_of(done))
 
 
-def facts_of(done: Appended) -> dict[str, Any]:
+def facts_of(done: AppendResult) -> dict[str, Any]:
     """Return what an append did, for programs."""
     return {
         "version": done.version,
@@ -84,7 +84,7 @@ def facts_of(done: Appended) -> dict[str, Any]:
     }
 
 
-def said_of(done: Appended) -> str:
+def said_of(done: AppendResult) -> str:
     """Return what an append did, in a line."""
     said = [f"{done.rows:,} rows appended"]
     if done.repeated:

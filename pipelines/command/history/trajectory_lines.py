@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtoss.extras import needed
+from dtoss.extras import need
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ def write_lines(past: History, hits: Hits, path: str, gap: float | None) -> int:
     Columns id, t_from, t_to, rows and the line; a row by itself is a line from its place to the same place. Nothing is
     drawn between two rows but a straight line: no roads, no antimeridian.
     """
-    geopandas = needed("geopandas", "--line", "frames")
+    geopandas = need("geopandas", "--line", "frames")
     import numpy as np
     import shapely
 

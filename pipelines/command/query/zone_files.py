@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.names import unused
+from dtoss.names import unused_name
 from pipelines.command.query.many_places import target_of
 from pipelines.command.query.print_answers import Asked, Form
 from pipelines.command.terminal.notes import note
 from pipelines.local_joins.zone_readers import NamedZones, check_zones, read_zones
-from pipelines.rows.write_file import written
+from pipelines.rows.write_file import open_writer
 
 HITS_AT_A_TIME = 1 << 20
 """Hits that are printed or written together."""
@@ -86,7 +86,7 @@ def _hits(
     """Yield zone, id and columns of the first hits, some zones at a time: one batch at least, perhaps without rows."""
     names = np.array([*_texts(found.names), None], dtype=object)[:-1]
     # an attribute that is called as ours has another name here
-    carried = {name: unused(name, [ZONE]) for name in dict.fromkeys(columns)}
+    carried = {name: unused_name(name, [ZONE]) for name in dict.fromkeys(columns)}
     left, total = limit, 0
     if limit is not None:
         total = int(index.count_within(found.zones, where=where, edges=edges).sum())
@@ -135,7 +135,7 @@ def _write(batches: Iterator[dict[str, Any]], found: NamedZones, target: str, in
     kind = _kind_of(_texts(found.names))
     first = _arrow(next(batches), kind, index)
     rows = len(first)
-    with written(target, first.schema) as write:
+    with open_writer(target, first.schema) as write:
         write(first)
         for batch in batches:
             made = _arrow(batch, kind, index)

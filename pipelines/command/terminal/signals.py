@@ -59,7 +59,7 @@ def interrupt_once(end: Callable[[], None] | None = None) -> None:
             signal.signal(number, _interrupt)
 
 
-def interrupted() -> bool:
+def was_interrupted() -> bool:
     """Return whether a signal has come since :func:`interruptible` began."""
     return _state["interrupted"]
 

@@ -119,7 +119,7 @@ def _windows_facts(home: Home) -> dict[str, Any]:
     from dtoss.windows.migration.take_over import heads_of
     from dtoss.windows.state.hour_files import hours_of
     from dtoss.windows.storage.sets import sets_of, sizes_of
-    from dtoss.windows.storage.spec_file import known
+    from dtoss.windows.storage.spec_file import read_spec
     from dtoss.windows.time_text import time_text
 
     try:
@@ -130,7 +130,7 @@ def _windows_facts(home: Home) -> dict[str, Any]:
         for one, head in heads:
             facts["batches"] = head.number
             if head.watermark is not None:
-                slide, kept = known(one).spec.slide, hours_of(one, head).kept_from
+                slide, kept = read_spec(one).spec.slide, hours_of(one, head).kept_from
                 first = max([time for time in (sets.current.since, kept) if time is not None])
                 since = time_text(-(-first // slide) * slide) if first > -(1 << 60) else None
                 facts["watermark"] = time_text(head.watermark)

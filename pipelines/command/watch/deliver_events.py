@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from dtoss.errors import InputError, reason
 from dtoss.watch.events.consumer import Reading, Share, begin
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.event_log import Told, told_events
+from dtoss.watch.events.event_log import EventPart, told_events
 from dtoss.watch.events.follow_events import FOLLOW_SECONDS, looks
 from dtoss.watch.events.line_parts import Lines, line_parts
 from dtoss.watch.events.readers import Filter
-from dtoss.watch.events.watch_document import begun, head_of
+from dtoss.watch.events.watch_document import begun_watch, head_of
 from dtoss.watch.watch_folder import Home, way_to
 from dtoss.watch.watch_settings import Settings
 from pipelines.command.terminal.notes import note, warn
@@ -118,7 +118,7 @@ def hand_on(
     with ExitStack() as held:
         if follow or words is not None or how.acks is not None:
             held.enter_context(stopping.listening())  # whoever is ended by a signal has not failed
-        if not (_has_begun(home, goes_on) if follow else begun(home)):
+        if not (_has_begun(home, goes_on) if follow else begun_watch(home)):
             return
         reading = None
         if name is not None:
@@ -148,7 +148,7 @@ def _parts(
     home: Home, at: Cursor | None, wanted: Filter, share: Share, how: How, goes_on: Callable[[], bool] | None
 ) -> Iterator[Lines]:
     """Yield what is to be handed on: so many at a time, or each part as it is read where they are only printed."""
-    found: Iterator[Iterator[Told]]
+    found: Iterator[Iterator[EventPart]]
     if goes_on is None:
         found = iter([told_events(home, at, wanted.subscription, wanted.kinds)])
     else:
@@ -157,7 +157,7 @@ def _parts(
 
     def known() -> Settings:
         if not settings:
-            settings.append(begun(home).settings)
+            settings.append(begun_watch(home).settings)
         return settings[0]
 
     for look in found:

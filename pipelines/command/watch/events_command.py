@@ -122,9 +122,9 @@ def events(
         return
     if files:
         from dtoss.watch.events.list_event_files import event_paths
-        from dtoss.watch.events.watch_document import begun
+        from dtoss.watch.events.watch_document import begun_watch
 
-        begun(home)
+        begun_watch(home)
         for path in event_paths(home, at):
             print(path)
         return
@@ -166,12 +166,12 @@ def _forget(home: Home, reader: str) -> None:
 def _retain(home: Home, text: str) -> None:
     from dtoss.commits.lease import take
     from dtoss.watch.events.event_retention import retain
-    from dtoss.watch.events.watch_document import begun
+    from dtoss.watch.events.watch_document import begun_watch
     from pipelines.command.terminal.output import print_table
     from pipelines.rows.durations_and_shares import seconds_of
 
     age = seconds_of(text)
-    begun(home)
+    begun_watch(home)
     # a batch that is under way would have to be done again
     with take(home.folder, home.path, note, lambda: None):
         done = retain(home, int(age * _MICROSECONDS), time.time_ns() // 1000)

@@ -86,10 +86,10 @@ def _had(counts: Mapping[str, int]) -> str:
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield subscriptions as people write them."""
-    from dtoss.watch.subscriptions.subscription_text import written
+    from dtoss.watch.subscriptions.subscription_text import write_rows
 
     for first in range(0, len(table), _LISTED_AT_ONCE):
-        yield from written(table.slice(first, _LISTED_AT_ONCE))
+        yield from write_rows(table.slice(first, _LISTED_AT_ONCE))
 
 
 def _cells(row: dict[str, Any], geographic: bool) -> list[str]:

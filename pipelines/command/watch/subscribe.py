@@ -18,7 +18,7 @@ from pipelines.command.watch.watch_options import NO_NAME, WatchName
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dtoss.watch.subscriptions.changes import Changed
+    from dtoss.watch.subscriptions.changes import Change
     from dtoss.watch.subscriptions.validation import Bad
     from dtoss.watch.watch_folder import Home
 
@@ -156,7 +156,7 @@ def _wait(home: Home, number: int) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _say(done: Changed, bad: int, as_json: bool) -> None:
+def _say(done: Change, bad: int, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(done) | {"bad": bad}))
         return

@@ -10,7 +10,7 @@ from dtoss.plain_numbers import is_whole
 from dtoss.watch.watch_folder import DEFAULT_NAME
 
 if TYPE_CHECKING:
-    from pipelines.watching.spreading import Spread
+    from pipelines.watching.spreading import SpreadOptions
 
 WatchName = Annotated[str, typer.Option("--watch", help="Name of the watch in the store.", metavar="NAME")]
 NO_NAME = DEFAULT_NAME
@@ -30,7 +30,7 @@ Memory = Annotated[
 ]
 
 
-def spread_said(strategy: str | None, workers: int | None, rebalance: str, memory: str | None) -> Spread | None:
+def spread_said(strategy: str | None, workers: int | None, rebalance: str, memory: str | None) -> SpreadOptions | None:
     """Return how rows are spread over workers; None where they are not.
 
     Raises
@@ -49,7 +49,7 @@ def spread_said(strategy: str | None, workers: int | None, rebalance: str, memor
         return None
     if workers is None:
         raise ValueError(f"--strategy {strategy} wants --workers N: over how many rows are spread")
-    from pipelines.watching.spreading import ROUND_SECONDS, Spread, check_strategy
+    from pipelines.watching.spreading import ROUND_SECONDS, SpreadOptions, check_strategy
 
     batches = {"round": 1, "off": 0}.get(rebalance, -1)
     if batches < 0:
@@ -57,6 +57,6 @@ def spread_said(strategy: str | None, workers: int | None, rebalance: str, memor
             raise ValueError(f"--rebalance {rebalance!r}: round, off, or a number of batches from 1 on is wanted")
         batches = int(rebalance)
     seconds = ROUND_SECONDS if rebalance == "round" else 0.0
-    spread = Spread(strategy, workers, batches, None if memory is None else bytes_of(memory), seconds)
+    spread = SpreadOptions(strategy, workers, batches, None if memory is None else bytes_of(memory), seconds)
     check_strategy(spread)
     return spread

@@ -46,7 +46,7 @@ def check_alone(given: Mapping[str, bool]) -> None:
 
 
 def _say(done: Rebuilt, as_json: bool) -> None:
-    from dtoss.windows.backfill.affected_ends import told
+    from dtoss.windows.backfill.affected_ends import backfill_text
     from dtoss.windows.time_text import time_text
 
     counts, rebuild = done.counts, done.rebuild
@@ -65,4 +65,4 @@ def _say(done: Rebuilt, as_json: bool) -> None:
         return
     results = "1 result has" if counts["results"] == 1 else f"{counts['results']:,} results have"
     state = "; the state was made anew, too" if rebuild.replaced else ""
-    print(f"{counts['rows']:,} rows, {told(rebuild)}: {results} changed{state}")
+    print(f"{counts['rows']:,} rows, {backfill_text(rebuild)}: {results} changed{state}")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ceps.balance.cell_layout import WordParts, of_parts
 from ceps.balance.round_costs import Loads, WorkModel
-from ceps.balance.subscription_load import Asked
+from ceps.balance.subscription_load import SubscriptionLoad
 
 WORDS = 6
 
@@ -39,7 +39,7 @@ def drawn_asked(rng, shape, count):
             owner.append(one)
         cover += np.flatnonzero(rng.random(WORDS) < 0.3).tolist()
         begin.append(len(cover))
-    return Asked(
+    return SubscriptionLoad(
         shape,
         np.array(rects, np.int64).reshape(-1, 4),
         np.array(owner, np.int64),

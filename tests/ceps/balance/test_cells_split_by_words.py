@@ -14,7 +14,7 @@ from ceps.balance.ps2stream.kdt import kdt_layout, kdt_tree, words_by_frequency
 from ceps.balance.ps2stream.kdt_pieces import Ground, every_nth
 from ceps.balance.ps2stream.ps2stream import PS2Stream
 from ceps.balance.round_costs import Loads, Terms, WorkModel, split_work, work_of_workers
-from ceps.balance.subscription_load import Asked, stored
+from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, stores
 
 SHAPE = (3, 4)
@@ -95,7 +95,9 @@ def test_workers_store_what_may_be_asked_of_them(seed):
     asked = drawn_asked(rng, SHAPE, 30)
     layout = drawn_layout(rng, SHAPE, 4, words=True)
     for worker in range(4):
-        assert stored(layout, asked, worker).tolist() == [stores(layout, asked, worker, one) for one in range(30)]
+        assert stored_subscriptions(layout, asked, worker).tolist() == [
+            stores(layout, asked, worker, one) for one in range(30)
+        ]
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -193,7 +195,7 @@ def rare(rng, shape=(8, 8), local=200, wide=200, words=40):
     rects = np.concatenate([np.hstack([corner, corner]), np.tile([0, 0, shape[1] - 1, shape[0] - 1], (wide, 1))])
     cover = np.concatenate([rng.integers(0, 4, local), rng.integers(4, words, wide)])
     count = local + wide
-    asked = Asked(shape, rects, np.arange(count), np.full(count, 100.0), np.arange(count + 1), cover)
+    asked = SubscriptionLoad(shape, rects, np.arange(count), np.full(count, 100.0), np.arange(count + 1), cover)
     cells = shape[0] * shape[1]
     rows = rng.integers(40, 80, cells).astype(float)
     said = np.where(np.arange(words) < 4, 0.6, 0.002)
@@ -244,7 +246,7 @@ def test_without_words_space_alone_is_cut():
     """And a tree by words alone cannot but cut space; dealt words leave all with the first worker."""
     rng = np.random.default_rng(1)
     asked, loads = rare(rng)
-    mute = Asked(
+    mute = SubscriptionLoad(
         asked.shape, asked.rects, asked.owner, asked.bytes, np.zeros(len(asked) + 1, np.int64), asked.cover[:0]
     )
     silent = replace(loads, terms=None)
@@ -271,7 +273,9 @@ def test_a_sample_of_subscriptions_is_each_nth():
 
 def test_words_that_nobody_has_said_are_known_where_they_are_named():
     """With no rows, and with those who ask for them."""
-    asked = Asked((1, 2), np.array([[0, 0, 1, 0]] * 3), np.arange(3), np.ones(3), np.arange(4), np.array([7, 7, 2]))
+    asked = SubscriptionLoad(
+        (1, 2), np.array([[0, 0, 1, 0]] * 3), np.arange(3), np.ones(3), np.arange(4), np.array([7, 7, 2])
+    )
     terms = Terms(np.array([1]), np.array([2]), np.array([5.0]), np.array([1.0]))
     found = with_asked(terms, asked, np.array([0, 1, 1]), np.array([7, 2, 7]))
     assert [part.tolist() for part in (found.cell, found.word, found.rows, found.under)] == [
@@ -298,5 +302,5 @@ def test_a_place_that_talks_of_much_is_split_by_words():
     assert len(plain.words) == 0
     assert len(split.words) > 0
     assert busiest(split) < 0.9 * busiest(plain)
-    whole = sum(stored(split, asked, worker).astype(int) for worker in range(4))
+    whole = sum(stored_subscriptions(split, asked, worker).astype(int) for worker in range(4))
     assert (whole >= 1).all()

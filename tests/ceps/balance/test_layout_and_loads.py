@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ceps.balance.cell_layout import WordParts, of_cells, of_parts, replicated
-from ceps.balance.round_costs import Loads, Terms, WorkModel, fitted, max_over_mean, sigma, work_of_workers
-from ceps.balance.subscription_load import no_words, stored
+from ceps.balance.round_costs import Loads, Terms, WorkModel, fit_work_model, max_over_mean, sigma, work_of_workers
+from ceps.balance.subscription_load import no_words, stored_subscriptions
 from tests.ceps.balance.drawn_cells import cells_of, drawn_asked, drawn_layout, drawn_loads, stores
 
 
@@ -23,7 +23,7 @@ def test_what_workers_store_is_what_each_cell_says(seed):
         for layout in (before, after)
     ]
     for layout, rows in zip((before, after), wanted, strict=True):
-        found = [stored(layout, asked, worker).tolist() for worker in range(workers)]
+        found = [stored_subscriptions(layout, asked, worker).tolist() for worker in range(workers)]
         assert found == rows
     cells = [cells_of(asked, one) for one in range(len(asked))]
     for cell in range(shape[0] * shape[1]):
@@ -79,15 +79,15 @@ def test_prices_are_found_where_tasks_tell_them_apart():
     rng = np.random.default_rng(0)
     rows, candidates, matches = rng.uniform(0, 1e5, (3, 40))
     seconds = 2e-6 * rows + 3e-8 * candidates + 5e-7 * matches
-    found = fitted(rows, candidates, matches, seconds)
+    found = fit_work_model(rows, candidates, matches, seconds)
     assert (found.a, found.b, found.c) == pytest.approx((2e-6, 3e-8, 5e-7))
     assert found.error < 1e-9
-    noisy = fitted(rows, candidates, matches, seconds * rng.uniform(0.8, 1.2, 40))
+    noisy = fit_work_model(rows, candidates, matches, seconds * rng.uniform(0.8, 1.2, 40))
     assert 0.05 < noisy.error < 0.2
-    assert min(fitted(rows, candidates, matches, rows[::-1]).work(1.0, 0.0, 0.0), 0.0) == 0.0
+    assert min(fit_work_model(rows, candidates, matches, rows[::-1]).work(1.0, 0.0, 0.0), 0.0) == 0.0
     for few in (slice(0, 2), slice(0, 0)):
-        assert fitted(rows[few], candidates[few], matches[few], seconds[few]) == WorkModel()
-    assert fitted(rows, candidates, matches, 0.0 * seconds) == WorkModel()
+        assert fit_work_model(rows[few], candidates[few], matches[few], seconds[few]) == WorkModel()
+    assert fit_work_model(rows, candidates, matches, 0.0 * seconds) == WorkModel()
 
 
 def test_how_uneven_work_is():
@@ -126,7 +126,7 @@ def test_replicated_shares_each_cell_with_all():
     cell, worker = np.divmod(np.arange(12), 3)
     assert found.same_as(of_parts((2, 2), 3, cell, worker, np.full(12, 1 / 3)))
     asked = no_words((2, 2), np.array([[0, 0, 0, 0], [1, 1, 1, 1]]), np.array([3.0, 4.0]))
-    assert [stored(found, asked, worker).all() for worker in range(3)] == [True] * 3
+    assert [stored_subscriptions(found, asked, worker).all() for worker in range(3)] == [True] * 3
     assert found.everywhere
     assert not of_cells((2, 2), 3, [0, 1, 2, 0]).everywhere
     assert found.shared.tolist() == [0, 1, 2, 3]

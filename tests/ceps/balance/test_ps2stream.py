@@ -13,7 +13,7 @@ from ceps.balance.ps2stream.kdt_pieces import Ground
 from ceps.balance.ps2stream.migration import chosen, exact, greedy
 from ceps.balance.ps2stream.ps2stream import PS2Stream
 from ceps.balance.round_costs import Loads, Terms, WorkModel, max_over_mean, sigma, work_of_workers
-from ceps.balance.subscription_load import Asked, stored
+from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, drawn_loads
 
 
@@ -95,7 +95,7 @@ def asked_for(shape, words):
     """A subscription everywhere for each word."""
     count = len(words)
     rects = np.tile([0, 0, shape[1] - 1, shape[0] - 1], (count, 1))
-    return Asked(shape, rects, np.arange(count), np.ones(count), np.arange(count + 1), np.array(words))
+    return SubscriptionLoad(shape, rects, np.arange(count), np.ones(count), np.arange(count + 1), np.array(words))
 
 
 def test_space_is_cut_where_words_are_alike_and_words_are_dealt_where_not():
@@ -128,7 +128,7 @@ def test_the_dispatcher_routes_as_the_layout_says(seed):
         frozenset(asked.cover[asked.cover_begin[k] : asked.cover_begin[k + 1]].tolist()) for k in range(len(asked))
     ]
     queries = [Query(k, frozenset(cells_of(asked, k)), covers[k]) for k in range(len(asked))]
-    holds = [stored(layout, asked, worker) for worker in range(workers)]
+    holds = [stored_subscriptions(layout, asked, worker) for worker in range(workers)]
     indexes = [Gi2() for _ in range(workers)]
     for query in queries:
         where = grid.insert(query)

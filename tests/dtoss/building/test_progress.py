@@ -85,7 +85,7 @@ def test_steps_and_parts_are_shown(terminal, monkeypatch, notebook):
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
         terminal.looked_at = False
     assert build_progress.in_notebook() == notebook
-    with build_progress.shown(True) as told:
+    with build_progress.show_progress(True) as told:
         told.begin("sorting objects")
         wait_for(terminal, "sorting objects")
         told.begin("building partitions", 4_000)
@@ -109,7 +109,7 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
     elif reason == "no stderr":
         monkeypatch.setattr(build_progress.sys, "stderr", None)
     monkeypatch.setattr(build_progress.threading, "Thread", None)
-    with build_progress.shown(reason != "not wanted") as told:
+    with build_progress.show_progress(reason != "not wanted") as told:
         told.begin("building partitions", 2)
         told.one_more()
     assert terminal.getvalue() == ""
@@ -118,7 +118,7 @@ def test_nothing_is_shown_where_nobody_looks_or_it_is_forbidden(terminal, monkey
 def test_an_error_ends_the_watcher(terminal):
     """So does an interruption."""
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), build_progress.shown(True):
+        with pytest.raises(error), build_progress.show_progress(True):
             raise error
     assert not watchers()
 

@@ -8,7 +8,7 @@ from dtoss.cells import voronoi as module
 from dtoss.cells.line_order import line_order
 from dtoss.cells.oriented_boxes import Oriented
 from dtoss.cells.voronoi import voronoi
-from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.geometry.space import space_of
 from tests import oracles
 from tests.dtoss.scenes import in_partitions
@@ -34,7 +34,7 @@ CIRCLES = ("equator", "great circle", "track", "track on the equator", "parallel
 
 def diagram_of(vectors, bounds=None):
     order = radix_order(curve_keys(vectors))
-    diagram = voronoi(arranged(vectors, order), bounds)
+    diagram = voronoi(take_rows(vectors, order), bounds)
     area, near = np.empty(len(vectors)), [set() for _ in vectors]
     area[order] = diagram.area
     for i, site in enumerate(order.tolist()):

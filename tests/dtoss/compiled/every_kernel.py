@@ -24,7 +24,7 @@ from dtoss.compiled.kernel import DECLARED
 from dtoss.compiled.mode import CHECKED
 from dtoss.export_files import export
 from dtoss.geometry.distance import distance
-from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.partitioning.partition_bounds import reads_of, shares_that_suffice
@@ -168,7 +168,7 @@ def hashes(share, names=()):
         for question, answer in less_asked(index, asked):
             found[f"{name}: {question}"] = hashlib.sha256(bytes_of(answer)).hexdigest()
         vectors = index.space.vectors(asked)
-        vectors = arranged(vectors, radix_order(curve_keys(vectors)))
+        vectors = take_rows(vectors, radix_order(curve_keys(vectors)))
         found[f"{name}: distance"] = hashlib.sha256(distance(vectors, vectors[::-1]).tobytes()).hexdigest()
     lattice = dtoss.build(np.arange(16), [[x, y] for x in range(4) for y in range(4)], crs="none")
     found["lattice"] = hashlib.sha256(repr([lattice.neighbours(i).tolist() for i in range(16)]).encode()).hexdigest()

@@ -10,7 +10,7 @@ import pytest
 from dtoss.cells import rim, voronoi
 from dtoss.compiled import checked
 from dtoss.compiled.checked_memory import OutOfBoundsError, Pointer
-from dtoss.geometry.hilbert import arranged, curve_keys, radix_order
+from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from tests.dtoss.compiled.recorded_calls import least_size, recorded, shortened
 
 
@@ -19,7 +19,7 @@ def sites():
     """Sites of the sphere in curve order, few of whose cells reach far."""
     vectors = np.random.default_rng(3).normal(size=(24, 3))
     vectors = vectors / np.linalg.norm(vectors, axis=1)[:, None]
-    return arranged(vectors, radix_order(curve_keys(vectors)))
+    return take_rows(vectors, radix_order(curve_keys(vectors)))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dtoss.compiled import stand_ins
 from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.checked_memory import Array, OutOfBoundsError, address, pointer_at, pointer_to
 from dtoss.compiled.kernel import kernel
-from dtoss.compiled.pointers import float64_at, int64_at, part_of, pointer, shifted, trailing_zeros
+from dtoss.compiled.pointers import float64_at, int64_at, part_of, pointer, shift, trailing_zeros
 from tests.dtoss.compiled import every_kernel
 from tests.dtoss.compiled.kernel_lines import files_with_kernels, lines_of
 from tests.dtoss.compiled.recorded_calls import as_handles
@@ -33,7 +33,7 @@ LEAST_SHARE = 0.92
 CHEAP = [
     f"tests/dtoss/{file}.py"
     for file in ("test_small_worlds", "tiles/test_small_tiles", "tiles/test_clipping", "watch/matching/test_row_order",
-                 "watch/matching/test_spoken", "windows/sliding/test_groups_step")
+                 "watch/matching/test_spoken", "windows/aggregation/test_groups_step")
 ]  # fmt: skip
 DEARER = "nearest or one_place or awkward_worlds or through_files or opened_when or round_a_pole or picked_by"
 """Tests of these files that are left to the deep tier, by words of their names."""
@@ -65,7 +65,7 @@ def set_at(values, place, value):
 
 @kernel
 def set_behind(values, begin, place, value):
-    some = shifted(pointer(values), begin)
+    some = shift(pointer(values), begin)
     some[place] = value
     return some[place]
 
@@ -80,7 +80,7 @@ def set_in_a_part(values, place):
 
 @kernel
 def set_inner(both, place):
-    here = shifted(both.keys, 2)
+    here = shift(both.keys, 2)
     here[place] = 7
     return here[place]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dtoss.delimited.arrow_blocks import is_plain, read_quickly
 from dtoss.delimited.dialect import Dialect, dialect_of
-from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, ends_inside, layout_of, names_of, read
+from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, ends_inside, layout_of, names_of, read_text_rows
 from dtoss.delimited.records import BEHIND_QUOTE, RECORD_CHARACTERS, UNDECODED, UNENDED
 from dtoss.errors import InputError
 from tests.dtoss.delimited.oracle import read_by_character
@@ -34,7 +34,7 @@ def rows_of(parts):
 
 def read_rows(data, dialect, columns, size=1 << 20):
     layout = Layout(replace(dialect, header=False), None, tuple(f"c{i + 1}" for i in range(columns)))
-    return rows_of(read(blocks(data, size), layout))
+    return rows_of(read_text_rows(blocks(data, size), layout))
 
 
 ODD = ['"', '""', '"x y"', '"a, b"', '","', "a", "b1", " ", "é", "NA", "\\", "\n", "\r\n", "\r", "\ufeff", "\0"]
@@ -135,7 +135,7 @@ def test_a_record_that_grows_without_end_is_let_go():
     """Memory is bounded: a quote that is never closed holds no more lines than a record may have characters."""
     line = b"x" * (RECORD_CHARACTERS // 4) + b"\n"
     layout = Layout(Dialect(multiline=True, header=False), None, ("a", "b"))
-    held = [len(part.rows) for part in read([b'1,"\n', line, line, line, line, line, b'",2\n3,4\n'], layout)]
+    held = [len(part.rows) for part in read_text_rows([b'1,"\n', line, line, line, line, line, b'",2\n3,4\n'], layout)]
     assert held == [0, 0, 0, 0, 5, 1, 2]
 
 
@@ -151,7 +151,7 @@ def test_bytes_that_are_no_text():
     ]
     for size in (1, 2, 1 << 20):
         assert read_rows(data, Dialect(), 2, size)[: len(wanted)] != []
-    found = list(read([data], Layout(Dialect(header=False), None, ("a", "b"))))
+    found = list(read_text_rows([data], Layout(Dialect(header=False), None, ("a", "b"))))
     shown = [tuple(row) for part in found for row in zip(*(c.to_pylist() for c in part.rows), strict=True)]
     assert shown == [
         ("1", "a\ufffd", None, None),
@@ -173,7 +173,7 @@ def test_encodings(encoding):
             layout = layout_of([data], Dialect(encoding=encoding))
             assert layout.names == ("id", "n")
             for size in (1, 3, 1 << 20):
-                assert rows_of(read(blocks(data, size), layout)) == [
+                assert rows_of(read_text_rows(blocks(data, size), layout)) == [
                     (["1", name], None, None), (["2", f"{name}, b"], None, None)
                 ]  # fmt: skip
 
@@ -184,7 +184,9 @@ def test_names_of_columns():
     for size in (1, 1 << 20):
         layout = layout_of(blocks(b"made by\n\n \nid,x,\n1,2,3\n", size), Dialect(skip=1))
         assert layout.names == ("id", "x", "_3")
-        assert rows_of(read(blocks(b"made by\n\nid,x,\n1,2,3\n", size), layout)) == [(["1", "2", "3"], None, None)]
+        assert rows_of(read_text_rows(blocks(b"made by\n\nid,x,\n1,2,3\n", size), layout)) == [
+            (["1", "2", "3"], None, None)
+        ]
     assert layout_of([b'a"b\n"x\n1,2\n'], Dialect(header=False)).names == ("c1",)
     assert layout_of([b"\n \n"], Dialect()) is None
     assert layout_of([b"\n \n"], Dialect(header=False)) is None
@@ -195,20 +197,20 @@ def test_names_of_columns():
     with pytest.raises(InputError, match=r"""header line '"a' is no line of names: .*--quote none"""):
         layout_of([b'"a\nb",c\n1,2\n'], Dialect())
     layout = layout_of([b"ID,x\n"], Dialect())
-    assert rows_of(read([b"id,X\n1,2\n"], layout)) == [(["1", "2"], None, None)]
+    assert rows_of(read_text_rows([b"id,X\n1,2\n"], layout)) == [(["1", "2"], None, None)]
     with pytest.raises(InputError, match=r"the header line of b\.csv is not that of the other files"):
-        list(read([b"id,y\n1,2\n"], layout, file="b.csv"))
-    assert list(read([], layout)) == []
+        list(read_text_rows([b"id,y\n1,2\n"], layout, file="b.csv"))
+    assert list(read_text_rows([], layout)) == []
 
 
 def test_some_columns():
     """Those that are wanted, in their order, then what is wrong."""
     layout = layout_of([b"a,b,c\n"], Dialect())
-    (part,) = read([b"a,b,c\n1,2,3\n\n4,5,6\n"], layout, ["c", "a"])
+    (part,) = read_text_rows([b"a,b,c\n1,2,3\n\n4,5,6\n"], layout, ["c", "a"])
     assert part.rows.schema.names == ["c", "a", CORRUPT, FLAW]
     assert part.rows.column("c").to_pylist() == ["3", "6"]
     assert part.blank == 1
-    (part,) = read([b'a,b,c\n1,2,3\n\n4,5\n"6,7,8\n'], layout, ["c", "a"])
+    (part,) = read_text_rows([b'a,b,c\n1,2,3\n\n4,5\n"6,7,8\n'], layout, ["c", "a"])
     assert part.rows.column(CORRUPT).to_pylist() == [None, "4,5", '"6,7,8']
     assert (part.blank, part.inside) == (1, True)
 

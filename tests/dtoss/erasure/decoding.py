@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dtoss.buckets import hashes_of
 from dtoss.history.row_blocks import id_words
-from dtoss.windows.storage.bundle import unbundled
+from dtoss.windows.storage.bundle import unbundle_tables
 
 BUNDLE = b"dtossW01"
 
@@ -58,7 +58,7 @@ class Traces:
         elif data[:6] == b"ARROW1":
             yield from self.in_tables(pa.ipc.open_file(data).read_all())
         elif data[:8] == BUNDLE:
-            for table in unbundled(pa.py_buffer(data), "a file of tables").values():
+            for table in unbundle_tables(pa.py_buffer(data), "a file of tables").values():
                 yield from self.in_tables(table)
         elif data[:4] == b"\xff\xff\xff\xff":
             with suppress(pa.ArrowInvalid, OSError):

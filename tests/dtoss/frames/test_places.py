@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.frames.arrow_tables import arrow_of, table_of
-from dtoss.frames.coordinates import located
+from dtoss.frames.coordinates import locate_rows
 from dtoss.frames.point_coordinates import points_of
 from tests.dtoss.answering import answering
 from tests.dtoss.frames import ways_in
@@ -165,7 +165,7 @@ def test_decimals_are_the_nearest_floats(digits):
     """Of seven places; Arrow's own cast misses by a bit in a quarter of them."""
     values = [Decimal(one).scaleb(-7) for one in digits]
     column = pa.array(values, pa.decimal128(10, 7))
-    at = located(table_of(pa.table({"x": column, "y": column})))
+    at = locate_rows(table_of(pa.table({"x": column, "y": column})))
     assert at.positions[:, 0].tolist() == [float(value) for value in values]
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from dtoss.errors import StoreError
 from dtoss.history.change import Change, Entry, NewPeriod
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import Repeated, Stale, commit, keys_known
+from dtoss.history.history_commit import RepeatedKeys, Stale, commit, keys_known
 from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
-from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, joined, starts_of
+from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, join_blocks, starts_of
 from dtoss.history.row_tables import sorted_rows
 from dtoss.history.segments import read_segment
 from dtoss.history.sums import sum_of
@@ -87,8 +87,8 @@ def test_what_was_written_is_read_in_any_choice_of_blocks_and_columns(tmp_path):
     assert geo["columns"]["geometry"] == {"encoding": "point", "geometry_types": ["Point"]}
     assert len(ranges_of(file.blocks, gap=0)) == 1
     apart = [file.blocks.part(0, 1), file.blocks.part(3, 4)]
-    assert len(ranges_of(joined(apart), gap=0)) == 2
-    assert len(ranges_of(joined(apart), gap=2**20)) == 1
+    assert len(ranges_of(join_blocks(apart), gap=0)) == 2
+    assert len(ranges_of(join_blocks(apart), gap=2**20)) == 1
 
 
 def test_a_flipped_byte_of_a_file_or_segment_is_found_where_it_is_read(tmp_path):
@@ -149,7 +149,7 @@ def test_who_loses_a_race_commits_upon_the_winner_unless_the_key_is_there(tmp_pa
     put_batch(home, rows.slice(10, 10), SCHEMA, "b", after=before)
     version = put_batch(home, rows.slice(20, 10), SCHEMA, "c", after=before)
     assert (version.number, version.rows, version.sum) == (3, 30, sum_of(rows.slice(0, 30)))
-    with pytest.raises(Repeated) as raised:
+    with pytest.raises(RepeatedKeys) as raised:
         put_batch(home, rows.slice(10, 10), SCHEMA, "b", after=before)
     assert raised.value.keys == ("b",)
     assert keys_known(version, ["x", "c", "a"]) == ["c", "a"]
@@ -224,5 +224,5 @@ def test_folders_that_are_no_history(tmp_path):
 def test_entries_of_one_change_differ(tmp_path):
     """The same key twice in one commit would count a batch twice."""
     entry = Entry("a", "given", "", -1, 0, 0)
-    with pytest.raises(Repeated):
+    with pytest.raises(RepeatedKeys):
         commit(new_home(tmp_path / "h"), Change("append", entries=(entry, entry), schema=SCHEMA), None)

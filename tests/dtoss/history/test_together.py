@@ -13,8 +13,8 @@ from dtoss.history.change import Change
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import commit
 from dtoss.history.query.block_pairs import Places, time_keys
-from dtoss.history.query.place_batches import Wanted, chosen_for, cuts, near
-from dtoss.history.query.read_plan import gathered
+from dtoss.history.query.place_batches import NeighbourQuery, chosen_for, cuts, near
+from dtoss.history.query.read_plan import gather_column
 from dtoss.history.query.scan_blocks import Scan, condition_on
 from dtoss.history.read_blocks import Reads
 from dtoss.history.row_blocks import BY_PLACE
@@ -104,7 +104,9 @@ def test_as_plain_python_says(tmp_path_factory, data):
     own = data.draw(st.one_of(st.none(), st.lists(ids, min_size=m, max_size=m)))
     kind = np.float64 if schema.t_type == "double" else np.int64
     first, last = (time_keys(np.array([span[side] for span in spans], kind)) for side in (0, 1))
-    wanted = Wanted(k, per_object and k > 0, own=None if own is None else pa.array(own, schema.arrow.field("id").type))
+    wanted = NeighbourQuery(
+        k, per_object and k > 0, own=None if own is None else pa.array(own, schema.arrow.field("id").type)
+    )
     found = told(near(scan_of(home, version), Places(vectors, radius, first, last), wanted))
     assert found == brute(batches, schema, vectors, radius, spans, k, per_object and k > 0, own)
 
@@ -140,7 +142,7 @@ def test_a_town_and_a_condition(town, k, per_object):
     home, version, schema, batches = town
     asked = asked_in(schema, 12, 2000.0 if not k else np.inf, 300)
     condition = condition_on(schema, "busy = 1 and id % 30 = 7 and lon > -122.45")
-    found = told(near(scan_of(home, version, condition), asked, Wanted(k, per_object)))
+    found = told(near(scan_of(home, version, condition), asked, NeighbourQuery(k, per_object)))
     spans = list(zip(asked.first.tolist(), asked.last.tolist(), strict=True))
 
     def where(row):
@@ -155,8 +157,8 @@ def test_many_rows_are_asked_in_halves(town):
     """Each place once, all of its rows together."""
     home, version, schema, _ = town
     asked = asked_in(schema, 9, 3000.0, 900)
-    whole = told(near(scan_of(home, version), asked, Wanted()))
-    parts = list(near(scan_of(home, version), asked, Wanted(), most_held=len(whole) // 4))
+    whole = told(near(scan_of(home, version), asked, NeighbourQuery()))
+    parts = list(near(scan_of(home, version), asked, NeighbourQuery(), most_held=len(whole) // 4))
     assert len(parts) > 3
     assert told(parts) == whole
     places = np.concatenate([np.unique(part.question) for part in parts])
@@ -167,11 +169,11 @@ def test_only_blocks_that_concern_a_place_are_read(town):
     """Of a period with two orders the cheaper one."""
     home, version, schema, _ = town
     reads = Reads()
-    list(near(Scan(home, version, (), None, reads), asked_in(schema, 1, 100.0, 2), Wanted()))
+    list(near(Scan(home, version, (), None, reads), asked_in(schema, 1, 100.0, 2), NeighbourQuery()))
     assert 1 <= reads.blocks <= 3
     assert reads.rows < 20_000
     everything = chosen_for(version, asked_in(schema, 1, np.inf, 1e6))
-    assert gathered(version, everything, "rows").sum() == 20_000
+    assert gather_column(version, everything, "rows").sum() == 20_000
 
 
 def test_runs_of_blocks_cover_all_once():

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, WRITER
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, packed
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
 from dtoss.serve.core.limits import Limits
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import Asked
+from dtoss.shards.shard_queries import ShardQuery
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.served import WAIT, running, until
 
@@ -74,7 +74,7 @@ def request_of(server, call, **more):
         if call.path == "/forward":
             body = packed_bundle(name, [group_of(np.array([[10.0, 50.0]]))])
         elif call.message is not None:
-            body = packed(question_of(server, call.message), name, WAIT)
+            body = pack_question(question_of(server, call.message), name, WAIT)
         return path, body
     return path, None
 
@@ -88,7 +88,7 @@ def question_of(server, message, places=1, k=4, where=None, most=9, text=None, r
     """What one server asks another."""
     held = tuple(server.serving.now.share.held)
     positions = np.full((places, 2), [10.0, 50.0])
-    some = Asked(positions, np.full(places, 1e5), k, where)
+    some = ShardQuery(positions, np.full(places, 1e5), k, where)
     if message == "ShapesQuestion":
         shape = json.dumps({"type": "Polygon", "coordinates": [ring]}).encode()
         return ShapesQuestion(shape if text is None else text, "within" if text is None else "boxes",
@@ -129,7 +129,7 @@ def beyond(server, call, limit):
     path, body = request_of(server, call)
     name, and_ = server.serving.now.name, "&" if "?" in path else "?"
     if call.message is not None:
-        return path, packed(question_beyond(server, call.message, limit), name, WAIT)
+        return path, pack_question(question_beyond(server, call.message, limit), name, WAIT)
     if limit == "condition_length":
         if call.path in ("/map/within", "/subscriptions"):
             asks = json.loads(body)

@@ -22,7 +22,7 @@ from uvicorn.server import Server
 
 import dtoss
 from dtoss.conditions import matching_objects
-from dtoss.serve.answers.open_snapshots import Served, Serving
+from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.hosts import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY, Token
@@ -211,7 +211,7 @@ def served_of(index, name=NAME, later=lambda work: work(), held=None):
         "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
         "version": dtoss.__version__, "pivots_hash": index.partitioning.digest,
     }  # fmt: skip
-    return Served(here, name, 1, time.time(), conditions, facts, share=share)
+    return ServedSnapshot(here, name, 1, time.time(), conditions, facts, share=share)
 
 
 class Quick(Server):

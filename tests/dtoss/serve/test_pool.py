@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dtoss.serve.core import pool as pool_module
-from dtoss.serve.core.pool import ClientGone, Pool, Stopped, Until
+from dtoss.serve.core.pool import ClientGone, Pool, Until, WorkStopped
 from dtoss.serve.core.problems import Problem
 
 LONG = 10.0
@@ -103,7 +103,7 @@ def test_work_that_takes_too_long_is_answered_and_stops_where_it_next_asks(made)
             try:
                 while True:
                     stop.check()
-            except Stopped:
+            except WorkStopped:
                 ended.append("stopped")
                 raise
 

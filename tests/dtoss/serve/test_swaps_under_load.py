@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.served import running, target
@@ -89,7 +89,7 @@ def test_swaps_under_load(tmp_path, hot, swaps):
     begun, told = first(Settings(store)), Told()
     known = {begun.name: towns[0]}
     with running(begun.index, hot=hot) as server:
-        server.serving.now = adopted(begun, 2, server.state.pool.submit)
+        server.serving.now = adopt_snapshot(begun, 2, server.state.pool.submit)
         worker = SimpleNamespace(settings=Settings(store), serving=server.serving, metrics=told, log=told, circle=None)
         watcher = Watcher(worker, server.loop, np.zeros(1, np.int64))
         load = Load(server.at, known)

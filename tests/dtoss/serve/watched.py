@@ -14,7 +14,7 @@ import dtoss
 from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.core.paces import PACES
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -88,7 +88,7 @@ def watched(store, verified=None, pages=lambda: 0, paces=PACES, circle=None, **s
     told = Told()
     given = Settings(str(store), **settings)
     verified = np.zeros(1, np.int64) if verified is None else verified
-    serving = Serving(adopted(first(given), 2, lambda work: work(), told.evaluated))
+    serving = Serving(adopt_snapshot(first(given), 2, lambda work: work(), told.evaluated))
     state = SimpleNamespace(
         number=0, settings=given, serving=serving, metrics=told, log=told, circle=circle, paces=paces
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.shards.merge_answers import CountQuestion, HomeQuestion, Together, answered_by
 from dtoss.shards.partial_index import held_index
-from dtoss.shards.shard_queries import Asked, last_distance, merged, table_of
+from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, table_of
 from dtoss.shards.share import Share
 
 EARTH = 2.0e7
@@ -94,7 +94,7 @@ def drawn(index, rng, count=40):
     where = rng.choice([None, None, "size > 6", "size > 100"])
     columns = () if rng.random() < 0.5 else ("size",)
     having = rng.choice([None, None, "size < 4"])
-    return Asked(positions, radius, k, where, columns, having)
+    return ShardQuery(positions, radius, k, where, columns, having)
 
 
 DEAR = ("sphere", "plane")
@@ -138,7 +138,7 @@ def test_places_near_objects_are_mostly_answered_by_one_server(made):
     rng = np.random.default_rng(3)
     near = np.concatenate([index.parts[number].positions for number in range(7)])
     positions = near[rng.integers(0, len(near), 2_000)]
-    asked = Asked(positions, np.full(len(positions), np.inf), 8)
+    asked = ShardQuery(positions, np.full(len(positions), np.inf), 8)
     together = Servers(index, np.arange(7) % 5)
     asyncio.run(together.as_seen().hits(asked))
     others = sum(count for _, count in together.asked) - len(positions)
@@ -152,9 +152,9 @@ def test_a_share_opens_nothing_that_it_does_not_hold(made):
     assert len(held) == sum(index.parts.facts[number].objects for number in (3, 9))
     share = Share(index, [3, 9])
     place = index.parts[20].positions[:1]
-    asked = Asked(place, np.array([np.inf]), 3)
+    asked = ShardQuery(place, np.array([np.inf]), 3)
     with pytest.raises(KeyError, match="partition 20 is not held"):
-        answered_by(share, CountQuestion(Asked(place, np.array([1.0]), 0), (3, 20)))
+        answered_by(share, CountQuestion(ShardQuery(place, np.array([1.0]), 0), (3, 20)))
     with pytest.raises(KeyError, match="is not held here"):
         answered_by(share, HomeQuestion(asked, (3,)))
     none = held_index(index, [])
@@ -187,7 +187,7 @@ def test_any_split_among_servers_is_merged_to_the_same(hits, servers, k, random)
     for query in range(4):
         mine = sorted(hit for hit in hits if hit[0] == query)
         wanted += mine[: k or None]
-    found = merged([table(sorted(part)) for part in parts], k)
+    found = merge_hits([table(sorted(part)) for part in parts], k)
     rows = zip(*(found.column(name).to_pylist() for name in ("query", "distance", "id")), strict=True)
     assert list(rows) == wanted
     if k:

@@ -11,7 +11,7 @@ from shapely.geometry import LineString, Point, Polygon, box
 from dtoss.geometry.space import space_of
 from dtoss.tiles.map_frame import Frame, frame_of
 from dtoss.tiles.rings import rings_on_map
-from dtoss.tiles.tile_clipping import BUFFER, clipped_lines, clipped_polygons, thinned, tile_box
+from dtoss.tiles.tile_clipping import BUFFER, clipped_lines, clipped_polygons, thin_for_zoom, tile_box
 
 pytestmark = pytest.mark.checked
 UNIT_SQUARE = Frame(space_of("none"), (0.0, 1.0, 1.0))
@@ -135,7 +135,7 @@ def test_thinned_rings_look_the_same_up_to_their_zoom():
     angle = np.linspace(0.0, 2.0 * np.pi, 900, endpoint=False)
     round_one = 0.5 + 0.2 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     made = rings_of([round_one, square(0.1, 0.1, 0.2, 0.2)])
-    few = thinned(made, 1)
+    few = thin_for_zoom(made, 1)
     assert len(few.points) < len(made.points) / 3
     assert (few.points[few.first[:-1]] == made.points[made.first[:-1]]).all()
     assert (few.points[few.first[1:] - 1] == made.points[made.first[1:] - 1]).all()

@@ -17,7 +17,7 @@ from dtoss.tiles import mvt
 from dtoss.tiles.classes import MOST_CLASSES, classes_of
 from dtoss.tiles.map_frame import MERCATOR_RIM, box_of, frame_of, mercator, unmercator
 from dtoss.tiles.objects_by_row import box_in_store
-from dtoss.tiles.point_tiles import Shown, rows_of, sampled_tile
+from dtoss.tiles.point_tiles import ShownPoints, rows_of, sampled_tile
 from dtoss.tiles.sample import picked, sample_of
 
 UTM = "EPSG:32633"
@@ -90,13 +90,13 @@ def test_each_object_of_a_sample_stands_in_one_tile_of_each_zoom(world, z):
     wanted = tiles_that_hold(places[~np.isnan(places[:, 0])], z)
     assert sum(wanted.values()) == len(sample.keys)
     for (x, y), count in wanted.items():
-        found = features(sampled_tile(sample, Shown(), z, x, y))
+        found = features(sampled_tile(sample, ShownPoints(), z, x, y))
         assert sum(properties["objects"] for _, properties in found) == count
         for points, properties in found:
             assert set(properties) == {"level", "objects"}
             assert all(0 <= at < mvt.EXTENT for point in points for at in point)
     away = [(x, y) for x in range(min(2**z, 4)) for y in range(min(2**z, 4)) if (x, y) not in wanted]
-    assert all(sampled_tile(sample, Shown(), z, x, y) == b"" for x, y in away)
+    assert all(sampled_tile(sample, ShownPoints(), z, x, y) == b"" for x, y in away)
 
 
 @settings(max_examples=60, deadline=None)
@@ -153,7 +153,7 @@ def test_a_pixel_is_one_point_and_says_how_many_share_it(town, zoom):
     wanted = {pixel: sum(count >= low for low in (2, 4, 16)) for pixel, count in counted.items()}
     shown = {}
     for x, y in {(x >> 9, y >> 9) for x, y in counted}:
-        for points, properties in features(sampled_tile(sample, Shown(), zoom, x, y)):
+        for points, properties in features(sampled_tile(sample, ShownPoints(), zoom, x, y)):
             for px, py in points:
                 assert (px % 8, py % 8) == (4, 4)
                 pixel = (x << 9) + px // 8, (y << 9) + py // 8
@@ -178,7 +178,9 @@ def test_a_pixel_has_the_class_of_most_objects_there(town, by):
     wanted = {pixel: min(found, key=lambda one: (-found[one], one)) for pixel, found in votes.items()}
     assert len(wanted) > 100
     shown = {}
-    for points, properties in features(sampled_tile(tiles.sample, Shown(given_to[order(tiles, index)]), zoom, x, y)):
+    for points, properties in features(
+        sampled_tile(tiles.sample, ShownPoints(given_to[order(tiles, index)]), zoom, x, y)
+    ):
         assert properties.get("class", 0) < MOST_CLASSES
         for px, py in points:
             shown[(x << 9) + px // 8, (y << 9) + py // 8] = properties.get("class", MOST_CLASSES)

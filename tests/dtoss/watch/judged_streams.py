@@ -24,7 +24,7 @@ from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.judged_sphere import SPOTS, Everywhere, random_place
@@ -192,7 +192,7 @@ def play(seed, folder):
         for _ in range(int(rng.choice([0, 1, 1, 3]))):
             made = [random_asked(rng, subs[n], begin) for n in rng.choice(len(subs), rng.integers(1, 5), replace=False)]
             made = [(said, one) for said, one in made if one["place"].judge(spots)[1].all()]
-            table, bad = checked([said for said, _ in made])
+            table, bad = check_subscriptions([said for said, _ in made])
             assert not bad, bad
             if made:
                 replace = bool(rng.random() < 0.1)

@@ -35,7 +35,7 @@ from dtoss.watch.watch_folder import (
     Home,
     Limits,
 )
-from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.spreading import Spreading, SpreadOptions
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, asked, circle, rows_of, run, settings_of, table_of
 from tests.test_format import TEXT, table
 
@@ -219,7 +219,7 @@ def test_what_workers_add(tmp_path):
     subscribe(home, table_of([circle("a", 0.0, 0.0, 1000.0)]))
     rows = [{"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {"occupied": 0, "kind": "taxi"}}]
     plan = plan_batch(home, made, Source(files={"f": 1}), Options(), NOW)
-    spreading = Spreading(home, Spread("ours", 2))
+    spreading = Spreading(home, SpreadOptions("ours", 2))
     plan = spreading.routed(plan)
     done, worked = run_on_workers(plan, rows_of(rows))
     document = commit_on_workers(plan, done, worked, spreading.ended(plan, worked, done)).document

@@ -33,7 +33,7 @@ from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import MEASURES, spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
@@ -80,7 +80,7 @@ def played(case: Case, folder: Path) -> Told:
     kind = "sites:places" if pivots is None else "partition"
     wanted = spec_of(by=kind, space=SPACE, keys=keys_from(SPACE, tables).digest, **asked)
     home = Home(str(folder), "real")
-    fixed = Fixed(wanted, write_keys(home, tables))
+    fixed = FixedSpec(wanted, write_keys(home, tables))
     fix(home, fixed)
     cuts = case.cuts or np.linspace(0, len(rows), case.batches + 1).astype(int).tolist()[1:]
     batches = [slice(a, b) for a, b in zip([0, *cuts], cuts, strict=False)]

@@ -16,7 +16,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store
-from pipelines.spark.renewal import renewed
+from pipelines.spark.renewal import renew_session
 from tests.pipelines.stores import objects_of
 
 ROOT = Path(__file__).parents[3]
@@ -151,7 +151,7 @@ def test_a_java_that_does_not_answer_is_let_go_of_at_once(monkeypatch):
         session = SimpleNamespace(sparkContext=context)
         monkeypatch.setattr(session_type, "getActiveSession", classmethod(lambda cls: session))
         del renewals[:]
-        renewed(lambda: renewals.append(1), error, in_a_row, told.append)
+        renew_session(lambda: renewals.append(1), error, in_a_row, told.append)
         return len(renewals)
 
     def gone():

@@ -10,7 +10,7 @@ import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from pipelines.local_joins.place_batches_of_files import read_places
-from pipelines.rows.write_file import written
+from pipelines.rows.write_file import open_writer
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.pipelines.command.processes import commands_without
 
@@ -64,7 +64,7 @@ def test_places_in_files_are_joined(store, tmp_path):
     path, far = store
     table = pa.table({"id": ["a", "b"], "lon": [1.0, None], "lat": [2.0, 2.0]})
     for given in FORMATS:
-        with written(str(tmp_path / f"q{given}"), table.schema) as write:
+        with open_writer(str(tmp_path / f"q{given}"), table.schema) as write:
             write(table.to_batches()[0])
     before = {file.name for file in tmp_path.iterdir()}
     pairs = {(given, suffix): tmp_path / f"from{given}{suffix}" for given in FORMATS for suffix in FORMATS}

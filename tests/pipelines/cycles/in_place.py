@@ -20,7 +20,7 @@ from pipelines.cycles.current_state import stands_of
 from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import rule
-from pipelines.cycles.write_snapshot import plan_of, renewed
+from pipelines.cycles.write_snapshot import plan_of, renew_snapshot
 from pipelines.spark.stage_progress import Stages
 from tests.update_worlds import LONLAT, PLANE, table
 
@@ -92,7 +92,7 @@ def cycled(store, rows, *, now, expire=None, deleted_for=None, tasks=1, plane=Fa
         plan = plan_of(stands, build, arrivals, clock, CARRIED)
         found = compare(plan, range(len(stands.entries)))
         ruling = rule(arrivals, found, stands.tombstones, clock, deletes)
-        made = renewed(None, plan, ruling, found, False, stands, stages)
+        made = renew_snapshot(None, plan, ruling, found, False, stands, stages)
         place.clear()
         tombstones = None
         if ruling.tombstones is not None:

@@ -91,16 +91,16 @@ def no_spark():
         return work(list(items)) if items else []
 
     with (
-        mock.patch.object(write_snapshot, "spread", at_once),
+        mock.patch.object(write_snapshot, "spread_work", at_once),
         mock.patch.multiple(
             pipelines.cycle,
             _positions=lambda updates, last, rules: updates,
             _session=lambda positions: None,
-            screened=lambda positions, space, wrap: positions,
+            screen_positions=lambda positions, space, wrap: positions,
             within=lambda positions, bounds: positions,
-            agreed=agreed,
+            agree_columns=agreed,
             collect=collect,
-            spread=at_once,
+            spread_work=at_once,
         ),
     ):
         yield

@@ -18,7 +18,7 @@ import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space
 from dtoss.history.adaptive.adapt import adapt
-from dtoss.history.append_batches import OF_STREAM, Appended, Key, check_stream, commit_batch
+from dtoss.history.append_batches import OF_STREAM, AppendResult, Key, check_stream, commit_batch
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.erase_rows import forget
 from dtoss.history.maintenance.verify_history import verify
@@ -26,7 +26,7 @@ from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from dtoss.snapshots.store import Store
 from pipelines.history import append, append_files
-from pipelines.history_tasks.file_keys import keyed
+from pipelines.history_tasks.file_keys import key_files
 from pipelines.rows.inputs import look
 from pipelines.rows.position_frame import Columns
 from pipelines.stream import stream
@@ -190,7 +190,7 @@ def test_keys_are_texts_and_others_who_are_faster_are_told(spark, tmp_path, monk
         with pytest.raises(ValueError, match=f"{said} is "):
             append(spark.createDataFrame(frame_of(3)), str(tmp_path / "h"), batch="a", **option)
     frame_of(3).to_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr("pipelines.history.append", lambda *rest, **more: Appended(1, 0, 1))
+    monkeypatch.setattr("pipelines.history.append", lambda *rest, **more: AppendResult(1, 0, 1))
     inputs = look([str(tmp_path / "a.parquet")])
     with pytest.raises(StoreError, match="3 times in a row: start again"):
         append_files(lambda: spark, inputs, str(tmp_path / "h"), Columns(), warn=print)
@@ -201,7 +201,7 @@ def test_a_file_that_changes_while_it_is_read_is_told(spark, tmp_path):
     path = tmp_path / "a.parquet"
     frame_of(3).to_parquet(path)
     inputs = look([str(path)])
-    keys = keyed(inputs)
+    keys = key_files(inputs)
     frame_of(4).to_parquet(path)
     with pytest.raises(InputError, match="has changed while it was read: nothing was appended"):
         append_files(lambda: spark, inputs, str(tmp_path / "h"), Columns(), warn=print, files=keys)

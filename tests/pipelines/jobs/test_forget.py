@@ -16,7 +16,7 @@ from dtoss.snapshots.store_location import filesystem_of
 from dtoss.watch.watch_folder import Home as WatchHome
 from dtoss.windows.storage.window_folder import Home as WindowsHome
 from pipelines.forget import allow_again, forget, typed_ids
-from pipelines.loop.batch_report import leased
+from pipelines.loop.batch_report import take_lease
 from tests.dtoss.erasure.decoding import found_in
 from tests.dtoss.snapshots.small_stores import killed_at, silent
 from tests.erasure_worlds import WHO, answers, bytes_without, damages, later, make, stored_bytes
@@ -140,8 +140,8 @@ def test_another_writer_is_named_before_anything_changes(worlds, tmp_path, who):
     store = str(folder / "store")
     lease = {
         "store": lambda: Store(store).writer(silent),
-        "watch": lambda: leased(WatchHome(store).folder, "watch default", silent),
-        "windows": lambda: leased(WindowsHome(store, "w").folder, "windows w", silent),
+        "watch": lambda: take_lease(WatchHome(store).folder, "watch default", silent),
+        "windows": lambda: take_lease(WindowsHome(store, "w").folder, "windows w", silent),
     }[who]()
     before = bytes_of(folder)
     with lease, pytest.raises(StoreError, match="is being written by process"):

@@ -15,7 +15,7 @@ import pytest
 import ceps
 import dtoss
 from ceps.model.costs import RequestCosts
-from ceps.model.reads import bounded, reads_together
+from ceps.model.reads import bound_reads, reads_together
 from datasets.hotspots import hotspots
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
@@ -202,7 +202,7 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
     rows = [np.sort(rng.choice(50, rng.integers(2, 7), replace=False)) for _ in range(3000)]
     request = np.repeat(np.arange(3000), [len(row) for row in rows])
     whole = reads_together(request, np.concatenate(rows), rng.integers(1, 2000, 3000))
-    wanted = by_set(bounded(whole, 200))
+    wanted = by_set(bound_reads(whole, 200))
     sets = summed_rows(np.full(len(whole), -1), packed(whole.start, whole.row), whole.weight.astype(np.int64))
     cells = summed_rows(np.arange(7), pa.nulls(7, pa.binary()), np.ones(7, np.int64))
     for tasks in (1, 3):
@@ -216,7 +216,7 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
         assert table.filter(is_set).num_rows <= 201 * tasks
         found = reads_of_sets(table.filter(is_set), 1.0, 1)
         scale = 1e6  # weights are millionths
-        assert by_set(bounded(found, 200)) == pytest.approx({rows: w / scale for rows, w in wanted.items()})
+        assert by_set(bound_reads(found, 200)) == pytest.approx({rows: w / scale for rows, w in wanted.items()})
 
 
 def test_each_access_may_stand_for_many_requests(spark, world):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtoss.commits.file_entry import Listed
+from dtoss.commits.file_entry import FileEntry
 from dtoss.errors import InputError
 from pipelines.load_patterns.patterns_folder import NAMES, ROOMS, Home, State
 from pipelines.load_patterns.verify_patterns import verify_live
@@ -78,7 +78,7 @@ def test_counts_that_do_not_agree(world):
     assert f"it says {state.files + 1} files, {state.files} are named" in wrong[0]
     assert "it says 201 rows, 200 are kept and 200 are counted" in wrong[1]
     names = home.folder.read(NAMES, state.listed[NAMES][0].name)
-    file: Listed = state.listed[NAMES][0]
+    file: FileEntry = state.listed[NAMES][0]
     home.folder.write(names, "rows", file.name)
     home.chain.append(replace(state, listed={**state.listed, "rows": (file,)}).as_json(), head)
     assert any("its columns are name, bytes" in line for line in verify_live(home).damaged)

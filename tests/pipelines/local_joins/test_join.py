@@ -18,7 +18,7 @@ import dtoss
 from dtoss.errors import InputError
 from pipelines.local_joins.file_join import AT_A_TIME, HITS, in_order, join_file, join_with_server, rows_at_a_time
 from pipelines.local_joins.place_batches_of_files import read_places
-from pipelines.rows.write_file import written
+from pipelines.rows.write_file import open_writer
 from tests import join_worlds, worlds
 from tests.dtoss.answering import answering
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -147,7 +147,7 @@ def test_json_lines_hold_every_value(tmp_path):
             "wide": pa.array(["a", ""], pa.large_string()), "one": pa.array([0.1, None], pa.float32()),
         }
     )  # fmt: skip
-    with written(str(tmp_path / "o.jsonl"), table.schema) as write:
+    with open_writer(str(tmp_path / "o.jsonl"), table.schema) as write:
         for batch in (table.slice(0, 0), table.slice(1), table.slice(0, 1)):
             for one in batch.to_batches():
                 write(one)

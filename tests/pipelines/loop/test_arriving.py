@@ -12,8 +12,8 @@ import pytest
 
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from pipelines.loop.arriving import LONG_SECONDS, YOUNG_SECONDS, Patience, arrived, has_footer
-from pipelines.rows.list_files import joined, listing
+from pipelines.loop.arriving import LONG_SECONDS, YOUNG_SECONDS, Patience, has_footer, list_arrivals
+from pipelines.rows.list_files import join_listings, listing
 
 NOW = 1_800_000_000.0
 
@@ -25,7 +25,7 @@ class Watched:
         self.folder, self.ledger, self.patience, self.told, self.now = folder, Ledger(), Patience(), [], NOW
 
     def look(self):
-        return arrived(str(self.folder), self.ledger, self.patience, self.told.append, lambda: self.now)
+        return list_arrivals(str(self.folder), self.ledger, self.patience, self.told.append, lambda: self.now)
 
     def names(self):
         """Fresh files, below the folder; they are read at once."""
@@ -177,11 +177,11 @@ def test_other_files_are_left_alone_and_told_of_once(watched):
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match=r"nothing is at .*nowhere: make the folder"):
-        arrived(str(tmp_path / "nowhere"), Ledger(), Patience(), print)
+        list_arrivals(str(tmp_path / "nowhere"), Ledger(), Patience(), print)
 
 
 def test_a_glob_may_match_nothing_yet(tmp_path):
-    assert arrived(f"{tmp_path}/*.csv", Ledger(), Patience(), print).fresh == {}
+    assert list_arrivals(f"{tmp_path}/*.csv", Ledger(), Patience(), print).fresh == {}
 
 
 def test_an_empty_file_counts_as_read_and_is_not_read(watched):
@@ -251,20 +251,20 @@ def test_several_places_are_one(tmp_path):
         (tmp_path / name).write_text("id\n1\n")
         os.utime(tmp_path / name, (1, 1))
     places, told = [f"{tmp_path}/a", f"{tmp_path}/a/1.csv", f"{tmp_path}/b/*"], []
-    found = arrived(places, Ledger(), Patience(), told.append)
+    found = list_arrivals(places, Ledger(), Patience(), told.append)
     wanted = [f"{tmp_path}/{name}" for name in ("a/1.csv", "a/2.csv", "b/3.csv")]
     assert list(found.fresh) == wanted
     assert told == [f"{tmp_path}/b/notes.md: no format that is read: it is left alone"]
     assert found.inputs().named == tuple(f"file://{file}" for file in wanted)
-    assert arrived(places, found.read(Ledger()), Patience(), told.append).fresh == {}
+    assert list_arrivals(places, found.read(Ledger()), Patience(), told.append).fresh == {}
     with pytest.raises(InputError, match=f"nothing is at {tmp_path}/d"):
-        arrived([*places, f"{tmp_path}/d"], Ledger(), Patience(), told.append)
+        list_arrivals([*places, f"{tmp_path}/d"], Ledger(), Patience(), told.append)
     with pytest.raises(InputError, match=r"are on different file systems: name those of one"):
-        joined([listing(f"{tmp_path}/a"), replace(listing(f"{tmp_path}/b"), path="s3://bucket/b")])
+        join_listings([listing(f"{tmp_path}/a"), replace(listing(f"{tmp_path}/b"), path="s3://bucket/b")])
     (tmp_path / "v" / "day=1").mkdir(parents=True)
     (tmp_path / "v" / "day=1" / "5.csv").write_text("id\n1\n")
     with pytest.raises(InputError, match=r"whose names are values of a column, which go by one path"):
-        arrived([*places, f"{tmp_path}/v"], Ledger(), Patience(), told.append)
+        list_arrivals([*places, f"{tmp_path}/v"], Ledger(), Patience(), told.append)
 
 
 def test_a_file_that_is_written_again_with_as_many_bytes_is_fresh(watched):
@@ -309,7 +309,7 @@ def test_a_file_of_another_format_is_broken_where_files_are_refused(watched):
     watched.names()
     odd = text(watched.folder, "b.jsonl", age=90.0)
     text(watched.folder, "c.csv")
-    found = arrived(str(watched.folder), watched.ledger, Patience(), pytest.fail, lambda: NOW, refuses=True)
+    found = list_arrivals(str(watched.folder), watched.ledger, Patience(), pytest.fail, lambda: NOW, refuses=True)
     assert list(found.fresh) == [str(watched.folder / "c.csv")]
     assert set(found.broken) == {str(odd)}
     watched.ledger = found.source(found.broken).read(watched.ledger)

@@ -10,7 +10,7 @@ import pytest
 
 from dtoss.commits.offsets import Ledger
 from dtoss.snapshots.store_location import filesystem_of
-from pipelines.loop.arriving import Patience, arrived
+from pipelines.loop.arriving import Patience, list_arrivals
 from pipelines.loop.disposal import Disposal, dispose
 from pipelines.rows.list_files import listing
 from tests.object_store import object_store
@@ -41,7 +41,7 @@ def below(uri):
 
 
 def look(uri, ledger, told):
-    return arrived(uri, ledger, Patience(), told.append)
+    return list_arrivals(uri, ledger, Patience(), told.append)
 
 
 def test_files_below_a_prefix(bucket):

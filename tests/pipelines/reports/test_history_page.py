@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from ceps.model.number_text import per_cent
-from ceps.reporting.kit.steps import stepped
+from ceps.reporting.kit.steps import step_through
 from pipelines.history_report import history_report
 from tests.ceps.reporting.reading import Reading
 from tests.dtoss.history.worlds import SPHERE
@@ -60,8 +60,8 @@ def test_each_frame_is_on_the_page(page_file):
 
 def test_one_step_needs_no_line():
     """And none shows nothing."""
-    assert stepped("a", "A", []) == ""
-    assert stepped("a", "A", [("1", "", "<p>x</p>")]) == "<p>x</p>"
+    assert step_through("a", "A", []) == ""
+    assert step_through("a", "A", [("1", "", "<p>x</p>")]) == "<p>x</p>"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.geometry.space import space_of
-from pipelines.rows.position_frame import RAW, REASON, Columns, attribute_name, screened
+from pipelines.rows.position_frame import RAW, REASON, Columns, attribute_name, screen_positions
 from pipelines.rows.read_files import read_positions
 
 
@@ -55,7 +55,7 @@ def read_rows(spark, paths, *, wanted=None, crs=None, metric=None, wrap=False, *
     read = read_positions(spark, paths, Columns(**columns), wanted=wanted)
     space = space_of(crs or read.crs, metric)
     try:
-        frame = screened(read, space, wrap).frame
+        frame = screen_positions(read, space, wrap).frame
         rows = frame.toArrow()
     finally:
         read.release()

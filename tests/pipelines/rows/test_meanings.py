@@ -19,7 +19,7 @@ from pipelines.local_joins.place_batches_of_files import read_places
 from pipelines.loop.known_sources import columns_of
 from pipelines.rows.manifest_columns import source_of
 from pipelines.rows.point_columns import points
-from pipelines.rows.position_frame import REASONS, Columns, screened
+from pipelines.rows.position_frame import REASONS, Columns, screen_positions
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.survey import Profile, judge
 from tests.pipelines.rows.reading import read_rows, with_points
@@ -229,7 +229,7 @@ def test_the_crs_of_points(spark, tmp_path):
             read_places(str(path), crs=asked)
     with_points(path, {"crs": metres})
     with pytest.raises(ValueError, match="the positions are in EPSG:32633 and what they are for in EPSG:4326"):
-        screened(read_positions(spark, [str(path)], Columns()), space_of())
+        screen_positions(read_positions(spark, [str(path)], Columns()), space_of())
 
 
 def test_coordinates_win_over_points_where_they_are_lon_and_lat(spark, tmp_path):

@@ -13,7 +13,7 @@ from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
 from pipelines.cycles.build_tasks import BuildPlan, sender
-from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gathered, keys_repeat, pack_keys, pack_rows, rows_of
+from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gather_batches, keys_repeat, pack_keys, pack_rows, rows_of
 from tests.pipelines.stores import listing, made, rebuilt, snapshot_bytes
 
 
@@ -82,10 +82,10 @@ def test_batches_are_gathered_up_to_a_size():
     """All rows in their order, each batch but the last as large as asked and not much larger."""
     batch = pa.record_batch({"n": np.arange(BYTES_AT_ONCE // 8 // 3 - 1)})
     batches = [batch] * 7
-    found = list(gathered(batches))
+    found = list(gather_batches(batches))
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches(batches))
     assert [len(some) // len(batch) for some in found] == [4, 3]
-    assert list(gathered([])) == []
+    assert list(gather_batches([])) == []
 
 
 def test_rows_with_many_copies_are_packed_in_slices():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from dtoss.delimited.dialect import Dialect
-from dtoss.delimited.record_batches import Layout, ends_inside, read
+from dtoss.delimited.record_batches import Layout, ends_inside, read_text_rows
 from dtoss.errors import InputError
 from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, read_delimited
 from pipelines.rows.file_splits import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
@@ -39,10 +39,10 @@ def test_pieces_have_the_rows_of_the_whole(tmp_path_factory, text, each, multili
     rows = [
         row
         for piece in outside_quotes(pieces, inside)
-        for part in read(blocks_of(place, piece), layout, begins=piece.begin == 0)
+        for part in read_text_rows(blocks_of(place, piece), layout, begins=piece.begin == 0)
         for row in part.rows.to_pylist()
     ]
-    assert rows == [row for part in read(blocks_of(place), layout) for row in part.rows.to_pylist()]
+    assert rows == [row for part in read_text_rows(blocks_of(place), layout) for row in part.rows.to_pylist()]
 
 
 def test_sizes_of_pieces_and_tasks():

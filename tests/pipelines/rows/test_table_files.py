@@ -13,7 +13,7 @@ import pytest
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.snapshots.store_location import filesystem_of
-from pipelines.loop.arriving import Patience, arrived
+from pipelines.loop.arriving import Patience, list_arrivals
 from pipelines.rows.inputs import look
 from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
@@ -198,7 +198,7 @@ def test_files_of_a_table_are_not_followed(tmp_path):
     overwritten(str(tmp_path / "in" / "t"))
     for place in ("in", "in/t"):
         with pytest.raises(InputError, match=r"in/t is a Delta table, whose files are written anew .* read it whole"):
-            arrived(str(tmp_path / place), Ledger(), Patience(), print)
+            list_arrivals(str(tmp_path / place), Ledger(), Patience(), print)
 
 
 def test_a_folder_that_was_hidden_is_no_table(tmp_path):
@@ -229,7 +229,7 @@ def test_an_iceberg_table_is_refused_in_one_line_where_it_cannot_be_read(tmp_pat
             look([str(tmp_path / place)])
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match=r"in/t is an Iceberg table, whose files are written anew"):
-        arrived(str(tmp_path / "in"), Ledger(), Patience(), print)
+        list_arrivals(str(tmp_path / "in"), Ledger(), Patience(), print)
 
 
 def test_an_iceberg_table_has_the_rows_that_pyiceberg_reads(tmp_path):

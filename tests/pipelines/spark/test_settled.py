@@ -6,7 +6,7 @@ import gc
 
 import pyarrow as pa
 
-from pipelines.spark.freeze_imports import settled
+from pipelines.spark.freeze_imports import freeze_imports
 
 
 def frozen(batches):
@@ -19,7 +19,7 @@ def frozen(batches):
 def test_a_workers_second_task_has_little_to_collect(spark):
     """What the first one left is out of collections; a batch is what it was."""
     one = spark.range(0, 10, numPartitions=1)
-    asks = [one.mapInArrow(settled(frozen), "kept bigint, rest bigint").toArrow().to_pylist() for _ in range(8)]
+    asks = [one.mapInArrow(freeze_imports(frozen), "kept bigint, rest bigint").toArrow().to_pylist() for _ in range(8)]
     last = asks[-1][0]
     assert last["kept"] > 20_000
     assert last["rest"] < last["kept"] / 2

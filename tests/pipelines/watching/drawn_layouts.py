@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ceps.balance.strategy import Decided
+from ceps.balance.strategy import Decision
 from dtoss.commits.batch_source import Source
 from dtoss.watch.processing.expiry_events import worth_a_commit
-from dtoss.watch.processing.routing_files import Routed
+from dtoss.watch.processing.routing_files import RoutingFiles
 from dtoss.watch.processing.watch_plan import Options, plan_batch, set_back
 from dtoss.watch.sharding.layout_files import write_routing
 from dtoss.watch.sharding.routing_grid import RoutingGrid
@@ -35,7 +35,7 @@ class Drawn:
         """Return it."""
         number = int(memory["number"]) if "number" in memory else 0
         made = drawn_layout(np.random.default_rng(number), asked.shape, self.workers)
-        return Decided(made, {"number": np.array(number + 1)})
+        return Decision(made, {"number": np.array(number + 1)})
 
 
 def drawn_grid(rng, standing, space):
@@ -82,8 +82,8 @@ def drawn_routing(rng, grid, words=WORDS):
 def routed_by(plan, routing):
     """The files of a layout, as a plan has them."""
     made = write_all_stored(plan, routing)
-    before = Routed.of(plan.document_before().get("layout"))
-    return Routed(
+    before = RoutingFiles.of(plan.document_before().get("layout"))
+    return RoutingFiles(
         "drawn",
         routing.workers,
         write_routing(plan.home, routing),

@@ -21,7 +21,7 @@ from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.sharding.words_by_cell import open_words
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.rows.position_frame import Columns
-from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import cells_asked, words_of
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, SPHERE, change, circle, rows_of, run, settings_of
@@ -63,7 +63,7 @@ def test_events_are_those_of_one_task(tmp_path, strategy):
     rng = np.random.default_rng(len(strategy))
     plain, home = (Home(str(tmp_path / name), "w", Limits(least_delta=3)) for name in ("plain", "spread"))
     names, split, rounds = [f"s{one}" for one in range(80)], 0, []
-    spreading = Spreading(home, Spread(strategy, 4))
+    spreading = Spreading(home, SpreadOptions(strategy, 4))
     for number in range(6):
         new = asking(rng, names if number == 0 else rng.choice(names, 8, replace=False).tolist())
         gone = rng.choice(names, 5, replace=False).tolist() if number else []
@@ -79,7 +79,7 @@ def test_events_are_those_of_one_task(tmp_path, strategy):
         _check_said(home, plan, rows, done, spreading)
         rounds.append(commit.document["layout"]["round"])
         if number == 3:
-            spreading = Spreading(home, Spread(strategy, 4))
+            spreading = Spreading(home, SpreadOptions(strategy, 4))
     assert (split > 0) == (strategy != "ps2stream-work")  # what lists look at is not less when words are split off
     assert rounds == sorted(rounds)
     assert verify_watch(home).damaged == []
@@ -116,7 +116,7 @@ def test_words_are_counted_for_strategies_that_split_by_them_alone(tmp_path):
     change(home, asking(np.random.default_rng(0), ["a", "b", "c"]))
     for strategy, made in (("ours", MADE), ("ps2stream", settings_of(messages=True))):
         plan = plan_batch(home, made, Source(files={"f": 1}), Options(), NOW)
-        plan = Spreading(home, Spread(strategy, 2)).routed(plan)
+        plan = Spreading(home, SpreadOptions(strategy, 2)).routed(plan)
         assert plan.routed.words is None
         done, _ = run_on_workers(plan, rows_of(saying(np.random.default_rng(1), 5, 0)), 1)
         assert done[0].said is None
@@ -136,7 +136,15 @@ def test_with_spark_words_are_counted_in_tasks(spark, tmp_path):
         os.utime(path, (1, 1))
         run(plain, MADE, rows, 2)
     rows = Rowwise(text="said", messages=True, has_ids=False)
-    once(spark, incoming, home.store, columns=Columns(id=None), rows=rows, spread=Spread("ps2stream", 3), most_rows=1)
+    once(
+        spark,
+        incoming,
+        home.store,
+        columns=Columns(id=None),
+        rows=rows,
+        spread=SpreadOptions("ps2stream", 3),
+        most_rows=1,
+    )
     counts = [
         Counter((one["subscription"], one["lon"], one["lat"]) for one in dtoss.events(store.store))
         for store in (plain, home)

@@ -12,7 +12,7 @@ from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.processing.watch_plan import Options
 from dtoss.watch.sharding.sharding_commit import read_load
 from dtoss.watch.watch_folder import LOAD, Home
-from pipelines.watching.spreading import Spread
+from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.watch_batches import Watching
 from tests.dtoss.watch.streams import SECOND, change, random_asked, random_rows, run, settings_of
 from tests.pipelines.watching.arrivals import all_told, arrive, once
@@ -42,7 +42,9 @@ def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monke
         pipelines.watching.spreading, "strategy_as_said",
         lambda spread: Drawn(spread.workers) if spread.strategy == "drawn" else real(spread),
     )  # fmt: skip
-    plain, spread = streams(spark, tmp_path, [Spread("drawn", 3), Spread("drawn", 2), Spread("ours", 4)], files=3)
+    plain, spread = streams(
+        spark, tmp_path, [SpreadOptions("drawn", 3), SpreadOptions("drawn", 2), SpreadOptions("ours", 4)], files=3
+    )
     assert all_told(spread) == all_told(plain)
     assert sum(map(len, all_told(plain))) > 20
     home = Home(str(spread))
@@ -60,7 +62,7 @@ def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monke
 
 def test_what_a_round_has_cost_is_kept(spark, tmp_path, unfolded):
     """By cell: rows that came, candidates, matches, seconds of the tasks, what is stored; with prices and the grid."""
-    _, spread = streams(spark, tmp_path, [Spread("ours", 2)], files=1)
+    _, spread = streams(spark, tmp_path, [SpreadOptions("ours", 2)], files=1)
     home = Home(str(spread))
     document = home.batches.read(1).document
     load = read_load(home, document["load"]["name"])
@@ -86,7 +88,7 @@ def test_a_round_may_have_several_batches(spark, tmp_path, unfolded):
     for batches in (2, 0):
         store = tmp_path / str(batches)
         change(Home(str(store)), [random_asked(rng, f"s{one}") | {"expires": None} for one in range(8)])
-        once(spark, incoming, store, spread=Spread("curve", 3, batches), most_rows=1)
+        once(spark, incoming, store, spread=SpreadOptions("curve", 3, batches), most_rows=1)
         home = Home(str(store))
         documents = [home.batches.read(number).document for number in range(1, home.batches.head().number + 1)]
         loads[batches] = [one["load"] is not None for one in documents if one["counts"]["rows"]]

@@ -12,7 +12,7 @@ from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.command.watch.watch_options import spread_said
-from pipelines.watching.spreading import Spread, Spreading
+from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import as_layout
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, settings_of
 
@@ -58,22 +58,22 @@ def layout_of(home, document):
 def test_another_strategy_begins_anew_even_where_the_old_layout_is_gone(tmp_path):
     """Replicated after ours has everything everywhere, and kd after that does not."""
     home = begun(tmp_path)
-    first = batch(home, Spreading(home, Spread("ours", 3)), 0)
+    first = batch(home, Spreading(home, SpreadOptions("ours", 3)), 0)
     assert not layout_of(home, first).everywhere
     open_routing.cache_clear()
     home.asked.remove(LAYOUTS, first["layout"]["layout"]["name"])
-    second = batch(home, Spreading(home, Spread("replicated", 3)), 1)
+    second = batch(home, Spreading(home, SpreadOptions("replicated", 3)), 1)
     assert layout_of(home, second).everywhere
-    third = layout_of(home, batch(home, Spreading(home, Spread("kd", 3)), 2))
+    third = layout_of(home, batch(home, Spreading(home, SpreadOptions("kd", 3)), 2))
     assert third.held.sum() == third.cells
 
 
 def test_the_same_strategy_goes_on_with_another_number_of_workers(tmp_path):
     """Cells of workers that are there stay with them."""
     home = begun(tmp_path)
-    spreading = Spreading(home, Spread("ours", 3, 0))
+    spreading = Spreading(home, SpreadOptions("ours", 3, 0))
     before = layout_of(home, batch(home, spreading, 0))
-    after = layout_of(home, batch(home, Spreading(home, Spread("ours", 4, 0)), 1))
+    after = layout_of(home, batch(home, Spreading(home, SpreadOptions("ours", 4, 0)), 1))
     assert after.workers == 4
     stays = (before.held & after.held[:3]).sum()
     assert stays > before.held.sum() / 2
@@ -82,9 +82,9 @@ def test_the_same_strategy_goes_on_with_another_number_of_workers(tmp_path):
 def test_a_beat_decides_nothing(tmp_path):
     """The round that has ended waits for the next batch, of this process and of another one."""
     home = begun(tmp_path)
-    spreading = Spreading(home, Spread("curve", 3))
+    spreading = Spreading(home, SpreadOptions("curve", 3))
     first = batch(home, spreading, 0, hot=7)
-    for one in (spreading, Spreading(home, Spread("curve", 3))):
+    for one in (spreading, Spreading(home, SpreadOptions("curve", 3))):
         beaten = one.routed(planned(home, 1), beat=True).routed
         assert (beaten.layout, beaten.ended) == (first["layout"]["layout"], first["load"])
         fresh = one.routed(planned(home, 1)).routed
@@ -95,7 +95,7 @@ def test_a_beat_decides_nothing(tmp_path):
 def test_a_batch_that_fails_is_decided_again_in_the_same_way(tmp_path):
     """After ``forget`` the commits say what has ended; rows of the batch that failed are in no round."""
     home = begun(tmp_path)
-    spreading = Spreading(home, Spread("curve", 3, 2))
+    spreading = Spreading(home, SpreadOptions("curve", 3, 2))
     batch(home, spreading, 0, hot=7)
     second = batch(home, spreading, 1, hot=7)
     assert second["load"] is not None
@@ -113,7 +113,7 @@ def test_a_batch_that_fails_is_decided_again_in_the_same_way(tmp_path):
 def test_cells_are_cut_anew_where_subscriptions_are_elsewhere(tmp_path):
     """Loads of the old cells count no more; the load of the next round is of the new ones."""
     home = begun(tmp_path, limits=Limits(least_delta=3))
-    spreading = Spreading(home, Spread("ours", 3, 2))
+    spreading = Spreading(home, SpreadOptions("ours", 3, 2))
     batch(home, spreading, 0)
     before = batch(home, spreading, 1)
     change(home, [circle(f"far{one}", -40.0 + 2.0 * one, 30.0 + one, 400.0) for one in range(40)])
@@ -132,7 +132,7 @@ def test_cells_are_cut_anew_where_subscriptions_are_elsewhere(tmp_path):
 def test_a_round_may_have_several_batches(tmp_path, batches, ends):
     """The layout changes after the second and the fourth at the earliest, or never."""
     home = begun(tmp_path)
-    spreading = Spreading(home, Spread("curve", 3, batches))
+    spreading = Spreading(home, SpreadOptions("curve", 3, batches))
     documents = [batch(home, spreading, number, hot=7) for number in range(5)]
     assert [one["load"] is not None for one in documents] == ends
     assert {one["layout"]["since"] for one in documents} <= ({1, 3, 5} if batches else {1})
@@ -142,17 +142,17 @@ def test_a_round_may_have_several_batches(tmp_path, batches, ends):
 def test_a_round_lasts_as_long_as_is_said(tmp_path):
     """However many batches that are; it is 15 seconds where nothing is said."""
     home = begun(tmp_path)
-    long = Spreading(home, Spread("kd", 2, seconds=3600.0))
+    long = Spreading(home, SpreadOptions("kd", 2, seconds=3600.0))
     assert [batch(home, long, number)["load"] for number in range(3)] == [None] * 3
     said = spread_said("kd", 2, "round", None)
     assert (said.batches, said.seconds) == (1, 15.0)
-    assert spread_said("kd", 2, "4", None) == Spread("kd", 2, 4)
+    assert spread_said("kd", 2, "4", None) == SpreadOptions("kd", 2, 4)
 
 
 def test_nothing_is_kept_for_a_round_that_never_ends(tmp_path):
     """Batch after batch, where layouts never change."""
     home = begun(tmp_path)
-    spreading = Spreading(home, Spread("kd", 3, 0))
+    spreading = Spreading(home, SpreadOptions("kd", 3, 0))
     held = []
     for number in range(4):
         batch(home, spreading, number)

@@ -32,7 +32,7 @@ from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.subscriptions.current import table_at
 from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import forget_spark, spark_session
-from pipelines.watching.spreading import Spread
+from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.watch_batches import Watching
 from tests.dtoss.watch.processing.scripted import small
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, settings_of
@@ -218,7 +218,7 @@ def main(folder: str, store: str, seed: int, kinds: list[str]) -> None:
     real_workers, real_spread = batches.run_on_workers, batches.commit_on_workers
     spread = None
     if kinds[:1] == [SPREAD]:
-        spread, kinds = Spread("drawn", 3), kinds[1:]
+        spread, kinds = SpreadOptions("drawn", 3), kinds[1:]
         pipelines.watching.spreading.strategy_as_said = lambda spread: Drawn(spread.workers)
     fault = Faults(folder, store, seed, kinds)
 

@@ -61,12 +61,12 @@ def test_the_plan_of_spark_has_the_one_shuffle_that_is_told_and_groups_move_in_i
     from pyspark.sql import functions as F
 
     from dtoss.buckets import BUCKETS, bucket_of
-    from pipelines.spark.by_bucket import done_by_bucket, shuffled
+    from pipelines.spark.by_bucket import done_by_bucket, shuffle_rows
 
     ids = np.arange(500)
     frame = spark.createDataFrame(pa.table({"id": ids}))
     worker_of = np.random.default_rng(3).integers(0, 3, BUCKETS).tolist()
-    plan = shuffled(frame, F.col("id"), 3, worker_of)._jdf.queryExecution().executedPlan().toString()
+    plan = shuffle_rows(frame, F.col("id"), 3, worker_of)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange") == 1
     assert explain(wanted("rows")).by_object
     done = done_by_bucket(

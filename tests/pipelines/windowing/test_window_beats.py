@@ -6,7 +6,7 @@ from dtoss.geometry.space import space_of
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options
 from pipelines.windowing.window_batches import Windowing
@@ -22,7 +22,7 @@ def begun(folder, **more):
     given = {"late": "5s", "max_gap": "6s", "delay": "0s"} | more
     wanted = spec_of("4s,10s", "2s", "rows,objects,here", "sites:shops", PLANE, digest, **given)
     home = Home(str(folder), "w")
-    fixed = Fixed(wanted, write_keys(home, of_sites(SITES)))
+    fixed = FixedSpec(wanted, write_keys(home, of_sites(SITES)))
     fix(home, fixed)
     moment, told = [0], []
     windowing = Windowing(home, fixed, Options(), say=told.append, clock=lambda: moment[0])

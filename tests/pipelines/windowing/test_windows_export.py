@@ -15,7 +15,7 @@ from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import keys_from, of_polygons, of_regions, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from pipelines.command.main import main
 from tests.dtoss.windows.storage.kept import PLANE, SECOND, commit, spec
@@ -28,7 +28,7 @@ def windows(folder, tables, by, space, low, high, measures="rows,objects,speed")
     wanted = spec(measures=measures, space=space)
     wanted = type(wanted)(**{**vars(wanted), "by": by, "keys": keys_from(space, tables).digest})
     home = Home(str(folder / "store"), "fleet")
-    fixed = Fixed(wanted, write_keys(home, tables))
+    fixed = FixedSpec(wanted, write_keys(home, tables))
     fix(home, fixed)
     places = np.random.default_rng(4).uniform(low, high, (400, 2)).tolist()
     commit(home, fixed, [(i % 7, i * SECOND // 20, *place) for i, place in enumerate(places)])

@@ -21,7 +21,7 @@ from dtoss.errors import StoreError
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.append_batches import Key, commit_batch
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import Repeated, Stale
+from dtoss.history.history_commit import RepeatedKeys, Stale
 from dtoss.history.layouts.compaction import drop_orders, settle
 from dtoss.history.maintenance.vacuum import clear
 from dtoss.history.maintenance.verify_history import verify
@@ -45,7 +45,7 @@ def appends(home: Home, who: int, of: int, count: int) -> dict[str, int]:
             rows = sorted_rows(batch(key), "time")
             try:
                 commit_batch(home, SCHEMA, [write_file(home.folder, BY_TIME, [(rows, None)], SCHEMA)], [Key(str(key))])
-            except Repeated:
+            except RepeatedKeys:
                 repeated += 1
     return {"repeated": repeated}
 

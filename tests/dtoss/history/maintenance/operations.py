@@ -17,7 +17,7 @@ import dtoss
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.append_batches import Key, commit_batch
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import Repeated
+from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.layouts.compaction import drop_orders, make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.maintenance.restore import restore
@@ -57,7 +57,7 @@ class Model:
         key = int(self.rng.integers(self.batches))
         try:
             self._commit(self._batch(key), str(key))
-        except Repeated:
+        except RepeatedKeys:
             return
         raise AssertionError(f"batch {key} was appended twice")
 

@@ -15,7 +15,7 @@ from dtoss.history.layouts.compaction import drop_orders, make_order
 from dtoss.history.maintenance.erase_rows import forget
 from dtoss.history.maintenance.vacuum import clear
 from dtoss.history.rollback import undone
-from dtoss.history.segments import put
+from dtoss.history.segments import write_named
 from dtoss.history.versions import Home
 from tests.dtoss.history.maintenance.crowd import crowd, in_processes, in_threads
 from tests.dtoss.history.maintenance.faults import (
@@ -151,12 +151,12 @@ def test_a_commit_that_stands_keeps_its_files_whatever_its_writer_is_told(tmp_pa
 def test_what_another_writer_has_touched_stays_where_a_change_fails(tmp_path):
     """It is about to commit it; a file that was there before is nobody's to remove either."""
     home = new_home(tmp_path / "h")
-    put(home.folder, b"old", "time", "old")
+    write_named(home.folder, b"old", "time", "old")
 
     @undone(home, None)
     def change():
         for name in ("old", "mine", "shared"):
-            put(home.folder, name.encode(), "time", name)
+            write_named(home.folder, name.encode(), "time", name)
         os.utime(tmp_path / "h/time/shared", ns=(7, 7))
         raise ZeroDivisionError
 

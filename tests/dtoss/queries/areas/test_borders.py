@@ -15,7 +15,7 @@ from dtoss.geometry.space import space_of
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.matching.matcher import Matcher
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from tests import oracles
 from tests.examples import examples
 
@@ -35,7 +35,7 @@ def count_each(places, shapes, edges):
     hits = index.within(shapes, edges=edges)
     assert np.bincount(hits.query, minlength=len(shapes)).tolist() == counts.tolist()
     rows = [{"id": f"{i:04}", "polygon": shape, "edges": edges} for i, shape in enumerate(shapes)]
-    table, bad = checked(rows)
+    table, bad = check_subscriptions(rows)
     assert bad == []
     built = build(table, SPHERE, {}, False)
     found = Matcher(built, np.ones(len(shapes), np.bool_)).match(Rows(np.asarray(places, float)))
@@ -160,7 +160,7 @@ def test_an_edge_of_more_than_half_the_longitudes_goes_where_geojson_says():
         other = index.count_within(corners)
     assert other.tolist() == index.count_within(WIDE, edges="spherical").tolist() != [len(wanted)]
     assert index.count_within(corners, edges="planar").tolist() == [len(wanted)]
-    fence, bad = checked([{"id": "f", "polygon": WIDE}])
+    fence, bad = check_subscriptions([{"id": "f", "polygon": WIDE}])
     assert bad == []
     matcher = Matcher(build(fence, SPHERE, {}, False), np.ones(1, np.bool_))
     assert matcher.match(Rows(np.array([[0.0, 0.0], [170.0, 0.0]]))).row.tolist() == [0]

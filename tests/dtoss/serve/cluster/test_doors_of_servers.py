@@ -19,12 +19,12 @@ from dtoss.serve.auth.admission import Doors
 from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, Circle
 from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.plan_placement import Placement
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, packed
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.limits import Limits
 from dtoss.serve.requests.bundles import QUICK_HITS, packed_bundle, packed_group, read_bodies
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import Asked
+from dtoss.shards.shard_queries import ShardQuery
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.cluster.test_failures import places_of, rng_places
 from tests.dtoss.serve.cluster.test_together import world
@@ -151,18 +151,18 @@ def test_more_that_is_unread_is_nothing_that_was_read():
 def messages(index, name, rng):
     """A message of each kind, as servers send it."""
     places = rng_places(index, 3)
-    asked = Asked(places, np.full(3, 1e5), 4, "size > 1", ("size",), None)
+    asked = ShardQuery(places, np.full(3, 1e5), 4, "size > 1", ("size",), None)
     questions = [
         HitsQuestion(asked, (0, 1)), HomeQuestion(asked, (0,)), CountQuestion(asked, (0, 1)),
         NearestToQuestion(places, (0,)), ObjectQuestion("7", False, True, True, False),
         ShapesQuestion(b"{}", "within", None, None, (), (0,), 10, True),
     ]  # fmt: skip
-    return [packed_bundle(name, [group_of(places)]), *(packed(one, name, 5.0) for one in questions)]
+    return [packed_bundle(name, [group_of(places)]), *(pack_question(one, name, 5.0) for one in questions)]
 
 
 def three(k=4):
     """A question about three places."""
-    return Asked(np.full((3, 2), 1.0), np.full(3, 1e5), k)
+    return ShardQuery(np.full((3, 2), 1.0), np.full(3, 1e5), k)
 
 
 def within(text, kind="within", most=10):
@@ -173,7 +173,7 @@ def within(text, kind="within", most=10):
 @pytest.mark.parametrize(
     ("question", "status", "said"),
     [
-        (HitsQuestion(Asked(np.zeros((1, 2)), np.zeros(1), 4, None, ("a",) * 1_001), ()), 400, "length <= 1000"),
+        (HitsQuestion(ShardQuery(np.zeros((1, 2)), np.zeros(1), 4, None, ("a",) * 1_001), ()), 400, "length <= 1000"),
         (HitsQuestion(three(), (0,) * ((1 << 17) + 1)), 400, "length <= 524288"),
         (HitsQuestion(three(2**63 - 1), (0,)), 413, "hits is "),
         (within(b"{}", ["within"] * 9), 400, "no question of a server"),
@@ -187,7 +187,7 @@ def test_messages_are_looked_at_before_memory_is_taken(pair, question, status, s
     """What they count is bounded where it is read; each of these was a failure, or took as much as it said."""
     _, servers = pair
     with Asker(servers[0], **said_by("says")) as asker:
-        found, _, told = asker.raw("/partial", "POST", packed(question, servers[0].serving.now.name, 9.0))
+        found, _, told = asker.raw("/partial", "POST", pack_question(question, servers[0].serving.now.name, 9.0))
         assert (found, said in json.loads(told)["detail"]) == (status, True), told
 
 

@@ -16,10 +16,10 @@ from dtoss.errors import InputError
 from dtoss.serve.cluster.cluster import Circle
 from dtoss.serve.cluster.health import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
-from dtoss.serve.cluster.wire_messages import ShapesQuestion, packed
+from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question
 from dtoss.serve.requests.bundles import packed_bundle, packed_group, read_bodies
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import Asked
+from dtoss.shards.shard_queries import ShardQuery
 from tests.dtoss.serve.cluster.several import dealt, several, write_plan
 from tests.dtoss.serve.cluster.test_together import world
 from tests.dtoss.serve.served import Asker, running, served_of, until
@@ -155,13 +155,13 @@ def test_a_question_that_is_wrong_is_wrong_on_all_servers(index):
 
 
 HOSTILE = [
-    HitsQuestion(Asked(np.array([[np.nan, 1.0]]), np.array([1.0]), 3), ()),
-    HitsQuestion(Asked(np.array([[1e9, 1.0]]), np.array([1.0]), 3), ()),
-    HomeQuestion(Asked(np.array([[1.0, 1.0]]), np.array([np.nan]), 3), ()),
-    HomeQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), -1), ()),
-    HitsQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), 10**9), ()),
-    HitsQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), 3, "size > 1" + " " * 10**5), ()),
-    CountQuestion(Asked(np.array([[1.0, -91.0]]), np.array([1.0]), 0), ()),
+    HitsQuestion(ShardQuery(np.array([[np.nan, 1.0]]), np.array([1.0]), 3), ()),
+    HitsQuestion(ShardQuery(np.array([[1e9, 1.0]]), np.array([1.0]), 3), ()),
+    HomeQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([np.nan]), 3), ()),
+    HomeQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), -1), ()),
+    HitsQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), 10**9), ()),
+    HitsQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), 3, "size > 1" + " " * 10**5), ()),
+    CountQuestion(ShardQuery(np.array([[1.0, -91.0]]), np.array([1.0]), 0), ()),
     NearestToQuestion(np.array([[np.inf, 1.0]]), ()),
     ShapesQuestion(b"[0,0,1,1]", "stars", None, None, (), (), 10, False),
     ShapesQuestion(b"[0,0,1,1]", "box", None, None, (), (), 10**12, False),
@@ -172,7 +172,7 @@ HOSTILE = [
 def test_questions_of_strangers_are_bounded_as_those_of_clients(index, lone, question):
     """Whoever may ask may send what servers say to each other: kernels never see what is not legal."""
     server, asker = lone
-    body = packed(question, server.serving.now.name, 10.0)
+    body = pack_question(question, server.serving.now.name, 10.0)
     status, _, said = asker.raw("/partial", "POST", body)
     assert status in (400, 413), said
     assert json.loads(said)["detail"]
@@ -183,8 +183,8 @@ def test_questions_of_strangers_are_bounded_as_those_of_clients(index, lone, que
 def test_partitions_that_are_not_held_are_said_to_be_held_by_others(index, lone, numbers):
     """Whatever number is asked for; what is held is named."""
     server, asker = lone
-    asked = HitsQuestion(Asked(np.array([[1.0, 1.0]]), np.array([1.0]), 3), numbers)
-    status, _, said = asker.raw("/partial", "POST", packed(asked, server.serving.now.name, 10.0))
+    asked = HitsQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), 3), numbers)
+    status, _, said = asker.raw("/partial", "POST", pack_question(asked, server.serving.now.name, 10.0))
     assert status == 421
     assert json.loads(said)["held"] == list(server.serving.now.share.held)
 

@@ -19,7 +19,7 @@ from dtoss.serve.cluster.cluster import Circle
 from dtoss.serve.cluster.link import Link, Reply
 from dtoss.serve.cluster.older_words import in_older_words
 from dtoss.serve.cluster.plan_placement import read_placement
-from dtoss.serve.cluster.wire_messages import ShapesQuestion, packed, read_answer
+from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question, read_answer
 from dtoss.serve.cluster.wire_versions import UNSAID, WIRE_SPOKEN, Wire, unread
 from dtoss.serve.requests.bundles import packed_bundle
 from tests.dtoss.serve.cluster.several import answers_of, dealt, question, several
@@ -180,7 +180,7 @@ def test_shapes_without_a_version_have_the_edges_that_they_had(index):
         mine = tuple(sorted(placement.held_by(0)))
         text = json.dumps(WIDE).encode()
         asked = ShapesQuestion(text, "within", None, None, (), mine, 10_000, True)
-        body = packed(asked, here.serving.now.name, 10.0)
+        body = pack_question(asked, here.serving.now.name, 10.0)
         owned = here.serving.now.share.owned(mine)
         assert owned.count_within(WIDE, edges="spherical") != owned.count_within(WIDE)
         for wire, edges in ((None, "spherical"), ("1.0", "spherical"), ("1.7", None)):

@@ -11,14 +11,14 @@ import pytest
 from dtoss.serve.auth.admission import Doors as TokenDoors
 from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.paces import Sizes
-from dtoss.serve.core.pool import Stopped
+from dtoss.serve.core.pool import WorkStopped
 from dtoss.serve.requests import subscription_changes
 from dtoss.serve.routes import subscriptions
 from dtoss.watch.subscriptions import changes
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.subscriptions.subscription_files import read_files
-from dtoss.watch.subscriptions.subscription_text import written
+from dtoss.watch.subscriptions.subscription_text import write_rows
 from dtoss.watch.watch_folder import CHANGES, Home
 from tests.dtoss.serve.events.listening import WAIT, Watch, stream
 from tests.dtoss.serve.served import Asker, running, town
@@ -54,7 +54,7 @@ def server(index, tmp_path):
 
 def stands(server):
     home = server.state.home
-    return written(table_at(home, change_number(home)))
+    return write_rows(table_at(home, change_number(home)))
 
 
 def post(asker, body, **headers):
@@ -69,7 +69,7 @@ def test_a_body_is_what_a_file_is(server, tmp_path, form):
     file.write_bytes(body)
     other = Home(str(tmp_path / "other"))
     subscribe(other, read_files([str(file)]).table)
-    wanted = written(table_at(other, 1))
+    wanted = write_rows(table_at(other, 1))
     with Asker(server) as asker:
         status, told = post(asker, body, content_type="text/plain")
         counts = {"added": len(wanted), "changed": 0, "removed": 0, "same": 0}
@@ -307,7 +307,7 @@ def test_two_servers_and_a_command_change_at_once(index, tmp_path, monkeypatch):
 def test_one_that_took_too_long_changes_nothing(index, tmp_path, monkeypatch):
     """Whoever is told 503 has not subscribed."""
     done, ended = threading.Event(), []
-    known, added = subscription_changes.known_of, subscriptions.added
+    known, added = subscription_changes.known_of, subscriptions.add_subscriptions
 
     def slow(home):
         assert done.wait(WAIT)
@@ -316,12 +316,12 @@ def test_one_that_took_too_long_changes_nothing(index, tmp_path, monkeypatch):
     def noted(*given):
         try:
             return added(*given)
-        except Stopped as stopped:
+        except WorkStopped as stopped:
             ended.append(stopped)
             raise
 
     monkeypatch.setattr(subscription_changes, "known_of", slow)
-    monkeypatch.setattr(subscriptions, "added", noted)
+    monkeypatch.setattr(subscriptions, "add_subscriptions", noted)
     limits = Limits(pool_seconds=0.2)
     with running(index, store=str(tmp_path), allow_subscribe=True, limits=limits) as server, Asker(server) as asker:
         status, told = post(asker, lines(ROWS))

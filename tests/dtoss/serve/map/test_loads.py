@@ -10,7 +10,14 @@ import pytest
 
 from dtoss.serve.map.partition_loads import Loads, settle
 from dtoss.serve.observability.access_log import Accesses
-from dtoss.serve.observability.partition_counts import DRAWN_OF_MANY, LOOKED_UP, Counted, HomeCounts, Homes, mark_of
+from dtoss.serve.observability.partition_counts import (
+    DRAWN_OF_MANY,
+    LOOKED_UP,
+    HomeCounts,
+    Homes,
+    PartitionCounts,
+    mark_of,
+)
 from tests.dtoss.serve.served import town
 
 MARK = mark_of("0123456789abcdef")
@@ -200,7 +207,7 @@ class Told:
 
 
 def counted(seconds, requests, of, mark=MARK):
-    return Counted(mark, int(seconds * 1e9), requests, np.array(of))
+    return PartitionCounts(mark, int(seconds * 1e9), requests, np.array(of))
 
 
 def test_rates_are_those_of_the_last_seconds_by_each_workers_own_clock():

@@ -12,7 +12,7 @@ from importlib.resources import files
 import pytest
 
 import dtoss.serve
-from dtoss.serve.map.static_files import POLICY, packaged
+from dtoss.serve.map.static_files import POLICY, load_static_files
 from tests.dtoss.serve.served import Asker, Doors, running, town
 
 STATIC = files(dtoss.serve).joinpath("static")
@@ -42,7 +42,7 @@ def test_vendored_files_are_those_of_their_packages():
 def test_each_file_is_sent_as_it_is_without_a_token(served):
     with Asker(served) as asker:
         assert asker.raw("/snapshot")[0] == 401
-        for name, file in packaged().items():
+        for name, file in load_static_files().items():
             status, headers, body = asker.raw(f"/static/{name}")
             assert (status, body) == (200, file.body)
             assert headers["x-content-type-options"] == "nosniff"
@@ -52,7 +52,7 @@ def test_each_file_is_sent_as_it_is_without_a_token(served):
             assert (status, body, again["etag"]) == (304, b"", headers["etag"])
         for path, name in {"/": "index.html", "/docs": "docs.html"}.items():
             status, headers, body = asker.raw(path)
-            assert (status, body) == (200, packaged()[name].body)
+            assert (status, body) == (200, load_static_files()[name].body)
             assert headers["content-security-policy"].encode() == POLICY
             assert headers["content-type"] == "text/html; charset=utf-8"
 
@@ -89,7 +89,7 @@ def test_land_is_that_of_the_export(served):
 
 def test_pages_hold_nothing_inline_and_name_no_other_origin():
     """What the policy would refuse stands in no page; what a page loads is there."""
-    for name, file in packaged().items():
+    for name, file in load_static_files().items():
         if not name.endswith(".html"):
             continue
         text = file.body.decode()
@@ -98,14 +98,14 @@ def test_pages_hold_nothing_inline_and_name_no_other_origin():
         assert len(loaded) > 4
         for target in loaded:
             if target.startswith("/static/"):
-                assert target.removeprefix("/static/") in packaged(), target
+                assert target.removeprefix("/static/") in load_static_files(), target
             else:
                 assert re.match(r"(#|data:|/$|/docs$|/report/$|/openapi\.json$)", target), target
 
 
 def test_our_scripts_are_modules_that_a_person_can_read():
     """One idea a file, the map itself in at most 700 lines; none evaluates text or writes HTML, or names an origin."""
-    scripts = {name: file.body.decode() for name, file in packaged().items() if re.fullmatch(r"\w+\.js", name)}
+    scripts = {name: file.body.decode() for name, file in load_static_files().items() if re.fullmatch(r"\w+\.js", name)}
     assert len(scripts) == 24
     for name, text in scripts.items():
         lines = text.splitlines()
@@ -119,6 +119,6 @@ def test_our_scripts_are_modules_that_a_person_can_read():
 
 def test_the_page_loads_its_modules_at_once():
     """Each that the map imports is named in the page: none waits for another."""
-    page, text = packaged()["index.html"].body.decode(), packaged()["map.js"].body.decode()
+    page, text = load_static_files()["index.html"].body.decode(), load_static_files()["map.js"].body.decode()
     for name in re.findall(r"from '\./(\w+\.js)'", text):
         assert f'<link rel="modulepreload" href="/static/{name}">' in page

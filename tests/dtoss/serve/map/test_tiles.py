@@ -19,7 +19,7 @@ import dtoss
 from dtoss.conditions import matching_objects
 from dtoss.serve.core.paces import Paces
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import adopted, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first
 from dtoss.serve.tiles import tiling
 from dtoss.serve.tiles.tiling import Tiles, Whole
 from dtoss.snapshots.store import Store
@@ -171,7 +171,7 @@ def test_workers_begin_with_the_sample_that_the_parent_made(tmp_path, monkeypatc
     Tiles(served.index).sampled(breathe)
     assert len(breaths) == after + 3
     given.clear()
-    worker = adopted(served, 2, lambda work: work())
+    worker = adopt_snapshot(served, 2, lambda work: work())
     assert worker.tiles is served.tiles
     assert len(worker.tiles.sample.keys) == 400
     assert given == []

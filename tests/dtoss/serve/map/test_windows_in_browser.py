@@ -11,7 +11,7 @@ import dtoss
 from dtoss.geometry.space import space_of
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from tests.dtoss.serve.map.browsing import BROWSER, around, idle, opened, picture
 from tests.dtoss.serve.served import running
@@ -37,7 +37,7 @@ def begin(server):
     """Windows by the nearest of three shops."""
     wanted = spec("10s,60s", "10s", space=SPHERE, sites=SHOPS, max_gap="60s")
     home = Home(server.store, "fleet")
-    fixed = Fixed(wanted, write_keys(home, of_sites(SHOPS)))
+    fixed = FixedSpec(wanted, write_keys(home, of_sites(SHOPS)))
     fix(home, fixed)
     return home, fixed
 

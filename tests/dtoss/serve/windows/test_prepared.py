@@ -9,7 +9,7 @@ import pytest
 
 from dtoss.serve.core.paces import PACES, Paces
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_status import WindowNews
 from dtoss.windows.query import open_files
 from dtoss.windows.query.open_files import Reader
@@ -43,7 +43,7 @@ def fleet(tmp_path, monkeypatch):
         made(state)
 
     monkeypatch.setattr(StateAsked, "prepare", slow)
-    found = Opened(str(tmp_path), pytest.fail, later, Paces(windows=0.0))
+    found = OpenWindows(str(tmp_path), pytest.fail, later, Paces(windows=0.0))
     return found, windows, later, goes_on
 
 

@@ -18,14 +18,14 @@ from dtoss.geometry.polygons import Rings
 from dtoss.geometry.space import space_of
 from dtoss.serve.observability.metrics import Metrics
 from dtoss.serve.observability.shared_counts import SharedCounts
-from dtoss.serve.windows.open_windows import Opened
+from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_regions_geojson import Ground, of_h3, of_partitions, of_polygons, of_sites
 from dtoss.serve.windows.window_status import NAMES_SECONDS, UNREAD_SECONDS, WindowNews, families
 from dtoss.tiles.map_frame import frame_of
 from dtoss.windows.storage.keys_file import keys_from, write_keys
 from dtoss.windows.storage.keys_file import of_h3 as made_of_h3
 from dtoss.windows.storage.keys_file import of_sites as made_of_sites
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from tests.dtoss.serve.served import Asker, running
 from tests.dtoss.windows.storage.kept import SITES, begin, commit, spec
@@ -163,7 +163,7 @@ def test_cells_of_h3_are_answered_as_they_are_seen(tmp_path, ten_cells, monkeypa
     """Those of the longest window of an end, called in hexadecimal; without the library the way out is said."""
     home = Home(str(tmp_path), "cells")
     wanted = replace(spec(space=SPHERE), by="h3:3", keys=keys_from(SPHERE, made_of_h3(3)).digest)
-    fixed = Fixed(wanted, write_keys(home, made_of_h3(3)))
+    fixed = FixedSpec(wanted, write_keys(home, made_of_h3(3)))
     fix(home, fixed)
     commit(
         home,
@@ -193,7 +193,7 @@ def test_cells_of_h3_are_answered_as_they_are_seen(tmp_path, ten_cells, monkeypa
 def test_regions_are_called_what_sites_are(tmp_path):
     """By the names of their file; one without a name has its number only."""
     home, wanted = Home(str(tmp_path), "shops"), spec()
-    fixed = Fixed(wanted, write_keys(home, made_of_sites(SITES, pa.array(["Main Street", "Harbour", None]))))
+    fixed = FixedSpec(wanted, write_keys(home, made_of_sites(SITES, pa.array(["Main Street", "Harbour", None]))))
     fix(home, fixed)
     commit(home, fixed, [(1, 5_000_000, 1.0, 1.0)])
     plane = dtoss.build(np.arange(20), np.random.default_rng(0).uniform(0, 10, (20, 2)), crs="none")
@@ -223,7 +223,7 @@ def test_regions_are_answered_once_for_the_same_keys(tmp_path):
 def test_pages_are_told_of_batches_and_prometheus_counts_them(tmp_path):
     """Windows without a batch wait; what cannot be read is said, and looked at again later."""
     clock, why = [100.0], []
-    opened = Opened(str(tmp_path), why.append)
+    opened = OpenWindows(str(tmp_path), why.append)
     news = WindowNews(opened, lambda: clock[0])
 
     def look(seconds=1.0):

@@ -23,8 +23,8 @@ WORDS = pa.dictionary(pa.int32(), pa.string())
 
 def files_opened(monkeypatch):
     """Return a list that grows by the name of each file of events that is opened from now on."""
-    opened, real = [], event_files.opened
-    monkeypatch.setattr(event_files, "opened", lambda *file: opened.append(file[-1].name) or real(*file))
+    opened, real = [], event_files.open_entry
+    monkeypatch.setattr(event_files, "open_entry", lambda *file: opened.append(file[-1].name) or real(*file))
     return opened
 
 

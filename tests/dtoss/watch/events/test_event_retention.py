@@ -21,7 +21,7 @@ from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import BUILT, CHANGES, DEFAULT_NAME, EVENTS, QUARANTINED, READERS, STATE, Home, Limits
 from tests.dtoss.watch.events.made import HOUR, SETTINGS, START, batch_of, event, rows_told, some_events
 from tests.examples import examples
@@ -143,7 +143,7 @@ def test_subscriptions_stay_that_tables_are_made_from(tmp_path):
     home = Home(str(tmp_path))
 
     def ask(*ids, replace=False):
-        table, bad = checked([{"id": one, "circle": [0.0, 0.0, 10.0]} for one in ids])
+        table, bad = check_subscriptions([{"id": one, "circle": [0.0, 0.0, 10.0]} for one in ids])
         assert not bad
         subscribe(home, table, replace=replace, space=SETTINGS.space)
 

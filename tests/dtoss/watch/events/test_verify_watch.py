@@ -24,7 +24,7 @@ from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import EVENTS, Home
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.events.made import (
@@ -56,7 +56,7 @@ def watched(path, ids="int64", batches=7):
             }
             for number in np.unique(random.integers(0, 20, 4)).tolist()
         ]
-        table, bad = checked(asked)
+        table, bad = check_subscriptions(asked)
         assert not bad
         if k % 3 != 2:
             subscribe(home, table, space=settings.space, replace=k == 4)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.commits.file_entry import mapped
+from dtoss.commits.file_entry import map_entry
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import StoreError
 from dtoss.geometry.space import space_of
@@ -63,10 +63,10 @@ def test_arrays_lie_in_the_mapped_file(tmp_path, monkeypatch):
     maps = []
 
     def kept(*of):
-        maps.append(mapped(*of))
+        maps.append(map_entry(*of))
         return maps[-1]
 
-    monkeypatch.setattr(index_files, "mapped", kept)
+    monkeypatch.setattr(index_files, "map_entry", kept)
     opened = open_built(folder, said["name"])
     first, last = maps[0].address, maps[0].address + maps[0].size
     for name, array in opened.arrays.items():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dtoss.watch.events.event_log import events
-from dtoss.watch.subscriptions.changes import Changed, subscribe, upgrade
+from dtoss.watch.subscriptions.changes import Change, subscribe, upgrade
 from dtoss.watch.subscriptions.current import table_at
-from dtoss.watch.subscriptions.subscription_text import written
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.subscription_text import write_rows
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from tests.dtoss.watch.streams import BEGIN, SECOND, Home, run, settings_of
 
 COUNT = 40
@@ -25,7 +25,7 @@ def fences(**said):
         }
         for name, w, e in squares
     ]  # fmt: skip
-    table, bad = checked([*rows, {"id": "circle", "circle": [0, 0, 5]}])
+    table, bad = check_subscriptions([*rows, {"id": "circle", "circle": [0, 0, 5]}])
     assert bad == []
     return table
 
@@ -47,13 +47,13 @@ def test_an_upgrade_is_told_to_nobody(tmp_path):
     assert len(first) == COUNT  # each in one of them, as rounded vectors have it
     assert {name for _, name in first} == {"west", "east"}
     before = table_at(home, 1)
-    assert upgrade(home) == Changed(2, 0, 2, 0, 1)
+    assert upgrade(home) == Change(2, 0, 2, 0, 1)
     after = table_at(home, 2)
     assert after["version"].to_pylist() == before["version"].to_pylist()
-    assert [row["polygon"]["edges"] for row in written(after) if "polygon" in row] == ["spherical"] * 2
+    assert [row["polygon"]["edges"] for row in write_rows(after) if "polygon" in row] == ["spherical"] * 2
     assert after.drop_columns(["polygon"]).equals(before.drop_columns(["polygon"]))
     assert batch(home, 2, -122.405) == []
-    assert upgrade(home) == Changed(2, 0, 0, 0, 3)
+    assert upgrade(home) == Change(2, 0, 0, 0, 3)
     assert len(batch(home, 3, 5.0)) == 2 * COUNT  # who leaves, leaves both
 
 
@@ -61,5 +61,5 @@ def test_new_polygons_are_of_today(tmp_path):
     home = Home(str(tmp_path / "store"), "default")
     subscribe(home, fences())
     assert len(batch(home, 1, -122.405)) == 2 * COUNT
-    assert upgrade(home) == Changed(1, 0, 0, 0, 3)
-    assert subscribe(home, fences()) == Changed(1, 0, 0, 0, 3)
+    assert upgrade(home) == Change(1, 0, 0, 0, 3)
+    assert subscribe(home, fences()) == Change(1, 0, 0, 0, 3)

@@ -17,7 +17,7 @@ from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
-from dtoss.watch.subscriptions.validation import Against, checked
+from dtoss.watch.subscriptions.validation import Against, check_subscriptions
 from dtoss.watch.watch_folder import EVENTS, Home
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.real.plain import KINDS, Fence, Rows, Told, life, told, track_of
@@ -69,7 +69,7 @@ def product_rows(world: World, begin: int, end: int) -> product.Rows:
 def asked(fences: list[Fence], settings: Settings) -> pa.Table:
     """Fences as the product's table, from what a user would write."""
     against = Against(settings.space, settings.schema, settings.text is not None, True)
-    table, bad = checked([fence.record() for fence in fences], against)
+    table, bad = check_subscriptions([fence.record() for fence in fences], against)
     assert not bad, bad[:3]
     return table
 

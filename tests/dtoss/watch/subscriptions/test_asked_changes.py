@@ -18,10 +18,10 @@ from dtoss.commits.folder import LocalFolder
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
-from dtoss.watch.subscriptions.changes import Changed, subscribe, unsubscribe
+from dtoss.watch.subscriptions.changes import Change, subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, changes_between, named_files, standing_of, table_at
 from dtoss.watch.subscriptions.known_columns import asked_space
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import CHANGES, DEFAULT_NAME, Home, Limits
 from tests.disks import files_read
 from tests.dtoss.commits.faster import others_are_always_faster, others_are_faster
@@ -33,7 +33,7 @@ IDS = [str(number) for number in range(6)]
 
 def rows(**radii):
     """The table of circles by the names of ids, i1 for 1, with these radii."""
-    table, bad = checked([{"id": name[1:], "circle": [8, 50, radius]} for name, radius in radii.items()])
+    table, bad = check_subscriptions([{"id": name[1:], "circle": [8, 50, radius]} for name, radius in radii.items()])
     assert not bad
     return table
 
@@ -59,12 +59,12 @@ def names(home):
 def test_rows_come_change_and_go(home):
     """Versions are the numbers of changes; what stays as it is keeps its own, and makes no change."""
     assert (change_number(home), len(table_at(home, 0))) == (0, 0)
-    assert subscribe(home, rows(i1=1, i2=2)) == Changed(1, 2, 0, 0, 0)
-    assert subscribe(home, rows(i1=1, i2=2)) == Changed(1, 0, 0, 0, 2)
-    assert subscribe(home, rows(i2=3, i1=1, i3=3)) == Changed(2, 1, 1, 0, 1)
+    assert subscribe(home, rows(i1=1, i2=2)) == Change(1, 2, 0, 0, 0)
+    assert subscribe(home, rows(i1=1, i2=2)) == Change(1, 0, 0, 0, 2)
+    assert subscribe(home, rows(i2=3, i1=1, i3=3)) == Change(2, 1, 1, 0, 1)
     assert radii(table_at(home, 2)) == {"1": (1, 1), "2": (3, 2), "3": (3, 2)}
-    assert unsubscribe(home, [1, "9", 1]) == Changed(3, 0, 0, 1, 0)
-    assert unsubscribe(home, ["1"]) == Changed(3, 0, 0, 0, 0)
+    assert unsubscribe(home, [1, "9", 1]) == Change(3, 0, 0, 1, 0)
+    assert unsubscribe(home, ["1"]) == Change(3, 0, 0, 0, 0)
     assert radii(table_at(home, 3)) == {"2": (3, 2), "3": (3, 2)}
     assert radii(table_at(home, 1)) == {"1": (1, 1), "2": (2, 1)}
     document = home.changes.read(2).document
@@ -85,7 +85,7 @@ def test_every_value_counts_for_being_the_same(home):
     each_alone = [row for other in others[1:] for row in (base, other)]
     for number, row in enumerate(each_alone, 1):
         for expected in (number, number):
-            done = subscribe(home, checked([row])[0])
+            done = subscribe(home, check_subscriptions([row])[0])
             assert done.number == expected
         assert table_at(home, number)["version"].to_pylist() == [number]
 
@@ -93,13 +93,13 @@ def test_every_value_counts_for_being_the_same(home):
 def test_a_replacement_keeps_what_stays_and_removes_the_rest(home):
     """It names what it removes; where nothing stays, nothing of before is read any more."""
     subscribe(home, rows(i1=1, i2=2, i3=3))
-    assert subscribe(home, rows(i1=1, i2=5), replace=True) == Changed(2, 0, 1, 1, 1)
+    assert subscribe(home, rows(i1=1, i2=5), replace=True) == Change(2, 0, 1, 1, 1)
     assert radii(table_at(home, 2)) == {"1": (1, 1), "2": (5, 2)}
     assert not home.changes.read(2).document["replace"]
-    assert subscribe(home, rows(i1=1, i2=5), replace=True) == Changed(2, 0, 0, 0, 2)
+    assert subscribe(home, rows(i1=1, i2=5), replace=True) == Change(2, 0, 0, 0, 2)
     delta = changes_between(home, 1, 2)
     assert (delta.table["id"].to_pylist(), delta.removed.to_pylist(), delta.replaced) == (["2"], ["2", "3"], False)
-    assert subscribe(home, rows(i2=6, i7=7), replace=True) == Changed(3, 1, 1, 1, 0)
+    assert subscribe(home, rows(i2=6, i7=7), replace=True) == Change(3, 1, 1, 1, 0)
     assert home.changes.read(3).document["replace"]
     for number in (1, 2):
         home.asked.remove(CHANGES, home.changes.read(number).document["file"])
@@ -107,7 +107,7 @@ def test_a_replacement_keeps_what_stays_and_removes_the_rest(home):
     assert radii(table_at(home, 4)) == {"2": (6, 3), "7": (7, 3), "8": (8, 4)}
     delta = changes_between(home, 0, 4)
     assert (len(delta.table), delta.replaced) == (3, True)
-    assert subscribe(home, SUBSCRIPTION_SCHEMA.empty_table(), replace=True) == Changed(5, 0, 0, 3, 0)
+    assert subscribe(home, SUBSCRIPTION_SCHEMA.empty_table(), replace=True) == Change(5, 0, 0, 3, 0)
     assert len(table_at(home, 5)) == 0
     subscribe(home, rows(i8=8))
     assert radii(table_at(home, 6)) == {"8": (8, 6)}
@@ -209,7 +209,7 @@ def test_a_conflict_is_tried_again_with_what_stands_then(home, monkeypatch):
     """The counts are those of the change that was made; after so many in vain it says so, and nothing has changed."""
     subscribe(home, rows(i1=1))
     others_are_faster(monkeypatch, lambda: unsubscribe(home, ["1"]), lambda: subscribe(home, rows(i2=2)))
-    assert subscribe(home, rows(i1=1, i2=5)) == Changed(4, 1, 1, 0, 0)
+    assert subscribe(home, rows(i1=1, i2=5)) == Change(4, 1, 1, 0, 0)
     assert radii(table_at(home, 4)) == {"1": (1, 4), "2": (5, 4)}
     others_are_always_faster(monkeypatch)
     with pytest.raises(StoreError, match="changed by others 20 times"):

@@ -19,8 +19,8 @@ from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.json_text import read_json
 from dtoss.watch.subscriptions.known_columns import check_space, known_of
 from dtoss.watch.subscriptions.subscription_files import read_files
-from dtoss.watch.subscriptions.subscription_text import place_in_words, written
-from dtoss.watch.subscriptions.validation import checked
+from dtoss.watch.subscriptions.subscription_text import place_in_words, write_rows
+from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 
@@ -82,7 +82,7 @@ def test_geojson_of_every_form(put, form):
     }[form]
     read = read_files([put("a.geojson", text)])
     assert read.bad == ()
-    assert written(read.table) == [
+    assert write_rows(read.table) == [
         {"id": "f", "polygon": TRIANGLE | {"edges": "planar"}, "events": ["enter"], "meta": {"name": "x"}},
         {"id": "2", "circle": [8.0, 50.0, 5.0], "events": ["inside"]},
         {"id": "e", "where": "a = 1", "events": ["inside"]},
@@ -174,9 +174,11 @@ def test_parquet_flat_nested_and_as_it_is_kept(tmp_path):
     """Circles from columns of numbers; a table of our own; a column that is none."""
     flat = pa.table({"id": [1, 2], "lon": [1, 2], "lat": [3, 4], "radius": [5, -5]})
     read = read_files([parquet(tmp_path, flat)])
-    assert written(read.table) == [{"id": "1", "circle": [1.0, 3.0, 5.0], "events": ["inside"]}]
+    assert write_rows(read.table) == [{"id": "1", "circle": [1.0, 3.0, 5.0], "events": ["inside"]}]
     assert [(one.row, one.id) for one in read.bad] == [(2, "2")]
-    kept, _ = checked([{"id": 1, "around": {"object": "o", "metres": 2}, "expires": 9, "meta": [1]}, {"id": 2}])
+    kept, _ = check_subscriptions(
+        [{"id": 1, "around": {"object": "o", "metres": 2}, "expires": 9, "meta": [1]}, {"id": 2}]
+    )
     assert read_files([parquet(tmp_path, kept)]).table.equals(kept)
     with pytest.raises(InputError, match=r"a.parquet cannot be read: column 'speed' is nothing"):
         read_files([parquet(tmp_path, pa.table({"id": [1], "speed": [2]}))])
@@ -197,11 +199,11 @@ def test_geoparquet_of_polygons_and_of_points(tmp_path):
     table = geo(pa.table({"id": [1, 2], "geometry": pa.array([polygon, None], pa.binary()), "where": [None, "a = 1"]}))
     read = read_files([parquet(tmp_path, table)])
     assert read.bad == ()
-    assert [row.get("polygon") for row in written(read.table)] == [TRIANGLE | {"edges": "planar"}, None]
+    assert [row.get("polygon") for row in write_rows(read.table)] == [TRIANGLE | {"edges": "planar"}, None]
     said = table.schema.metadata[b"geo"].replace(b'"encoding"', b'"edges": "spherical", "encoding"')
     sphere = table.replace_schema_metadata({b"geo": said})
     read = read_files([parquet(tmp_path, sphere)])
-    assert [row.get("polygon") for row in written(read.table)] == [TRIANGLE | {"edges": "spherical"}, None]
+    assert [row.get("polygon") for row in write_rows(read.table)] == [TRIANGLE | {"edges": "spherical"}, None]
     point = struct.pack("<BI2d", 1, 1, 8.0, 50.0)
     points = geo(pa.table({"id": [1, 2], "geometry": pa.array([point, None], pa.binary()), "radius": [5.0, None]}))
     read = read_files([parquet(tmp_path, points)])
@@ -232,7 +234,7 @@ def test_what_is_known_of_a_watch(tmp_path):
     plane = space_of("EPSG:32610")
     assert known_of(home, crs="EPSG:32610", allow_everything=True).space == plane
     assert known_of(home, allow_everything=True).allow_everything
-    subscribe(home, checked([{"id": 1}])[0], space=plane)
+    subscribe(home, check_subscriptions([{"id": 1}])[0], space=plane)
     check_space(home, plane)
     with pytest.raises(InputError, match=r"are in EPSG:32610 \(plane\) and the rows in EPSG:4326 \(sphere\)"):
         check_space(home, space_of())
@@ -268,9 +270,9 @@ def test_what_is_known_of_a_watch(tmp_path):
 )
 def test_places_in_words(row, words):
     """In metres and kilometres; in a plane in units."""
-    table, _ = checked([{"id": 1} | row])
-    assert words in place_in_words(written(table)[0], True)
-    assert ("units" in place_in_words(written(table)[0], False)) == ("circle" in row or "around" in row)
+    table, _ = check_subscriptions([{"id": 1} | row])
+    assert words in place_in_words(write_rows(table)[0], True)
+    assert ("units" in place_in_words(write_rows(table)[0], False)) == ("circle" in row or "around" in row)
 
 
 def test_the_collector_works_again_after_a_file(put):

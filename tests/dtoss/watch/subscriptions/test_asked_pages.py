@@ -86,8 +86,8 @@ def test_small_files_are_read_once(home, monkeypatch):
     for _ in range(6):
         subscribe(home, some(rng, 5))
     pages, read = Pages(home), []
-    opened = paging.opened
-    monkeypatch.setattr(paging, "opened", lambda *file: read.append(file[-1].name) or opened(*file))
+    opened = paging.open_entry
+    monkeypatch.setattr(paging, "open_entry", lambda *file: read.append(file[-1].name) or opened(*file))
     check(pages, rng)
     first = len(read)
     assert 0 < first == len(set(read))

@@ -11,8 +11,8 @@ import pytest
 
 from dtoss.geometry.space import space_of
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
-from dtoss.watch.subscriptions.subscription_text import written
-from dtoss.watch.subscriptions.validation import Against, Bad, checked, checked_table
+from dtoss.watch.subscriptions.subscription_text import write_rows
+from dtoss.watch.subscriptions.validation import Against, Bad, check_subscriptions, checked_table
 
 TRIANGLE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
 ATTRIBUTES = {"speed": pa.float64(), "kind": pa.string(), "id": pa.int64()}
@@ -21,7 +21,7 @@ PLANE = Against(space_of("EPSG:32610"))
 
 def reason_of(row, against=None):
     """The reason why a row is bad, which is one line."""
-    table, bad = checked([{"id": "good", "circle": [1, 2, 3]}, row], against)
+    table, bad = check_subscriptions([{"id": "good", "circle": [1, 2, 3]}, row], against)
     assert table["id"].to_pylist() == ["good"]
     assert [one.row for one in bad] == [2]
     assert "\n" not in str(bad[0])
@@ -120,7 +120,7 @@ def test_a_bad_row_is_named_with_its_reason(row, said):
 def test_of_several_bad_rows_each_is_named_by_file_line_and_id():
     """As messages show them."""
     rows = [{"id": 1, "box": [1, 1, 1, 2]}, {"id": 2}, {"circle": [1, 2, 3]}]
-    _, bad = checked(rows, file="a.jsonl", lines=[3, 4, 9])
+    _, bad = check_subscriptions(rows, file="a.jsonl", lines=[3, 4, 9])
     assert [(one.file, one.row, one.id) for one in bad] == [("a.jsonl", 3, "1"), ("a.jsonl", 9, None)]
     assert str(bad[0]).startswith("a.jsonl:3 ('1'): box has no width")
     assert str(Bad("", 4, None, "so")) == "row 4: so"
@@ -133,17 +133,17 @@ def test_conditions_are_checked_against_the_columns_where_these_are_known():
     assert "where" in reason_of({"id": 1, "where": "kind > 3"}, known)
     assert "is a value of type double" in reason_of({"id": 1, "where": "speed + 1"}, known)
     for against in (known, None):
-        table, bad = checked([{"id": 1, "where": "speed > 3 and kind in ('taxi')"}], against)
+        table, bad = check_subscriptions([{"id": 1, "where": "speed > 3 and kind in ('taxi')"}], against)
         assert (len(table), bad) == (1, [])
-    assert checked([{"id": 1, "where": "sped > 3"}])[1] == []
+    assert check_subscriptions([{"id": 1, "where": "sped > 3"}])[1] == []
 
 
 def test_enter_and_leave_need_a_time():
     """A stream without one, or one of messages, gives inside only."""
     for events in (["enter"], ["inside", "leave"]):
         assert "with a time: these have none" in reason_of({"id": 1, "events": events}, Against(time=False))
-    assert checked([{"id": 1, "events": ["inside"]}], Against(time=False))[1] == []
-    assert checked([{"id": 1, "events": ["enter"]}], Against(time=True))[1] == []
+    assert check_subscriptions([{"id": 1, "events": ["inside"]}], Against(time=False))[1] == []
+    assert check_subscriptions([{"id": 1, "events": ["enter"]}], Against(time=True))[1] == []
 
 
 def test_words_are_checked():
@@ -157,8 +157,11 @@ def test_words_are_checked():
     assert "--allow-everything" in reason_of({"id": 1, "words": "not decaf"})
     assert "at most 100,000" in reason_of({"id": 1, "words": "x " * 500_000})
     for row in ({"words": "not decaf"} | place, {"words": "coffee and not decaf"}, {"words": '"red car" or not blue'}):
-        assert checked([{"id": 1} | row], Against(text=True, allow_everything="or not" in row["words"]))[1] == []
-    table, bad = checked([{"id": 1, "words": "not decaf"}], Against(allow_everything=True))
+        assert (
+            check_subscriptions([{"id": 1} | row], Against(text=True, allow_everything="or not" in row["words"]))[1]
+            == []
+        )
+    table, bad = check_subscriptions([{"id": 1, "words": "not decaf"}], Against(allow_everything=True))
     assert (table["words"].to_pylist(), bad) == (["not decaf"], [])
 
 
@@ -173,7 +176,7 @@ def test_what_a_good_row_becomes():
         {"id": "f", "lon": 1, "lat": 2, "radius": 3},
         {"id": "w", "west": 1, "south": 2, "east": 3, "north": 4, "events": "inside, enter"},
     ]
-    table, bad = checked(rows)
+    table, bad = check_subscriptions(rows)
     assert (bad, table.schema) == ([], SUBSCRIPTION_SCHEMA)
     assert table["id"].to_pylist() == ["1", "c", "b", "p", "a", "f", "w"]
     assert table["kind"].to_pylist() == [EVERYWHERE, CIRCLE, BOX, POLYGON, AROUND, CIRCLE, BOX]
@@ -203,10 +206,10 @@ def test_what_is_kept_is_written_as_it_came_and_reads_the_same():
         {"id": "5", "around": {"object": "x", "metres": 2.0}, "events": ["inside"], "where": "a = 1"},
         {"id": "6", "events": ["inside"], "expires": "1969-12-31T23:59:59.500000Z"},
     ]
-    table, bad = checked(rows)
+    table, bad = check_subscriptions(rows)
     assert bad == []
-    assert written(table) == rows
-    assert checked(written(table))[0].equals(table)
+    assert write_rows(table) == rows
+    assert check_subscriptions(write_rows(table))[0].equals(table)
     assert checked_table(table)[0].equals(table)
 
 
@@ -214,7 +217,7 @@ def test_moments_of_all_kinds_mean_the_same():
     """Seconds, text with and without a zone, Python's and Arrow's."""
     when = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
     said = [when.timestamp(), int(when.timestamp()), "2030-01-01", "2030-01-01T01:00:00+01:00", when, when.date()]
-    table, bad = checked([{"id": n, "expires": value} for n, value in enumerate(said)])
+    table, bad = check_subscriptions([{"id": n, "expires": value} for n, value in enumerate(said)])
     assert (bad, set(table["expires"].to_pylist())) == ([], {1_893_456_000_000_000})
     for kind in (pa.timestamp("s"), pa.timestamp("ns", "Europe/Paris"), pa.timestamp("us", "UTC")):
         column = pa.array([when, None], pa.timestamp("us", "UTC")).cast(kind)
@@ -236,16 +239,16 @@ def test_a_plane_has_its_own_bounds(row, said):
     assert said in reason_of({"id": 1} | row, PLANE)
     wide = {"type": "Polygon", "coordinates": [[[0, 0], [6e6, 0], [6e6, 6e6]]]}
     good = [{"id": 1, "circle": [5e5, 4e6, 10]}, {"id": 2, "box": [0, 0, 6e6, 6e6]}, {"id": 3, "polygon": wide}]
-    assert checked(good, PLANE)[1] == []
+    assert check_subscriptions(good, PLANE)[1] == []
 
 
 def test_a_projected_crs_that_is_compared_on_the_sphere_has_no_boxes():
     """As the queries have none; and a place has to be one of the CRS."""
     sphere = Against(space_of("EPSG:32610", "sphere"))
-    table, bad = checked([{"id": 1, "circle": [5e5, 4e6, 10]}, {"id": 2, "box": [0, 0, 1, 1]}], sphere)
+    table, bad = check_subscriptions([{"id": 1, "circle": [5e5, 4e6, 10]}, {"id": 2, "box": [0, 0, 1, 1]}], sphere)
     assert table["id"].to_pylist() == ["1"]
     assert "search within a polygon instead" in bad[0].reason
-    _, bad = checked([{"id": 1, "circle": [1e80, 4e6, 10]}], sphere)
+    _, bad = check_subscriptions([{"id": 1, "circle": [1e80, 4e6, 10]}], sphere)
     assert "is no place of EPSG:32610" in bad[0].reason
 
 
@@ -268,7 +271,7 @@ def test_columns_of_arrow_are_read_as_rows_are():
     )
     found, bad = checked_table(table)
     assert bad == []
-    assert written(found) == [
+    assert write_rows(found) == [
         {"id": "1", "circle": [1.0, 2.0, 3.0], "events": ["enter"], "meta": {"a": 1}},
         {"id": "2", "box": [1.0, 1.0, 2.0, 2.0], "where": "a = 1", "events": ["inside"], "meta": "[broken"},
         {"id": "3", "around": {"object": "x", "metres": 7.0}, "events": ["inside"], "meta": "plain"},
@@ -296,7 +299,7 @@ def test_many_at_one_place_and_none_at_all():
     )
     found, bad = checked_table(table)
     assert (len(found), bad) == (count, [])
-    assert checked([]) == (SUBSCRIPTION_SCHEMA.empty_table(), [])
+    assert check_subscriptions([]) == (SUBSCRIPTION_SCHEMA.empty_table(), [])
 
 
 def test_a_bad_polygon_among_good_ones_is_found():
@@ -305,5 +308,5 @@ def test_a_bad_polygon_among_good_ones_is_found():
     wide = {"type": "Polygon", "coordinates": [[[0, 0], [120, 0], [-120, 0]]], "edges": "spherical"}
     rows[17] = {"id": 17, "polygon": wide}
     rows[31] = {"id": 31, "polygon": {"type": "Polygon", "coordinates": [[[0, 0], 5]]}}
-    table, bad = checked(rows)
+    table, bad = check_subscriptions(rows)
     assert (len(table), [one.row for one in bad]) == (48, [18, 32])

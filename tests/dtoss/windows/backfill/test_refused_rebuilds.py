@@ -9,7 +9,7 @@ from dtoss.commits.chain import Conflict
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import rebuild_of
 from dtoss.windows.backfill.backfill_commit import plan_rebuild, run_rebuild
-from dtoss.windows.backfill.raw_sources import Read, check_there
+from dtoss.windows.backfill.raw_sources import ReadSources, check_there
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.storage.window_document import head_of
@@ -56,7 +56,7 @@ def test_files_that_are_gone_are_named_with_the_time_of_their_rows(tmp_path):
 @pytest.mark.parametrize(("files", "said"), [("a", "a"), ("abc", "a and 2 more")])
 def test_one_file_that_is_gone_is_named_and_others_counted(files, said):
     said = f"are not there: {said}, read by commit 3, is gone; "
-    assert said in refused(InputError, check_there, [Read(3, tuple(files), "", 0, 9)], ["d"], 0, 9)
+    assert said in refused(InputError, check_there, [ReadSources(3, tuple(files), "", 0, 9)], ["d"], 0, 9)
 
 
 def test_rows_of_a_stream_have_to_reach_as_far_as_they_did(tmp_path):

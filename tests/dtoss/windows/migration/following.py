@@ -11,7 +11,7 @@ from dtoss.windows.migration.take_over import read_by_all
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import of_sites, write_keys
 from dtoss.windows.storage.sets import current_home, sets_of
-from dtoss.windows.storage.spec_file import Fixed, fix, known
+from dtoss.windows.storage.spec_file import FixedSpec, fix, read_spec
 from dtoss.windows.storage.window_folder import Home
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SECOND, commit, made
 
@@ -20,7 +20,7 @@ OTHER_SITES = np.array([[1.0, 1.0], [9.0, 3.0], [4.0, 7.0], [11.0, 9.0]])
 
 def fixed_in(home, wanted, sites):
     """The windows of a home stand for a spec from now on."""
-    fixed = Fixed(wanted, write_keys(home, of_sites(sites)))
+    fixed = FixedSpec(wanted, write_keys(home, of_sites(sites)))
     fix(home, fixed)
     return fixed
 
@@ -33,7 +33,7 @@ def begin_beside(home, wanted, sites):
 def counted(home, number, batch, tasks):
     """Count a batch, as a file that arrived, in all sets that run."""
     source = Source(files={f"part{number}": len(batch)})
-    return count_batch(home, source, lambda one: commit(one, known(one), batch, source, tasks))
+    return count_batch(home, source, lambda one: commit(one, read_spec(one), batch, source, tasks))
 
 
 def play(home, batches, tasks=1, began=lambda number: None):

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from dtoss.windows.migration.clear_sets import clear_sets
-from dtoss.windows.migration.parallel_sets import settled
+from dtoss.windows.migration.parallel_sets import settle_sets
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.window_document import head_of
@@ -41,7 +41,7 @@ def change(home, batches, begins=True):
     if begins and sets_of(home).commit is None:
         begin_beside(home, spec(sites=OTHER_SITES), OTHER_SITES)
     play(home, batches, TASKS)
-    settled(home)
+    settle_sets(home)
 
 
 def killed(home, batches, step):

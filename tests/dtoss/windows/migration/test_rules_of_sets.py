@@ -11,7 +11,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.windows.migration.clear_sets import clear_sets
 from dtoss.windows.migration.migration_text import change_of, under_way
-from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settled
+from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settle_sets
 from dtoss.windows.migration.take_over import give_up, read_by_all
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.verify_windows import verify_windows
@@ -20,8 +20,8 @@ from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.state.hour_files import Steps
 from dtoss.windows.storage.sets import current_home, sets_of
-from dtoss.windows.storage.spec_file import known
-from dtoss.windows.storage.window_document import begun, head_of
+from dtoss.windows.storage.spec_file import read_spec
+from dtoss.windows.storage.window_document import begun_windows, head_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from tests.dtoss.windows.migration.following import (
@@ -54,7 +54,7 @@ def home(tmp_path):
 def test_a_change_that_is_under_way_is_told(home):
     """From which end on, and at which watermark; what is asked is answered by the set of before."""
     coming = sets_of(home).coming
-    assert coming.since > begun(home).watermark
+    assert coming.since > begun_windows(home).watermark
     assert coming.full_at >= coming.since
     assert change_of(sets_of(home))["set"] == 2
     assert under_way(sets_of(home)).startswith("another set runs beside this one: it answers ends from 1970-01-01T00:0")
@@ -65,7 +65,7 @@ def test_a_change_that_is_under_way_is_told(home):
     play(home, BATCHES)
     newer = found.newest()
     assert (newer.home.number, newer.since, newer.sets.coming) == (2, coming.since, None)
-    assert verify_windows(home).commits == 1 + len(BATCHES[2:]) + begun(home).number
+    assert verify_windows(home).commits == 1 + len(BATCHES[2:]) + begun_windows(home).number
 
 
 def test_one_that_is_given_up_goes_and_another_may_begin(home):
@@ -122,7 +122,7 @@ def test_sets_follow_one_another_and_each_answers_its_ends(home, tmp_path):
 def test_what_cannot_be_given_any_more_begins_the_set_anew(home, tmp_path):
     """A batch that only one set has, whose file is gone; or ends that were counted anew."""
     coming = sets_of(home).coming
-    commit(home, known(home), BATCHES[2], Source(files={"part2": len(BATCHES[2])}))
+    commit(home, read_spec(home), BATCHES[2], Source(files={"part2": len(BATCHES[2])}))
     files = {f"part{number}": len(BATCHES[number]) for number in (2, 3)}
     assert first_of(home, files) == {"part2": len(BATCHES[2])}
     assert first_of(home, {"part3": files["part3"]}) is None
@@ -148,7 +148,7 @@ def test_batches_of_a_stream_are_counted_in_both(home):
             if only is not None and one.number != only:
                 raise StoreError("killed")
             plan = plan_batch(
-                one, known(one), ("int64", "double"), source, Options(max_bad=1.0, new_source=True), FAR_FUTURE, 1
+                one, read_spec(one), ("int64", "double"), source, Options(max_bad=1.0, new_source=True), FAR_FUTURE, 1
             )
             return None if plan is None else run_batch(plan, rows_of(rows))
 
@@ -166,15 +166,15 @@ def test_batches_of_a_stream_are_counted_in_both(home):
 
 def test_a_clock_moves_both_watermarks(home):
     """The set to come goes where the clock has moved the current one, before any other batch."""
-    plan = plan_batch(home, known(home), ("int64", "double"), Source(), Options(), FAR_FUTURE, 1)
-    mark = begun(home).watermark
+    plan = plan_batch(home, read_spec(home), ("int64", "double"), Source(), Options(), FAR_FUTURE, 1)
+    mark = begun_windows(home).watermark
     commit_batch(replace(plan, clock_us=mark + 60 * SECOND), [])
     second = Home(home.store, "w", 2)
-    assert begun(second).watermark == mark
+    assert begun_windows(second).watermark == mark
     follow(home, sets_of(home))
-    assert begun(second).watermark == begun(home).watermark == mark + 60 * SECOND
-    assert settled(home).current.number == 2
-    assert settled(home).coming is None
+    assert begun_windows(second).watermark == begun_windows(home).watermark == mark + 60 * SECOND
+    assert settle_sets(home).current.number == 2
+    assert settle_sets(home).coming is None
 
 
 def test_a_set_that_was_replaced_goes_with_its_results(home):
@@ -185,8 +185,8 @@ def test_a_set_that_was_replaced_goes_with_its_results(home):
     now = current_home(home.store, "w")
     since = sets_of(home).current.since
     assert clear_sets(home, 0.0) >= 0
-    assert known(home).spec == spec()
-    while merge_hours(now, known(now).spec, begun(now), 8 * SECOND, hours) is not None:
+    assert read_spec(home).spec == spec()
+    while merge_hours(now, read_spec(now).spec, begun_windows(now), 8 * SECOND, hours) is not None:
         clear_debris(now, 0.0)
     assert clear_sets(home, 3600.0) == 0
     assert [one.number for one in sets_of(home).answering] == [2]
@@ -220,6 +220,6 @@ def test_windows_without_any_row_are_replaced_at_once(tmp_path):
     fixed = fixed_in(home, spec(), SITES)
     commit(home, fixed, [], Source(files={"part9": 1}))
     begin_beside(home, OTHER, OTHER_SITES)
-    assert settled(home).current.number == 2
+    assert settle_sets(home).current.number == 2
     play(home, BATCHES[:3])
     assert same_ends(opened(home), opened(always(tmp_path / "n", OTHER, OTHER_SITES, BATCHES[:3])), 0, 8 * SECOND) > 0

@@ -56,9 +56,9 @@ def test_patches_tell_what_whole_states_tell_and_the_oracle(tmp_path, monkeypatc
 
 def part(name, of, rows=10, patch=False):
     """A file of state."""
-    from dtoss.commits.file_entry import Listed
+    from dtoss.commits.file_entry import FileEntry
 
-    return Part(Listed(name, rows, rows, "0" * 64), of, patch)
+    return Part(FileEntry(name, rows, rows, "0" * 64), of, patch)
 
 
 def test_what_a_commit_lists_of_state():

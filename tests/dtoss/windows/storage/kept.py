@@ -12,7 +12,7 @@ from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
@@ -35,7 +35,7 @@ def begin(folder, wanted=None, name="w"):
     """Return the home of windows that stand for a spec, and the spec with the file of its keys."""
     wanted = wanted or spec()
     home = Home(str(folder), name)
-    fixed = Fixed(wanted, write_keys(home, of_sites(SITES)))
+    fixed = FixedSpec(wanted, write_keys(home, of_sites(SITES)))
     fix(home, fixed)
     return home, fixed
 

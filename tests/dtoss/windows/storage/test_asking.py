@@ -17,7 +17,7 @@ from dtoss.windows.query.key_names import Names
 from dtoss.windows.query.result_files import first_due
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import keys_from, of_h3, of_sites, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.trajectories.visitors import last_visits
 from pipelines.command.main import main
@@ -32,7 +32,7 @@ def stored(tmp_path):
     """Windows of shops with names, of three batches, and their rows."""
     wanted = spec()
     home = Home(str(tmp_path / "store"), "fleet")
-    fixed = Fixed(wanted, write_keys(home, of_sites(SITES, SHOPS)))
+    fixed = FixedSpec(wanted, write_keys(home, of_sites(SITES, SHOPS)))
     fix(home, fixed)
     batches = made(3, batches=3)
     for batch in batches:
@@ -142,7 +142,7 @@ def test_names_stand_beside_keys(stored):
 def test_sites_that_are_called_by_numbers_are_found_by_them(tmp_path):
     """Where the number is that of no key."""
     home = Home(str(tmp_path), "w")
-    fixed = Fixed(spec(), write_keys(home, of_sites(SITES, pa.array(["100", "0", "7"]))))
+    fixed = FixedSpec(spec(), write_keys(home, of_sites(SITES, pa.array(["100", "0", "7"]))))
     fix(home, fixed)
     commit(home, fixed, made(3)[0])
     found = open_windows(home.store, "w")
@@ -250,7 +250,7 @@ def test_cells_of_h3_are_keys(tmp_path):
     wanted = spec(measures="rows,objects,flow", space=space)
     wanted = type(wanted)(**{**vars(wanted), "by": "h3:7", "keys": keys_from(space, of_h3(7)).digest})
     home = Home(str(tmp_path), "w")
-    fixed = Fixed(wanted, write_keys(home, of_h3(7)))
+    fixed = FixedSpec(wanted, write_keys(home, of_h3(7)))
     fix(home, fixed)
     rows = [(i % 3, i * SECOND // 4, *place) for i, place in enumerate((places[:40] % 0.1 + 8).tolist())]
     commit(home, fixed, rows)

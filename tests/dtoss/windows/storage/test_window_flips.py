@@ -18,7 +18,7 @@ from dtoss.errors import StoreError
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.state.hour_files import Steps
-from dtoss.windows.storage.spec_file import known
+from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home
 from tests.disks import files_read
@@ -68,9 +68,9 @@ def test_another_number_in_the_spec_is_damage(home):
     data = path.read_bytes()
     path.write_bytes(re.sub(rb'"late":3000000\b', b'"late":9000000', data))
     with pytest.raises(StoreError, match=r"spec\.json is damaged: it does not have the hash that it says"):
-        known(home)
+        read_spec(home)
     path.write_bytes(data)
-    assert known(home).spec.late == 3 * SECOND
+    assert read_spec(home).spec.late == 3 * SECOND
 
 
 def test_rows_that_are_equal_are_set_aside_for_each_batch(tmp_path):

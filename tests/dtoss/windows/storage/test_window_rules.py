@@ -13,7 +13,7 @@ import pytest
 import dtoss
 from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Conflict
-from dtoss.commits.file_entry import HASHED_BYTES, Listed, put
+from dtoss.commits.file_entry import HASHED_BYTES, FileEntry, write_entry
 from dtoss.errors import InputError, StoreError
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.processing.window_batch import run_batch
@@ -21,7 +21,7 @@ from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.query.byte_cache import Recent
 from dtoss.windows.query.result_pieces import ResultFile
 from dtoss.windows.storage.keys_file import of_sites, read_keys, write_keys
-from dtoss.windows.storage.spec_file import Fixed, fix
+from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
@@ -43,7 +43,7 @@ def refused(kind, call, *arguments, **options):
 def test_a_name_stands_for_one_spec(tmp_path):
     """Once something was committed; another one is refused with the difference, other pivots with the reason."""
     home, fixed = begin(tmp_path)
-    other = Fixed(spec("4s,20s", late="3s"), fixed.keys)
+    other = FixedSpec(spec("4s,20s", late="3s"), fixed.keys)
     fix(home, other)
     fix(home, fixed)
     commit(home, fixed, ROWS)
@@ -53,7 +53,7 @@ def test_a_name_stands_for_one_spec(tmp_path):
     assert "another name (--name NAME)" in said
     elsewhere = spec(sites=SITES + 1.0)
     assert "the digest of the keys" in refused(
-        InputError, fix, home, Fixed(elsewhere, write_keys(home, of_sites(SITES)))
+        InputError, fix, home, FixedSpec(elsewhere, write_keys(home, of_sites(SITES)))
     )
 
 
@@ -167,7 +167,7 @@ def test_results_that_are_held_hold_no_descriptor(tmp_path):
     rows = pa.table({"end": np.arange(600_000), "key": np.random.default_rng(0).integers(0, 1 << 62, 600_000)})
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, row_group_size=200_000, use_dictionary=False, compression="none")
-    file = Listed.of(put(home.folder, sink.getvalue(), len(rows), "parquet", "results"))
+    file = FileEntry.of(write_entry(home.folder, sink.getvalue(), len(rows), "parquet", "results"))
     assert file.bytes > HASHED_BYTES
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     found = ResultFile.opened(home, file, Recent(0))

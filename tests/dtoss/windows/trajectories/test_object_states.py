@@ -13,10 +13,10 @@ from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import region_keys
 from dtoss.windows.patches import Patches
 from dtoss.windows.spec import MEASURES, spec_of
-from dtoss.windows.trajectories.fold_horizon import folded
+from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState, newest
 from dtoss.windows.trajectories.map_step import objects_step
-from dtoss.windows.watermark import Reached, added, horizon_of, watermark_of
+from dtoss.windows.watermark import PaneCounts, add_counts, horizon_of, watermark_of
 from tests.dtoss.windows.summed import rows_of
 from tests.dtoss.windows.window_streams import SPACES, streams
 
@@ -71,11 +71,11 @@ def test_a_last_row_is_kept_as_long_as_it_may_matter(options, kept):
     rows = [(who, t * SECOND, x, y) for who, t, x, y in rows]
     wanted = spec(**options)
     after = objects_step(wanted, KEYS, ObjectState.none(pa.int64(), True), rows_of(rows, abs), None).after
-    found = folded(wanted, after, 10 * SECOND)
+    found = fold_state(wanted, after, 10 * SECOND)
     assert (found.t // SECOND).tolist() == kept
     visits = list(zip(found.visit_key.tolist(), found.visit_pane.tolist(), strict=True))
     assert visits == ([(0, 8), (1, 9)] if "objects" in wanted.measures else [])
-    assert folded(wanted, after, None) is after
+    assert fold_state(wanted, after, None) is after
 
 
 def test_a_visit_is_kept_as_long_as_the_longest_window_may_hold_it():
@@ -83,7 +83,7 @@ def test_a_visit_is_kept_as_long_as_the_longest_window_may_hold_it():
     last = 10 - wanted.longest
     rows = rows_of([(1, last * SECOND, 0.0, 0.0), (2, (last - 1) * SECOND, 0.0, 0.0)], abs)
     after = objects_step(wanted, KEYS, ObjectState.none(pa.int64(), True), rows, None).after
-    assert folded(wanted, after, 10 * SECOND).visit_pane.tolist() == [last]
+    assert fold_state(wanted, after, 10 * SECOND).visit_pane.tolist() == [last]
 
 
 def test_a_cell_whose_only_move_is_gone_has_no_greatest_speed():
@@ -134,8 +134,8 @@ def test_keys_that_are_known_are_not_looked_up():
 def test_a_watermark_is_what_enough_objects_have_reached(witnesses, delay, panes, objects, before, expected):
     """Objects a longest window behind the last one do not count, and it never goes back."""
     wanted = spec(witnesses=witnesses, delay=delay)
-    reached = Reached(np.array(panes, np.int64), np.array(objects, np.int64))
-    whole = added([reached, Reached(np.zeros(0, np.int64), np.zeros(0, np.int64))])
+    reached = PaneCounts(np.array(panes, np.int64), np.array(objects, np.int64))
+    whole = add_counts([reached, PaneCounts(np.zeros(0, np.int64), np.zeros(0, np.int64))])
     found = watermark_of(wanted, whole, None if before is None else before * SECOND)
     assert found == (None if expected is None else expected * SECOND)
 

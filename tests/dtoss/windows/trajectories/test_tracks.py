@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dtoss.windows.trajectories import cell_table
 from dtoss.windows.trajectories.known_rows import ObjectState
 from dtoss.windows.trajectories.map_step import objects_step
-from dtoss.windows.watermark import added, horizon_of, watermark_of
+from dtoss.windows.watermark import add_counts, horizon_of, watermark_of
 from tests.dtoss.windows.brute import World, replayed
 from tests.dtoss.windows.summed import Summed, rows_of
 from tests.dtoss.windows.window_streams import streams
@@ -46,7 +46,7 @@ def held_to_the_oracle(stream, tasks, text, beyond=12):
             steps.append(objects_step(spec, keys, states[task], mine, horizon_of(spec, watermark)))
             states[task] = ObjectState.from_arrow(steps[-1].after.to_arrow())
             summed.add(steps[-1].patches)
-        watermark = watermark_of(spec, added([step.reached for step in steps]), watermark)
+        watermark = watermark_of(spec, add_counts([step.reached for step in steps]), watermark)
         assert watermark == reached
         losers += sum(step.losers for step in steps)
         jumps += sum(step.jumps for step in steps)

@@ -223,9 +223,9 @@ class Acknowledging:
 def lines_of(home):
     from dtoss.watch.events.event_log import told_events
     from dtoss.watch.events.line_parts import line_parts
-    from dtoss.watch.events.watch_document import begun
+    from dtoss.watch.events.watch_document import begun_watch
 
-    (lines,) = line_parts(told_events(home, cursor_of_reader(home, "me")), lambda: begun(home).settings, 100)
+    (lines,) = line_parts(told_events(home, cursor_of_reader(home, "me")), lambda: begun_watch(home).settings, 100)
     return lines
 
 
