@@ -132,7 +132,7 @@ def forget(
     or has changed nothing, and takes up what a step has left that was ended on its way: who is interrupted does it
     again.
     """
-    texts = _checked(ids)
+    texts = _check_ids(ids)
     if store is None and not histories:
         raise InputError("nothing is named that could hold ids: --store S or --history H")
     home = None if store is None else Store(store).absolute
@@ -178,14 +178,14 @@ def allow_again(store: str | None, ids: Sequence[str], *, histories: Sequence[st
     InputError, StoreError, OSError
         As :func:`forget`.
     """
-    texts = _checked(ids)
+    texts = _check_ids(ids)
     places = [*([] if store is None else [store]), *histories]
     if not places:
         raise InputError("nothing is named that could have forgotten ids: --store S or --history H")
     return max(allow_ids(place, texts) for place in places)
 
 
-def _checked(ids: Sequence[str]) -> frozenset[str]:
+def _check_ids(ids: Sequence[str]) -> frozenset[str]:
     texts = frozenset(ids)
     if not texts or "" in texts:
         raise InputError("an id is wanted: --id ID, or --ids FILE with one a line")
@@ -287,7 +287,9 @@ class _Asked:
         self.report.gone(where, "rows that were set aside", done.current.rejected)
         self.report.gone(where, "snapshots that had it", len(done.removed))
         for name, until in done.waiting:
-            self.report.left(where, f"snapshot {name}, which readers may be opening", f"{_said(until)}, then again")
+            self.report.left(
+                where, f"snapshot {name}, which readers may be opening", f"{_time_text(until)}, then again"
+            )
         for name, why in done.unfinished:
             self.report.left(where, f"folder {name}: {why}", "dtoss gc removes it")
         if done.removed:
@@ -309,8 +311,8 @@ def _ledger(document: dict[str, object]) -> dict[str, object]:
 
 
 def _moment(seconds: float) -> str:
-    return _said(datetime.now(UTC) + timedelta(seconds=seconds))
+    return _time_text(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
-def _said(moment: datetime) -> str:
+def _time_text(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")

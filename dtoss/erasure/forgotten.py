@@ -130,7 +130,7 @@ def forget_ids(path: str, texts: Iterable[str]) -> int:
     OSError
         If it cannot be written.
     """
-    return _changed(path, set(texts), there=True)
+    return _commit_change(path, set(texts), there=True)
 
 
 def allow_ids(path: str, texts: Iterable[str]) -> int:
@@ -141,16 +141,16 @@ def allow_ids(path: str, texts: Iterable[str]) -> int:
     StoreError, OSError
         As :func:`forget_ids`.
     """
-    return _changed(path, set(texts), there=False)
+    return _commit_change(path, set(texts), there=False)
 
 
-def _changed(path: str, texts: set[str], *, there: bool) -> int:
+def _commit_change(path: str, texts: set[str], *, there: bool) -> int:
     chain = _chain(path)
     if not there and not chain.folder.there():
         return 0
     for _ in range(_TRIES):
         head = chain.head() if chain.folder.there() else None
-        known = _begun(chain) if head is None else _read(chain, head)
+        known = _begin(chain) if head is None else _read(chain, head)
         tags = dict(known.tags)
         if there:
             tags |= {tag_of(known.key, text): quick for text, quick in _quick_hashes(known, texts).items()}
@@ -159,7 +159,7 @@ def _changed(path: str, texts: set[str], *, there: bool) -> int:
                 tags.pop(tag_of(known.key, text), None)
         if tags.keys() == known.tags.keys():
             return 0
-        lines = sorted(f"{tag} {_masked(known.key, tag, quick):016x}\n" for tag, quick in tags.items())
+        lines = sorted(f"{tag} {_mask_word(known.key, tag, quick):016x}\n" for tag, quick in tags.items())
         file = write_entry(chain.folder, pa.py_buffer("".join(lines).encode()), len(lines), "txt", _IDS)
         document = {"kind": _KIND, "format": _FORMAT, "key": _sign(known.key), "file": file, "ids": len(lines)}
         try:
@@ -177,7 +177,7 @@ def _chain(path: str) -> Chain:
     return Chain(folder_of(path_in(path, _ROOM)), kept=True)
 
 
-def _begun(chain: Chain) -> ForgottenIds:
+def _begin(chain: Chain) -> ForgottenIds:
     """Return that nobody is forgotten, with a key that is there from now on."""
     chain.folder.make()
     chain.folder.create(secrets.token_hex(_KEY_BYTES).encode() + b"\n", _KEY, private=True)
@@ -211,7 +211,7 @@ def _read(chain: Chain, head: Commit) -> ForgottenIds:
         name = chain.folder.path(_IDS, file.name)
         lines = checked_bytes(chain.folder.read(_IDS, file.name), file, name).decode().splitlines()
         pairs = [line.split(" ") for line in lines]
-        return ForgottenIds(key, {tag: _signed(_masked(key, tag, int(masked, 16))) for tag, masked in pairs})
+        return ForgottenIds(key, {tag: _as_int64(_mask_word(key, tag, int(masked, 16))) for tag, masked in pairs})
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}; restore it from a copy") from None
 
@@ -222,13 +222,13 @@ def _quick_hashes(known: ForgottenIds, texts: set[str]) -> dict[str, int]:
     return dict(zip(ordered, hashes.tolist(), strict=True))
 
 
-def _masked(key: bytes, tag: str, word: int) -> int:
+def _mask_word(key: bytes, tag: str, word: int) -> int:
     """Return a word under the mask of a tag; of a masked one the word."""
     mask = int.from_bytes(_digest(key, b"mask:" + tag.encode())[:_WORD])
     return (word & (1 << 64) - 1) ^ mask
 
 
-def _signed(word: int) -> int:
+def _as_int64(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 

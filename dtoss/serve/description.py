@@ -101,7 +101,7 @@ def openapi_text(app: Litestar, *, ids: str | None, text_ids: bool, tokens: bool
         said["parameters"] = parameters if path == "/openapi.json" else _with_ids_as(parameters, ids)
         if (method, path) in open_to_all:
             said["security"] = []
-        text["paths"][path][method.lower()] = listed(said, found)
+        text["paths"][path][method.lower()] = name_types(said, found)
     found[OBJECT_ID] = _object_id(ids, text_ids)
     text["tags"] = [{"name": name, "description": what} for name, what in GROUPS.items()]
     text["security"] = [{TOKEN: []}] if tokens else [{}, {TOKEN: []}]
@@ -159,7 +159,7 @@ def _whole(schema: Schema) -> Schema:
     return schema | bounds | {"format": "int64" if wide else "int32"}
 
 
-def listed(value: Any, found: dict[str, Schema]) -> Any:
+def name_types(value: Any, found: dict[str, Schema]) -> Any:
     """Return a part of the text with references to types in their places; they are put into ``found`` by their titles.
 
     Parameters
@@ -177,14 +177,14 @@ def listed(value: Any, found: dict[str, Schema]) -> Any:
     Examples
     --------
     >>> found = {}
-    >>> listed({"schema": {"title": "Count", "type": "integer"}}, found), found
+    >>> name_types({"schema": {"title": "Count", "type": "integer"}}, found), found
     ({'schema': {'$ref': '#/components/schemas/Count'}}, {'Count': {'type': 'integer'}})
     """
     if isinstance(value, list):
-        return [listed(one, found) for one in value]
+        return [name_types(one, found) for one in value]
     if not isinstance(value, dict):
         return value
-    whole = {name: one if name == "example" else listed(one, found) for name, one in value.items()}
+    whole = {name: one if name == "example" else name_types(one, found) for name, one in value.items()}
     if not isinstance(whole.get("title"), str):  # a field may be called so, too
         return whole
     title = whole.pop("title")

@@ -40,7 +40,7 @@ def forget(
     from pipelines.forget import allow_again as allow
     from pipelines.forget import forget as forget_objects
 
-    named = [*(id_ or []), *_listed(ids)]
+    named = [*(id_ or []), *_read_ids(ids)]
     if allow_again:
         if dry_run or updates:
             raise InputError("--allow-again changes who may come, and nothing else: leave --dry-run and --updates out")
@@ -54,7 +54,7 @@ def forget(
     _print(report)
 
 
-def _listed(file: str | None) -> list[str]:
+def _read_ids(file: str | None) -> list[str]:
     """Return the ids of a file, a line each.
 
     Raises

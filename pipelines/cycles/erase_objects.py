@@ -133,8 +133,8 @@ def erase_objects(
     head = home.head()
     last = home.current()
     manifest = home.manifest(last)
-    here = _held(home, manifest, ids, mentions)
-    others = [name for name in names if name != last and _held(home, home.manifest(name), ids, mentions)]
+    here = _count_held(home, manifest, ids, mentions)
+    others = [name for name in names if name != last and _count_held(home, home.manifest(name), ids, mentions)]
     if dry:
         return ErasedStore(here, last if here else None, (*others, *([last] if here else [])), unfinished=_left(home))
     made = None
@@ -142,7 +142,7 @@ def erase_objects(
         made = _without(home, head, manifest, ids, mentions, held, warn)
         others.append(last)
     kept_for = 0.0 if home.local else KEPT_FOR_SECONDS
-    ended = _ended(home, others)
+    ended = _ends_of(home, others)
     removed, waiting = [], []
     for name in others:
         until = ended.get(name, datetime.min.replace(tzinfo=UTC)) + timedelta(seconds=kept_for)
@@ -157,7 +157,7 @@ def _left(home: Store) -> tuple[tuple[str, str], ...]:
     return tuple((name, why_unfinished(home.folder, name)) for name, _ in home.unfinished())
 
 
-def _ended(home: Store, names: Sequence[str]) -> dict[str, datetime]:
+def _ends_of(home: Store, names: Sequence[str]) -> dict[str, datetime]:
     """Return when snapshots ceased to be current, as far as commits say."""
     found: dict[str, datetime] = {}
     since = None
@@ -169,7 +169,9 @@ def _ended(home: Store, names: Sequence[str]) -> dict[str, datetime]:
     return found
 
 
-def _held(home: Store, manifest: dict[str, Any], ids: pa.Array, mentions: Callable[[str | None], Mentions]) -> Held:
+def _count_held(
+    home: Store, manifest: dict[str, Any], ids: pa.Array, mentions: Callable[[str | None], Mentions]
+) -> Held:
     name, objects = manifest["snapshot"], 0
     for entry in manifest["partitions"]:
         source = home.source(name, entry["file"], entry["bytes"])
@@ -229,17 +231,17 @@ def _without(
             build, last["snapshot"], tuple(stands.entries), Arrivals(place, (), None), stands.scale, -np.inf, carried,
             ids.cast(pa.large_string()) if stands.string_ids else ids,
         )  # fmt: skip
-        found = [_found(plan, number) for number in range(len(stands.entries))]
+        found = [_find_erased(plan, number) for number in range(len(stands.entries))]
         made = renew_snapshot(None, plan, Ruling(np.zeros(0, np.uint8), None, {}), found, False, stands, stages)
         place.clear()
         manifest = _manifest(snapshot, last, stands, stages, made.entries, made.borders)
-        manifest["tombstones"] = _buried(home, snapshot, last, ids)
+        manifest["tombstones"] = _write_tombstones(home, snapshot, last, ids)
         manifest["quarantine"] = _aside(home, snapshot, last, mentions(_id_column(last)))
         home.finish(snapshot, manifest, held, after="head" if head is None else head)
     return snapshot
 
 
-def _found(plan: CyclePlan, number: int) -> Findings:
+def _find_erased(plan: CyclePlan, number: int) -> Findings:
     partition = plan.standing(number, compared=True)
     mask = erased_of(plan, partition)
     nothing = np.zeros(0, np.int32)
@@ -284,7 +286,7 @@ def _manifest(
     return manifest
 
 
-def _buried(home: Store, snapshot: str, last: dict[str, Any], ids: pa.Array) -> dict[str, Any] | None:
+def _write_tombstones(home: Store, snapshot: str, last: dict[str, Any], ids: pa.Array) -> dict[str, Any] | None:
     buried = _tombstones(home, last)
     if buried is None:
         return None

@@ -90,7 +90,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
             and k <= MOST
             and (found := await ask(gathering, Target(KNN, x, y, k, limit, seen), sight.token.name))
         ):
-            return gathered(request, *found)
+            return answer_gathered(request, *found)
 
         questions = questions_of(state, served)
 
@@ -137,7 +137,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         unusual = unusual or (where and sight.token.narrowed)
         seen = where or sight.token.where
         if not unusual and (found := await ask(gathering, Target(RANGE, x, y, 0, radius, seen), sight.token.name)):
-            return gathered(request, *found)
+            return answer_gathered(request, *found)
 
         questions = questions_of(state, served)
 
@@ -297,7 +297,7 @@ def evaluate(served: ServedSnapshot, where: str | None) -> None:
         served.conditions.get(where)
 
 
-def gathered(request: Asker, served: ServedSnapshot, body: bytes) -> ASGIResponse:
+def answer_gathered(request: Asker, served: ServedSnapshot, body: bytes) -> ASGIResponse:
     """Return an answer that was made with others of its turn."""
     note(request.scope, hits=hits_in(body))
     return json_answer(request, served, body)

@@ -110,7 +110,7 @@ def erase_watched(home: Home, ids: pa.Array, mentions: Mentions, now_us: int, *,
     if dry:
         return done
     if told or rows or rejected:
-        head, contents = _committed(found, states, now_us)
+        head, contents = _commit(found, states, now_us)
     _clear(home, head, contents)
     return done
 
@@ -164,7 +164,7 @@ class _Found:
         """Return events of which those of the objects say of nobody."""
         mask, names = self.mask(table), table.column_names
         return pa.table(
-            [column if name in _STAYS else _nulled(column, mask) for name, column in zip(names, table, strict=True)],
+            [column if name in _STAYS else _null_rows(column, mask) for name, column in zip(names, table, strict=True)],
             table.schema,
         )
 
@@ -194,7 +194,7 @@ class _Found:
         return sum(int(self.mentions.mask(rows.column("row")).sum()) for _, rows in self.aside())
 
 
-def _committed(found: _Found, states: Sequence[_State], now_us: int) -> tuple[Document, Contents]:
+def _commit(found: _Found, states: Sequence[_State], now_us: int) -> tuple[Document, Contents]:
     home, head = found.home, found.head
     fresh = replace(_told_again(found, now_us), aside=_aside_again(found), before=head.folded)
     name = write_contents(home, fresh)
@@ -292,7 +292,7 @@ def _around(home: Home, mentions: Mentions) -> tuple[str, ...]:
     return tuple(table.filter(mine).column("id").to_pylist())
 
 
-def _nulled(column: pa.ChunkedArray, mask: NDArray[np.bool_]) -> pa.ChunkedArray:
+def _null_rows(column: pa.ChunkedArray, mask: NDArray[np.bool_]) -> pa.ChunkedArray:
     """Return a column with nulls where the mask is, whose dictionary has no other values than it needs."""
     kind = column.type
     if pa.types.is_dictionary(kind):

@@ -13,7 +13,7 @@ from openapi_schema_validator import OAS31Validator
 
 from dtoss.serve.answers.responses import wants_arrow
 from dtoss.serve.auth.route_table import CALLS, OPEN, READER
-from dtoss.serve.description import GROUPS, OPERATIONS, listed, parameter_of
+from dtoss.serve.description import GROUPS, OPERATIONS, name_types, parameter_of
 from tests.dtoss.serve.calling import BODIES, SMALL
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.events.listening import FENCES, Watch
@@ -304,7 +304,7 @@ def test_bodies_and_their_answers_are_as_they_are_described(full, path):
 
 def test_two_types_of_one_name_are_refused():
     with pytest.raises(ValueError, match="two types are called Count"):
-        listed([{"title": "Count", "type": "integer"}, {"title": "Count", "type": "string"}], {})
+        name_types([{"title": "Count", "type": "integer"}, {"title": "Count", "type": "string"}], {})
 
 
 def test_a_parameter_of_several_types_is_refused():
