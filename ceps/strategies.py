@@ -44,19 +44,7 @@ def names() -> tuple[str, ...]:
 def strategy_of(name: str, workers: int, memory_bytes: float | None = None) -> Strategy:
     """Return a strategy with its usual parameters.
 
-    Parameters
-    ----------
-    name
-        One of :func:`names`.
-    workers
-        How many.
-    memory_bytes
-        Of a worker; "auto" wants it.
-
-    Raises
-    ------
-    ValueError
-        There is none of that name, it lacks the memory, or the number of workers is out of its bounds.
+    ``memory_bytes``: of a worker; "auto" wants it.
 
     Examples
     --------

@@ -28,48 +28,20 @@ RESULT = ("query_id", "id", "distance", "rank")
 
 @dataclass(frozen=True)
 class Ask:
-    """What a join asks of each row, and how its columns are called.
-
-    Parameters
-    ----------
-    store
-        Path or URI.
-    snapshot
-        Its name.
-    k
-        How many, None for a range.
-    radius
-        None for the nearest.
-    per_row
-        The column that holds k or the radius of each row.
-    max_distance
-        Metres on the sphere, CRS units in the plane; no limit when None.
-    how
-        "inner", or "left": a row without hits has one row of nulls.
-    columns
-        Attributes of the objects to return, and their positions as lon and lat, or x and y.
-    exclude_self
-        Leave out the object whose id is the row's.
-    where
-        A condition on the objects.
-    having
-        A condition on the hits.
-    verify
-        Which checksums are compared, as in :func:`dtoss.open`.
-    """
+    """What a join asks of each row, and how its columns are called."""
 
     store: str
     snapshot: str
-    k: int | None = None
-    radius: float | None = None
-    per_row: str | None = None
-    max_distance: float | None = None
-    how: str = "inner"
-    columns: tuple[str, ...] = ()
-    exclude_self: bool = False
-    where: str | None = None
-    having: str | None = None
-    verify: Verify = "touch"
+    k: int | None = None  # How many, None for a range
+    radius: float | None = None  # None for the nearest
+    per_row: str | None = None  # The column that holds k or the radius of each row
+    max_distance: float | None = None  # Metres on the sphere, CRS units in the plane; no limit when None
+    how: str = "inner"  # "inner", or "left": a row without hits has one row of nulls
+    columns: tuple[str, ...] = ()  # Attributes of the objects to return, and their positions as lon and lat, or x and y
+    exclude_self: bool = False  # Leave out the object whose id is the row's
+    where: str | None = None  # A condition on the objects
+    having: str | None = None  # A condition on the hits
+    verify: Verify = "touch"  # Which checksums are compared, as in :func:`dtoss.open`
 
 
 def make_ask(
@@ -86,15 +58,7 @@ def make_ask(
     having: str | None = None,
     verify: Verify = "touch",
 ) -> Ask:
-    """Return a checked question to a snapshot, the current one if none is named; k or radius may be a column's name.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its bounds, or a column or condition does not fit the objects.
-    StoreError
-        If there is no such store or snapshot.
-    """
+    """Return a checked question to a snapshot, the current one if none is named; k or radius may be a column's name."""
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: inner or left is wanted")
     if k is None and radius is None:
@@ -199,18 +163,8 @@ def as_rows(
 ) -> pa.RecordBatch:
     """Return the rows of a join, in the order of the queries.
 
-    Parameters
-    ----------
-    query_id
-        The id of each query.
-    query
-        (n,) the query of each hit, ascending.
-    columns
-        What else is known of each hit.
-    names
-        Of all columns of the result, query_id first.
-    how
-        "inner", or "left": a query without hits has one row of nulls.
+    ``query``: (n,) the query of each hit, ascending; ``names``: of all columns of the result, query_id first; ``how``:
+    "inner", or "left": a query without hits has one row of nulls.
     """
     if how == "left":
         missing = np.setdiff1d(np.arange(len(query_id)), query, assume_unique=False)

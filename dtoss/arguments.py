@@ -13,26 +13,14 @@ from dtoss.plain_numbers import floats
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """Return a whole number of at least ``least``.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else; the message names the argument and the value.
-    """
+    """Return a whole number of at least ``least``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{name} is {value!r}: a whole number of at least {least} is wanted")
     return int(value)
 
 
 def distances(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
-    """Return distances, float64 (count,), from one or as many that are not negative.
-
-    Raises
-    ------
-    ValueError
-        If one is negative or NaN, or there are as many as neither one nor ``count``; the message names the argument.
-    """
+    """Return distances, float64 (count,), from one or as many that are not negative."""
     try:
         array = floats(value)
     except (TypeError, ValueError, OverflowError):
@@ -49,13 +37,7 @@ def distances(name: str, value: ArrayLike, count: int) -> NDArray[np.float64]:
 
 
 def column_names(columns: Sequence[str], carried: Sequence[str]) -> Sequence[str]:
-    """Return the names of columns that objects carry.
-
-    Raises
-    ------
-    ValueError
-        If one is not carried; the message lists those that are.
-    """
+    """Return the names of columns that objects carry."""
     if isinstance(columns, str):
         raise ValueError(f"columns is the string {columns!r}: give a list of names")
     for name in columns:
@@ -69,13 +51,7 @@ ORDERS = ("distance", "none")
 
 
 def by_distance(order: Any) -> bool:
-    """Return whether hits are asked for in the order (distance, id), and not in any.
-
-    Raises
-    ------
-    ValueError
-        If it is no order.
-    """
+    """Return whether hits are asked for in the order (distance, id), and not in any."""
     if order not in ORDERS:
         raise ValueError(f"order is {order!r}: one of {', '.join(map(repr, ORDERS))} is wanted")
     return bool(order == ORDERS[0])

@@ -8,10 +8,7 @@ from collections.abc import Iterator
 def backoff(shortest: float, longest: float) -> Iterator[float]:
     """Yield seconds to wait before each new try, without end: each twice as long as the one before, up to a bound.
 
-    Parameters
-    ----------
-    shortest, longest
-        The first, and the bound.
+    ``shortest``, ``longest``: the first, and the bound.
 
     Examples
     --------

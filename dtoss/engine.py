@@ -41,14 +41,7 @@ if TYPE_CHECKING:
 class Engine:
     """What answers the questions of an index; thread-safe.
 
-    Parameters
-    ----------
-    space, regions, reach, parts, bounds, string_ids
-        Of the index.
-    border
-        The exact cells of sites near borders, or what reads them.
-    most
-        No more nearest objects are looked for; None for as many as the partitions have.
+    ``most``: no more nearest objects are looked for; None for as many as the partitions have.
     """
 
     def __init__(
@@ -173,13 +166,7 @@ class Engine:
         return parse_condition(condition, schema_of(self.parts[0]))
 
     def satisfying(self, found: RawHits, condition: str) -> NDArray[np.bool_]:
-        """Return which raw hits satisfy a condition.
-
-        Raises
-        ------
-        ValueError
-            As :func:`dtoss.conditions.parse.parse_condition`.
-        """
+        """Return which raw hits satisfy a condition."""
         parsed = self.parsed(condition)
         names = sorted(parsed.columns)
         carried = [name for name in names if name in self.parts[0].attributes]
@@ -189,13 +176,7 @@ class Engine:
         return parsed.matches(values.__getitem__, len(found.distance))
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse columns that are neither attributes nor coordinates.
-
-        Raises
-        ------
-        ValueError
-            If there are such.
-        """
+        """Refuse columns that are neither attributes nor coordinates."""
         column_names(columns, [*self.parts[0].attributes, *position_names(self.space.geographic)])
 
     def hits(self, found: RawHits, columns: Sequence[str], having: str | None = None, first: int = 0) -> Hits:

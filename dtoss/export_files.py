@@ -63,37 +63,15 @@ def export(
 ) -> int:
     """Write the objects, cells or regions of an index to a file and return how many rows it has.
 
-    Parameters
-    ----------
-    index
-        An open one, or one built in this process.
-    what
-        "objects": a point each, with id, partition and attributes. "cells": a polygon for each site, with its lowest
-        id, the number of its objects, area, number of neighbours and partition. "regions": a polygon for each
-        partition, with the numbers of its objects and sites, area and number of neighbours.
-    path
-        Of the file; it appears whole or not at all. Its suffix says what it is: .parquet or .geoparquet, which may be a
-        URI, .geojson, or .fgb for FlatGeobuf.
-    clip
-        Path of a GeoJSON file with a boundary: only what lies inside is kept, cells and regions cut by it. Areas stay
-        those of whole cells.
-    edges
-        "spherical": arcs of great circles, as cells have them; GeoParquet alone can say so. "planar": straight in lon,
-        lat. None is spherical in GeoParquet, and planar in all else and with ``clip``. In a plane all edges are
-        straight, and "planar" repairs what rounding made cross itself.
-    tolerance
-        Metres that a planar edge may leave its great circle.
+    ``what``: "objects": a point each, with id, partition and attributes. "cells": a polygon for each site, with its
+    lowest id, the number of its objects, area, number of neighbours and partition. "regions": a polygon for each
+    partition, with the numbers of its objects and sites, area and number of neighbours; ``clip``: path of a GeoJSON
+    file with a boundary: only what lies inside is kept, cells and regions cut by it. Areas stay those of whole cells;
+    ``edges``: "spherical": arcs of great circles, as cells have them; GeoParquet alone can say so. "planar": straight
+    in lon, lat. None is spherical in GeoParquet, and planar in all else and with ``clip``. In a plane all edges are
+    straight, and "planar" repairs what rounding made cross itself; ``tolerance``: metres that a planar edge may leave
+    its great circle.
 
-    Raises
-    ------
-    ValueError
-        If ``what`` or ``edges`` is none of these, the edges are not those of the format, or the tolerance is not
-        positive.
-    InputError
-        If the suffix is unknown, the boundary cannot be read, the file cannot be written, or a library is missing.
-
-    Notes
-    -----
     Spherical: a ring that crosses the antimeridian or goes round a pole has its interior on the left, and its box spans
     all longitudes. Planar: polygons are valid, cut at the antimeridian and closed along the poles, and neighbours have
     the same corners (:mod:`dtoss.export.planar`). Areas are in square metres or square CRS units. Where a projected CRS
@@ -112,15 +90,7 @@ def write(
     edges: str | None = None,
     tolerance: float = PLANAR_TOLERANCE,
 ) -> Written:
-    """Write a file as :func:`export` does, and return what it holds.
-
-    Raises
-    ------
-    ValueError
-        As :func:`export`.
-    InputError
-        As :func:`export`.
-    """
+    """Write a file as :func:`export` does, and return what it holds."""
     if what not in WHAT:
         raise ValueError(f"what is {what!r}: objects, cells or regions are wanted")
     kind = format_of(path)
@@ -154,13 +124,7 @@ def write(
 
 
 def format_of(path: str) -> str:
-    """Return what a file is by its suffix: "GeoParquet", "GeoJSON" or "FlatGeobuf".
-
-    Raises
-    ------
-    InputError
-        If the suffix is none of theirs.
-    """
+    """Return what a file is by its suffix: "GeoParquet", "GeoJSON" or "FlatGeobuf"."""
     suffix = PurePath(path).suffix
     if suffix not in FORMATS:
         raise InputError(f"{path} ends in {suffix or 'nothing'}: {', '.join(FORMATS)} are wanted")

@@ -12,20 +12,6 @@ from dtoss.errors import InputError
 def need(module: str, what: str, extra: str) -> Any:
     """Return a module of an optional library.
 
-    Parameters
-    ----------
-    module
-        Its dotted name.
-    what
-        What needs it, as the beginning of a sentence.
-    extra
-        The extra of this package that brings it.
-
-    Raises
-    ------
-    InputError
-        If it is not installed; the message says what to install.
-
     Examples
     --------
     >>> need("json", "a test", "geo").dumps([1])

@@ -94,15 +94,7 @@ class Hits:
     @overload
     def __getitem__(self, row: slice) -> Hits: ...
     def __getitem__(self, row: Any) -> Any:
-        """Return the hit of a number, from the end where it is negative, as (query, id, distance); of a slice, Hits.
-
-        Raises
-        ------
-        IndexError
-            If there are fewer hits.
-        TypeError
-            If it is neither a whole number nor a slice.
-        """
+        """Return the hit of a number, from the end where it is negative, as (query, id, distance); of a slice, Hits."""
         if isinstance(row, slice):
             begin, end, step = row.indices(len(self))
             if step == 1:  # nothing of a column is copied

@@ -48,14 +48,7 @@ def how_many(count: int, what: str) -> str:
 def rows_html(what: str, first: pa.Table, count: int) -> str:
     """Return a table of rows below a line that says how many there are.
 
-    Parameters
-    ----------
-    what
-        A row is, in the singular.
-    first
-        The first rows; at most :data:`ROWS_SHOWN` of them, and :data:`COLUMNS_SHOWN` of its columns, are shown.
-    count
-        How many rows there are in all.
+    ``first``: the first rows; at most :data:`ROWS_SHOWN` of them, and :data:`COLUMNS_SHOWN` of its columns, are shown.
     """
     said = [how_many(count, what)]
     shown = first.slice(0, ROWS_SHOWN)

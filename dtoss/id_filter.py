@@ -33,13 +33,8 @@ _SECOND, _THIRD, _FOURTH = np.uint64(6), np.uint64(12), np.uint64(18)
 def order_of_ids(ids: Ids) -> NDArray[np.int32]:
     """Return the order, int32 (n,), in which ids ascend; strings by their UTF-8 bytes, which is code point order.
 
-    Parameters
-    ----------
-    ids
-        int64 (n,) or an Arrow array of large strings, less than 2^31 of them.
+    ``ids``: int64 (n,) or an Arrow array of large strings, less than 2^31 of them.
 
-    Notes
-    -----
     Equal ids stay in the order in which they stand. Cost O(n) for numbers, O(n log n) for strings.
 
     Examples
@@ -66,10 +61,7 @@ def order_of_ids(ids: Ids) -> NDArray[np.int32]:
 def filter_of_ids(ids: Ids) -> NDArray[np.uint64]:
     """Return the filter of ids, uint64 (n / 4 rounded up,): the same for every order of them. Cost O(n).
 
-    Parameters
-    ----------
-    ids
-        int64 (n,) or an Arrow array of large strings.
+    ``ids``: int64 (n,) or an Arrow array of large strings.
     """
     words = np.zeros(words_of(len(ids)), np.uint64)
     if len(ids) == 0:

@@ -22,11 +22,6 @@ def id_kind(kind: pa.DataType) -> str:
 
     Whole numbers of any width and sign are ids, of uint64 those up to :data:`LARGEST`.
 
-    Raises
-    ------
-    ValueError
-        If they are neither whole numbers nor text; the message names the type.
-
     Examples
     --------
     >>> id_kind(pa.uint64()), id_kind(pa.dictionary(pa.int32(), pa.string()))
@@ -49,15 +44,7 @@ def too_large(value: Any) -> str:
 def as_ids(ids: ArrayLike | pa.Array) -> Ids:
     """Return ids as int64 or large strings.
 
-    Parameters
-    ----------
-    ids
-        (n,) as an array of numpy, Arrow or pandas, or a sequence.
-
-    Raises
-    ------
-    ValueError
-        If they are neither integers nor strings, one is missing, or one does not fit in 64 bits.
+    ``ids``: (n,) as an array of numpy, Arrow or pandas, or a sequence.
     """
     array = _arrow(ids)
     if isinstance(array, np.ndarray):
@@ -89,19 +76,8 @@ def as_list(ids: Any) -> Any:
 def stored_ids(ids: Any, kind: str, whose: str) -> pa.Array:
     """Return ids that somebody names as an Arrow array of the type of those that are stored, (m,).
 
-    Parameters
-    ----------
-    ids
-        As :func:`as_ids`, any iterable, or one by itself.
-    kind
-        Of the stored ones: "int64" or "string".
-    whose
-        They are, for the error: "this history".
-
-    Raises
-    ------
-    ValueError
-        If one is not of that type: nothing is made of a fraction, a truth, nothing, or text in place of numbers.
+    ``ids``: as :func:`as_ids`, any iterable, or one by itself; ``kind``: of the stored ones: "int64" or "string";
+    ``whose``: they are, for the error: "this history".
     """
     why = ""
     try:

@@ -477,13 +477,7 @@ class Index:
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
     def __getitem__(self, object_id: Any) -> dict[str, Any]:
-        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        """
+        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes."""
         place = self.place_of(object_id)
         partition = place.partition
         x, y = partition.positions[place.item].tolist()

@@ -28,16 +28,9 @@ Verify: TypeAlias = bool | Literal["touch"]
 
 @dataclass(frozen=True)
 class MappedFiles:
-    """The files of a snapshot that an index reads, held until it goes: they outlive the snapshot.
+    """The files of a snapshot that an index reads, held until it goes: they outlive the snapshot."""
 
-    Parameters
-    ----------
-    partitions
-        In the order of their numbers; None for those that are found when they are first read.
-    borders
-        The border table's.
-    """
-
+    # In the order of their numbers; None for those that are found when they are first read
     partitions: tuple[Source | None, ...]
     borders: Source
 
@@ -45,19 +38,7 @@ class MappedFiles:
 def map_files(store: Store, manifest: dict[str, Any], held: Iterable[int] | None = None) -> MappedFiles:
     """Return the files of a snapshot, mapped where they are local and read whole elsewhere.
 
-    Parameters
-    ----------
-    store
-        Where it is.
-    manifest
-        The snapshot's.
-    held
-        Numbers of the partitions that are wanted; None for all.
-
-    Raises
-    ------
-    StoreError
-        If one is missing or not of the size that the manifest states.
+    ``held``: numbers of the partitions that are wanted; None for all.
     """
     name = manifest["snapshot"]
     entries = manifest["partitions"]
@@ -79,23 +60,8 @@ def verify_files(
 ) -> None:
     """Compare the SHA-256 of all files of a snapshot: of those that were mapped, and of the others as they are now.
 
-    Parameters
-    ----------
-    store
-        Where it is.
-    manifest
-        The snapshot's.
-    files
-        Those that were mapped.
-    breathe
-        Is called after each half megabyte.
-    numbers
-        Of the partitions whose files are compared; None for all.
-
-    Raises
-    ------
-    StoreError
-        If one has another; the message names it.
+    ``breathe``: is called after each half megabyte; ``numbers``: of the partitions whose files are compared; None for
+    all.
     """
     held: dict[str, Source | None] = {}
     if files is not None:
@@ -112,22 +78,7 @@ def verify_files(
 
 
 def open_manifest(store: Store, manifest: dict[str, Any], verify: Verify, lazy: bool) -> Index:
-    """Return the index of a snapshot, its files mapped now or found later; what :func:`dtoss.open` does.
-
-    Parameters
-    ----------
-    store
-        Where it is.
-    manifest
-        The snapshot's.
-    verify, lazy
-        As there.
-
-    Raises
-    ------
-    StoreError
-        As there.
-    """
+    """Return the index of a snapshot, its files mapped now or found later; what :func:`dtoss.open` does."""
     store = store.absolute
     files = None if lazy else map_files(store, manifest)
     if verify and verify != "touch":
@@ -140,21 +91,8 @@ def index_of_files(
 ) -> Index:
     """Return the index of a snapshot whose files were mapped, or are found when first read; none is decoded yet.
 
-    Parameters
-    ----------
-    store
-        Where it is.
-    manifest
-        The snapshot's.
-    files
-        Its files; None to find each when it is first read.
-    verify
-        "touch" compares the fast checksum of each then.
-
-    Raises
-    ------
-    StoreError
-        If a file that was not mapped is missing or of another size, or pivots or the CRS are damaged.
+    ``files``: its files; None to find each when it is first read; ``verify``: "touch" compares the fast checksum of
+    each then.
     """
     store = store.absolute
     name = manifest["snapshot"]

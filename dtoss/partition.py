@@ -38,21 +38,14 @@ def numbers(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of m sites, b = m / 16 of them, rounded up.
+    """The blocks of m sites, b = m / 16 of them, rounded up."""
 
-    Parameters
-    ----------
-    balls
-        float64 (b, 4). Centre, z = 0 in the plane, and a radius within which all sites of the block lie.
-    first, neighbours
-        int32. The neighbours of block i are ``neighbours[first[i]:first[i + 1]]``.
-    runs
-        Balls of runs of blocks, made when large discs are first searched: :mod:`dtoss.queries.block_runs`.
-    """
-
+    # float64 (b, 4). Centre, z = 0 in the plane, and a radius within which all sites of the block lie
     balls: NDArray[np.float64]
+    # first, neighbours: int32. The neighbours of block i are ``neighbours[first[i]:first[i + 1]]``
     first: NDArray[np.int32]
     neighbours: NDArray[np.int32]
+    # Balls of runs of blocks, made when large discs are first searched: :mod:`dtoss.queries.block_runs`
     runs: list[NDArray[np.float64]] = field(default_factory=list, repr=False, compare=False)
 
 
@@ -73,65 +66,30 @@ class Graph:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition with m sites and n objects, owned ones first.
+    """A partition with m sites and n objects, owned ones first."""
 
-    Parameters
-    ----------
-    number
-        Which partition this is.
-    ids
-        int64 (n,) or strings.
-    positions
-        float64 (n, 2): lon, lat or x, y as they were read.
-    sites
-        float64 (m, dimension). Distinct vectors.
-    first_object
-        int32 (m + 1,). The objects on site i are ``first_object[i]:first_object[i + 1]``.
-    owned_sites
-        Sites ``0:owned_sites`` are owned, the others replicas.
-    replica_home
-        int32 (m - owned_sites,). The partitions that own the replicas.
-    graph
-        The diagram of all sites, clipped to the bounds in the plane.
-    rim
-        int32. Sites whose cells reach the bounds; empty on the sphere.
-    levels
-        Graphs over the owned sites 0, F, 2F, ...; 0, F^2, ...; and so on, F = 16: to find where a query starts.
-    keys
-        int64. Places on the curve of the owned sites 0, F, 2F, ...: where a batch in curve order starts.
-    blocks
-        Runs of F sites, owned or not, and their graph: how a search spreads.
-    uncertified
-        int32, ascending. Owned sites whose cells the border table holds.
-    furthest
-        Distance or chord from the pivot to the furthest owned site; -1 where there is none.
-    id_order
-        int32 (owned objects,). The numbers of the owned objects in the order of their ids, strings by UTF-8 bytes.
-    id_filter
-        uint64 (owned objects / 4 rounded up,). Which ids are not among them: :func:`dtoss.id_filter.filter_of_ids`.
-    times
-        Of all n objects, an Arrow array without nulls; None where objects have no time.
-    attributes
-        Further columns, Arrow arrays of length n; none has a reserved name (:mod:`dtoss.names`).
-    """
-
-    number: int
-    ids: Ids
-    positions: NDArray[np.float64]
-    sites: NDArray[np.float64]
-    first_object: NDArray[np.int32]
-    owned_sites: int
-    replica_home: NDArray[np.int32]
-    graph: Graph
-    rim: NDArray[np.int32]
+    number: int  # Which partition this is
+    ids: Ids  # int64 (n,) or strings
+    positions: NDArray[np.float64]  # float64 (n, 2): lon, lat or x, y as they were read
+    sites: NDArray[np.float64]  # float64 (m, dimension). Distinct vectors
+    first_object: NDArray[np.int32]  # int32 (m + 1,). The objects on site i are ``first_object[i]:first_object[i + 1]``
+    owned_sites: int  # Sites ``0:owned_sites`` are owned, the others replicas
+    replica_home: NDArray[np.int32]  # int32 (m - owned_sites,). The partitions that own the replicas
+    graph: Graph  # The diagram of all sites, clipped to the bounds in the plane
+    rim: NDArray[np.int32]  # int32. Sites whose cells reach the bounds; empty on the sphere
+    # Graphs over the owned sites 0, F, 2F, ...; 0, F^2, ...; and so on, F = 16: to find where a query starts
     levels: tuple[Graph, ...]
+    # int64. Places on the curve of the owned sites 0, F, 2F, ...: where a batch in curve order starts
     keys: NDArray[np.int64]
-    blocks: Blocks
-    uncertified: NDArray[np.int32]
-    furthest: float
+    blocks: Blocks  # Runs of F sites, owned or not, and their graph: how a search spreads
+    uncertified: NDArray[np.int32]  # int32, ascending. Owned sites whose cells the border table holds
+    furthest: float  # Distance or chord from the pivot to the furthest owned site; -1 where there is none
+    # int32 (owned objects,). The numbers of the owned objects in the order of their ids, strings by UTF-8 bytes
     id_order: NDArray[np.int32]
+    # uint64 (owned objects / 4 rounded up,). Which ids are not among them: :func:`dtoss.id_filter.filter_of_ids`
     id_filter: NDArray[np.uint64]
-    times: pa.Array | None = None
+    times: pa.Array | None = None  # Of all n objects, an Arrow array without nulls; None where objects have no time
+    # Further columns, Arrow arrays of length n; none has a reserved name (:mod:`dtoss.names`)
     attributes: dict[str, pa.Array] = field(default_factory=dict)
 
     @property

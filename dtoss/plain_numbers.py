@@ -30,11 +30,6 @@ def is_number(text: str) -> bool:
 def whole_in(text: str) -> int:
     """Return the whole number that a text is.
 
-    Raises
-    ------
-    ValueError
-        If it is none.
-
     Examples
     --------
     >>> whole_in("-17")
@@ -47,11 +42,6 @@ def whole_in(text: str) -> int:
 
 def number_in(text: str) -> float:
     """Return the number that a text is.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
 
     Examples
     --------
@@ -76,13 +66,7 @@ _KINDS = {
 
 
 def floats(value: Any) -> NDArray[np.float64]:
-    """Return numbers as float64, of any shape; None is NaN.
-
-    Raises
-    ------
-    ValueError
-        If they are none, or some are masked; the message says what they are.
-    """
+    """Return numbers as float64, of any shape; None is NaN."""
     import numpy as np
 
     try:

@@ -25,15 +25,6 @@ from dtoss.compiled.kernel import DECLARED
 def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = ()) -> int:
     """Compile every kernel of the index that is not kept yet; return how many kernels there are.
 
-    Parameters
-    ----------
-    say
-        Is told about each kernel as it is done.
-    names
-        Of the kernels; all if none are given.
-
-    Notes
-    -----
     About a minute of processor time where nothing is kept, a second where everything is.
     """
     wanted = list(names) or kernels()

@@ -24,13 +24,7 @@ _SHARE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?%?")
 
 
 def checked_witnesses(text: str) -> str:
-    """Return how many witnesses are wanted as a share over 0% and up to 100%, or a count from 1 on.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Return how many witnesses are wanted as a share over 0% and up to 100%, or a count from 1 on."""
     said = text.strip()
     number = Fraction(said.removesuffix("%")) if _SHARE.fullmatch(said) else Fraction(0)
     if not (0 < number <= 100 if said.endswith("%") else number >= 1 and number.denominator == 1):
@@ -59,21 +53,11 @@ def enough_of(witnesses: str) -> int:
 
 @dataclass(frozen=True)
 class Lasts:
-    """The last times of objects.
+    """The last times of objects."""
 
-    Parameters
-    ----------
-    times
-        int64 or float64 (n,), rising.
-    objects
-        int64 (n,). How many objects have each.
-    more
-        How many other objects there are, all of which are earlier than any that may be asked for.
-    """
-
-    times: NDArray[np.int64] | NDArray[np.float64]
-    objects: NDArray[np.int64]
-    more: int = 0
+    times: NDArray[np.int64] | NDArray[np.float64]  # int64 or float64 (n,), rising
+    objects: NDArray[np.int64]  # int64 (n,). How many objects have each
+    more: int = 0  # How many other objects there are, all of which are earlier than any that may be asked for
 
     @property
     def count(self) -> int:
@@ -100,45 +84,21 @@ class Lasts:
 
 @dataclass(frozen=True)
 class Moment:
-    """What time it is by the rows so far, in the unit of their times.
+    """What time it is by the rows so far, in the unit of their times."""
 
-    Parameters
-    ----------
-    now
-        The time; it goes back only where :func:`overrule` says so.
-    sure
-        The latest time that enough objects have reached, which were not all of a few; None for none.
-    held
-        The time that the witnesses have reached among all that count, the silent ones too.
-    waits
-        For how long others have gone on since that has moved last.
-    """
-
-    now: int | float
+    now: int | float  # The time; it goes back only where :func:`overrule` says so
+    # The latest time that enough objects have reached, which were not all of a few; None for none
     sure: int | float | None
-    held: int | float
-    waits: int | float
+    held: int | float  # The time that the witnesses have reached among all that count, the silent ones too
+    waits: int | float  # For how long others have gone on since that has moved last
 
 
 def move_clock(before: Moment | None, lasts: Lasts, gone_on: float, witnesses: str, span: float) -> Moment | None:
     """Return what time it is after a batch of rows; None where no object was ever heard of.
 
-    Parameters
-    ----------
-    before
-        What time it was; None before the first rows.
-    lasts
-        Of all objects that were heard of within ``span`` before it, after the batch.
-    gone_on
-        For how long one of them has gone on in the batch, the longest: the sum of its steps past ``held`` from time to
-        time, without those of more than ``span``.
-    witnesses
-        How many objects have to reach a time.
-    span
-        For how long an object counts: that after which it expires.
+    ``before``: what time it was; None before the first rows; ``gone_on``: for how long one of them has gone on in the
+    batch, the longest: the sum of its steps past ``held`` from time to time, without those of more than ``span``.
 
-    Notes
-    -----
     Of two or three objects all are wanted. One that has fallen silent would hold the time up for ever, and would never
     expire: so it holds nothing up once others, half of all at least, have gone on for ``SILENT_SPANS`` spans. A clock
     that jumps has not gone on. Cost O(n).
@@ -173,17 +133,6 @@ def overrule(before: Moment | None, lasts: Lasts, behind: Lasts, witnesses: str)
 
     A lone object says what time it is. Where its clock was wrong, the rows of all others come too late. Once enough of
     them do so at once, they are right.
-
-    Parameters
-    ----------
-    before
-        What time it was.
-    lasts
-        Of the objects that counted.
-    behind
-        Of objects all of whose rows came too late, and no others.
-    witnesses
-        How many objects have to reach a time.
     """
     if before is None or behind.count == 0 or (before.sure is not None and before.sure >= before.now):
         return None

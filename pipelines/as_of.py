@@ -94,21 +94,9 @@ def standing_at(
     version: int | None = None,
     columns: Sequence[str] | str = "all",
 ) -> Positions:
-    """Return the rows that stood at a time, as :func:`as_of` does, for a rebuild; Spark keeps them until their release.
+    """Return the rows that stood at a time, as :func:`as_of` does, for a rebuild.
 
-    Parameters
-    ----------
-    session, history, time, max_age, version, columns
-        As :func:`as_of`.
-
-    Raises
-    ------
-    InputError
-        If there is no such column, or Spark has no such type.
-    StoreError
-        If there is no such history or version.
-    ValueError
-        If ``max_age`` is negative or NaN, or the time is none.
+    Spark keeps them until their release.
     """
     if max_age is not None and not max_age >= 0.0:
         raise ValueError(f"max_age is {max_age!r}: seconds that are not negative are wanted")
@@ -131,20 +119,7 @@ def standing_at(
 
 
 def moment_in(history: str, time: str | float | datetime | date, version: int | None = None) -> dict[str, Any]:
-    """Return what a time means in a history: ``history``, ``version`` and ``as_of``, the time as a manifest says it.
-
-    Parameters
-    ----------
-    history, time, version
-        As :func:`as_of`.
-
-    Raises
-    ------
-    InputError
-        If it is no time.
-    StoreError
-        If there is no such history or version.
-    """
+    """Return what a time means in a history: ``history``, ``version`` and ``as_of``, the time as a manifest says it."""
     home = home_of(history)
     held = home.version(version)
     moment = moment_of(time, held.schema.t_type, "as of")

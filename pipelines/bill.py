@@ -38,26 +38,13 @@ MOST_NUMBERS = 200_000_000
 
 @dataclass(frozen=True, eq=False)
 class Billed:
-    """A bill, and what became of the log.
-
-    Parameters
-    ----------
-    bill
-        The bill.
-    read
-        Rows of the log.
-    bad
-        How many were set aside, by reason.
-    outside
-        Good rows of other times.
-    first, last
-        Seconds since 1970 of the first and the last request within the time; None where there is none.
-    """
+    """A bill, and what became of the log."""
 
     bill: Bill
-    read: int
-    bad: dict[str, int]
-    outside: int
+    read: int  # Rows of the log
+    bad: dict[str, int]  # How many were set aside, by reason
+    outside: int  # Good rows of other times
+    # first, last: seconds since 1970 of the first and the last request within the time; None where there is none
     first: int | None
     last: int | None
 

@@ -39,54 +39,26 @@ Piece = Any
 
 @dataclass(frozen=True)
 class Rate:
-    """One measurement.
+    """One measurement."""
 
-    Parameters
-    ----------
-    way
-        How questions come: a key of :data:`WAYS`.
-    threads, batch
-        How many threads, each answering how many requests at a time.
-    per_second
-        Requests/s in all.
-    p99
-        Seconds below which 99 % of requests are answered: each waits at most for the batch before its own.
-    """
-
-    way: str
-    threads: int
+    way: str  # How questions come: a key of :data:`WAYS`
+    threads: int  # threads, batch: how many threads, each answering how many requests at a time
     batch: int
     per_second: float
-    p99: float
+    p99: float  # Seconds below which 99 % of requests are answered: each waits at most for the batch before its own
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured on a machine.
+    """What was measured on a machine."""
 
-    Parameters
-    ----------
-    best
-        By way, the best rate at which the limit was kept; None where it never was.
-    way
-        The way whose rate the block states.
-    rates
-        Everything that was measured.
-    costs
-        What questions for other k and radii cost, in the base question.
-    k, limit
-        What was asked for, and the seconds that 99 % had.
-    objects, bytes, cores
-        Of the store; of the memory that partitions may fill; of the machine.
-    """
-
-    best: Mapping[str, Rate | None]
-    way: str
-    rates: tuple[Rate, ...]
-    costs: RequestCosts
-    k: int
+    best: Mapping[str, Rate | None]  # By way, the best rate at which the limit was kept; None where it never was
+    way: str  # The way whose rate the block states
+    rates: tuple[Rate, ...]  # Everything that was measured
+    costs: RequestCosts  # What questions for other k and radii cost, in the base question
+    k: int  # k, limit: what was asked for, and the seconds that 99 % had
     limit: float
-    objects: int
+    objects: int  # objects, bytes, cores: of the store; of the memory that partitions may fill; of the machine
     bytes: int
     cores: int
 

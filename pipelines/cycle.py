@@ -237,13 +237,7 @@ def check_cycle(
     in_place_until: float = 1.0,
     witnesses: str = USUAL_WITNESSES,
 ) -> None:
-    """Check what can be checked of :func:`cycle`'s arguments before Spark starts.
-
-    Raises
-    ------
-    ValueError
-        If one is out of its bounds; the message names it and its value.
-    """
+    """Check what can be checked of :func:`cycle`'s arguments before Spark starts."""
     for name, seconds in (("deleted_for", deleted_for), ("expire", expire), ("max_ahead", max_ahead)):
         if seconds is not None and not 0.0 <= seconds < math.inf:
             raise ValueError(f"{name} is {seconds!r}: seconds that are not negative are wanted")

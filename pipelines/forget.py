@@ -60,25 +60,13 @@ class Stays:
 
 @dataclass
 class Report:
-    """What was done with some ids, none of which it names.
+    """What was done with some ids, none of which it names."""
 
-    Parameters
-    ----------
-    ids
-        How many there were.
-    remembered
-        How many of them were not forgotten before.
-    dry
-        Whether nothing was changed.
-    went, stays
-        What went, or would go, and what is left.
-    """
-
-    ids: int
-    remembered: int = 0
-    dry: bool = False
-    went: list[Went] = field(default_factory=list)
-    stays: list[Stays] = field(default_factory=list)
+    ids: int  # How many there were
+    remembered: int = 0  # How many of them were not forgotten before
+    dry: bool = False  # Whether nothing was changed
+    went: list[Went] = field(default_factory=list)  # What went, or would go, and what is left
+    stays: list[Stays] = field(default_factory=list)  # What went, or would go, and what is left
 
     def gone(self, where: str, what: str, count: int) -> None:
         """Say that something went, if it is any."""

@@ -216,12 +216,7 @@ def space_for(version: Version | None, crs: str | None, metric: str | None, foun
 def options_of_cycle(manifest: Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of :func:`append` with which it takes the rows that a cycle takes.
 
-    Parameters
-    ----------
-    manifest
-        Of the snapshot that stands; None where there is none.
-    options
-        Of :func:`pipelines.cycle.cycle`.
+    ``manifest``: of the snapshot that stands; None where there is none.
     """
     first = options.get("first") or {}
     now = options.get("now")
@@ -283,13 +278,7 @@ def _with_values(positions: Positions, inputs: Inputs) -> Positions:
 
 
 def _check_tables(version: Version | None, inputs: Inputs) -> None:
-    """Check that no file of a table was appended that is the table's no more: its rows may stand in others by now.
-
-    Raises
-    ------
-    InputError
-        If one was; the message names it, and the way out.
-    """
+    """Check that no file of a table was appended that is the table's no more: its rows may stand in others by now."""
     for table in inputs.tables:
         for source in sources_below(version, table.root):
             if source not in table.files:

@@ -79,18 +79,7 @@ def history_report(
 
 
 def prices_in(path: str) -> StorePrices:
-    """Return the prices that a JSON file names, the others as they are listed.
-
-    Parameters
-    ----------
-    path
-        An object with some of the fields of :class:`dtoss.history.adaptive.rivals.StorePrices`.
-
-    Raises
-    ------
-    InputError
-        If it is no such file: it names what is wrong.
-    """
+    """Return the prices that a JSON file names, the others as they are listed."""
     known = {part.name: part.type for part in fields(StorePrices)}
     try:
         said = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -182,11 +182,6 @@ GROWN = 10.0
 def growth_factor(text: str) -> float:
     """Return the factor on all requests of a factor or of a percentage that comes on top.
 
-    Raises
-    ------
-    ValueError
-        It is neither, or a factor above :data:`GROWN`, which a percentage says without doubt.
-
     Examples
     --------
     >>> growth_factor("1.2"), growth_factor("20%"), growth_factor("-10 %"), growth_factor("1900%")
@@ -211,11 +206,6 @@ def growth_factor(text: str) -> float:
 
 def risk_of(text: str | None) -> float | None:
     """Return a share of the requests of a text such as 0.1% or 0.001.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or is nothing or everything.
 
     Examples
     --------

@@ -22,11 +22,6 @@ def read_patterns(path: str, weekday: str | None = None) -> Patterns:
     """Return the patterns of a file, of a day by its name, of the "week", or the "mean" of all days.
 
     The week, each weekday as it was, when None and the file knows weekdays.
-
-    Raises
-    ------
-    InputError
-        There is no such file or day.
     """
     day = None
     if weekday not in (None, "mean", "all", "week"):
@@ -45,13 +40,7 @@ def read_patterns(path: str, weekday: str | None = None) -> Patterns:
 
 
 def load_servers(path: str) -> tuple[ServerType, ...]:
-    """Return the server types of a file or of a catalogue that comes along.
-
-    Raises
-    ------
-    InputError
-        There is no such file.
-    """
+    """Return the server types of a file or of a catalogue that comes along."""
     try:
         return ceps.load_servers(path)
     except FileNotFoundError as error:
@@ -61,13 +50,7 @@ def load_servers(path: str) -> tuple[ServerType, ...]:
 
 
 def load_costs(path: str) -> RequestCosts:
-    """Return what requests cost by k and radius, of a file of server types that were calibrated.
-
-    Raises
-    ------
-    InputError
-        There is no such file.
-    """
+    """Return what requests cost by k and radius, of a file of server types that were calibrated."""
     try:
         return ceps.model.costs.load_costs(path)
     except FileNotFoundError as error:
@@ -77,13 +60,7 @@ def load_costs(path: str) -> RequestCosts:
 
 
 def load_plan(path: str) -> Plan:
-    """Return the plan of a file.
-
-    Raises
-    ------
-    InputError
-        There is no such file.
-    """
+    """Return the plan of a file."""
     try:
         return ceps.load_plan(path)
     except FileNotFoundError:
@@ -93,26 +70,14 @@ def load_plan(path: str) -> Plan:
 
 
 def with_bytes(patterns: Patterns, store: str) -> Patterns:
-    """Return patterns with the bytes that partitions have in the current snapshot of a store.
-
-    Raises
-    ------
-    InputError
-        The snapshot has other pivots.
-    """
+    """Return patterns with the bytes that partitions have in the current snapshot of a store."""
     manifest = manifest_of(store, patterns.pivots_hash, "patterns")
     sizes = {entry["number"]: float(entry["bytes"]) for entry in manifest["partitions"]}
     return replace(patterns, sizes=np.array([sizes[number] for number in patterns.partitions.tolist()], np.float64))
 
 
 def manifest_of(store: str, pivots_hash: str, what: str) -> dict[str, Any]:
-    """Return the manifest of a store's current snapshot, if it has the pivots of a plan or patterns.
-
-    Raises
-    ------
-    InputError
-        It has others.
-    """
+    """Return the manifest of a store's current snapshot, if it has the pivots of a plan or patterns."""
     from dtoss.snapshots.store import Store
 
     manifest = Store(store).manifest()

@@ -264,13 +264,7 @@ def check_arguments(
     min_objects: int = 0,
     max_shrink: float | None = None,
 ) -> None:
-    """Check what can be checked of :func:`rebuild`'s arguments before Spark starts.
-
-    Raises
-    ------
-    ValueError
-        If one is out of its bounds; the message names it and its value.
-    """
+    """Check what can be checked of :func:`rebuild`'s arguments before Spark starts."""
     if partitions is not None and objects_per_partition is not None:
         raise ValueError("partitions and objects_per_partition are both given: one of them is wanted")
     whole = (("partitions", partitions), ("objects_per_partition", objects_per_partition), ("keep", keep))
@@ -292,13 +286,7 @@ def check_arguments(
 
 
 def check_wrap(wrap: bool, space: Space) -> None:
-    """Check that only degrees are to be wrapped.
-
-    Raises
-    ------
-    ValueError
-        If positions of a space are not in degrees.
-    """
+    """Check that only degrees are to be wrapped."""
     if wrap and not space.geographic:
         raise ValueError(f"wrap takes 360 degrees from longitudes above 180: positions of crs {space.crs} have none")
 
@@ -314,13 +302,7 @@ def _counts(positions: Positions, profile: Profile, kept: int, duplicates: int) 
 
 
 def _count_objects(positions: Positions, profile: Profile, on_duplicate: str) -> int:
-    """Return how many ids the rows that can be used have, without building anything.
-
-    Raises
-    ------
-    InputError
-        As the rebuild would, where ids repeat.
-    """
+    """Return how many ids the rows that can be used have, without building anything."""
     from pyspark.sql import functions as F
 
     rows = positions.frame.where(F.col(REASON).isNull())

@@ -25,13 +25,7 @@ from pipelines.plan_files import WEEKDAYS, checksum, load_plan, manifest_of, rea
 
 @dataclass(frozen=True)
 class RealisedTime:
-    """A time that has passed, of which a report tells.
-
-    Parameters
-    ----------
-    accesses, begin, end, costs
-        As :func:`pipelines.bill.bill`.
-    """
+    """A time that has passed, of which a report tells."""
 
     accesses: str
     begin: str
@@ -129,13 +123,7 @@ def patterns_path(plan: Plan, path: str | None, warn: Callable[[str], None]) -> 
 
 
 def patterns_of(plan: Plan, path: str) -> Patterns:
-    """Return the patterns that a plan was made from, with the plan's bytes.
-
-    Raises
-    ------
-    InputError
-        The path holds none.
-    """
+    """Return the patterns that a plan was made from, with the plan's bytes."""
     week = plan.loads.shape[1] * plan.slot_seconds == WEEK
     given = read_patterns(path, "week" if week else "mean" if plan.weekday is None else WEEKDAYS[plan.weekday])
     sizes = dict(zip(plan.partitions.tolist(), plan.sizes.tolist(), strict=True))

@@ -102,13 +102,7 @@ class _Past:
 def _append(
     past: _Past, home: Store, positions: Positions, query: str, number: int, options: Mapping[str, Any]
 ) -> None:
-    """Append a batch to the history, unless it is there.
-
-    Raises
-    ------
-    InputError
-        If the history knows another query of the same source, or as :func:`pipelines.history.append`.
-    """
+    """Append a batch to the history, unless it is there."""
     if not past.new_source:
         check_stream(home_of(past.history).head(), query, home.path)
     key = Key(f"{query}:{number}", OF_STREAM, home.path, number)

@@ -36,22 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Watched:
-    """What a watch has done.
+    """What a watch has done."""
 
-    Parameters
-    ----------
-    batches
-        That were committed, beats among them.
-    rows, events
-        Of these.
-    stopped
-        Whether a signal has ended it.
-    """
-
-    batches: int = 0
+    batches: int = 0  # That were committed, beats among them
     rows: int = 0
     events: int = 0
-    stopped: bool = False
+    stopped: bool = False  # Whether a signal has ended it
 
 
 def watch_files(

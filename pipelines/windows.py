@@ -36,21 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run has done.
-
-    Parameters
-    ----------
-    batches
-        That were committed.
-    counts
-        Of these, by name.
-    stopped
-        Whether a signal has ended it.
-    """
+    """What a run has done."""
 
     batches: int
-    counts: Mapping[str, int]
-    stopped: bool = False
+    counts: Mapping[str, int]  # Of these, by name
+    stopped: bool = False  # Whether a signal has ended it
 
 
 def run_windows(

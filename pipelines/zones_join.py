@@ -144,13 +144,7 @@ def within_join(
 
 
 def _zones_of(batch: pa.RecordBatch, space: Space, edges: str | None) -> tuple[Zones, NDArray[np.float64]]:
-    """Return the zones of a batch, and the middle of the first polygon of each, NaN where there is none.
-
-    Raises
-    ------
-    InputError
-        If one cannot be read or is not legal; the message names it.
-    """
+    """Return the zones of a batch, and the middle of the first polygon of each, NaN where there is none."""
     values = batch.column("shape").to_pylist()
     try:
         rings = rings_of_values(values)

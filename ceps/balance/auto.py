@@ -15,18 +15,10 @@ from ceps.model.argument_checks import number, whole
 
 @dataclass(frozen=True)
 class Auto:
-    """Replicated while the index fits, else ours.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    memory_bytes
-        That the subscriptions of a worker may take.
-    """
+    """Replicated while the index fits, else ours."""
 
     workers: int
-    memory_bytes: float
+    memory_bytes: float  # That the subscriptions of a worker may take
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1, MOST_WORKERS)

@@ -26,15 +26,7 @@ First = Callable[[Loads, SubscriptionLoad, int], Layout]
 
 @dataclass(frozen=True)
 class FixedLayout:
-    """A layout that is made of the first loads, and left as it is.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    first
-        Makes it.
-    """
+    """A layout that is made of the first loads, and left as it is."""
 
     workers: int
     first: First

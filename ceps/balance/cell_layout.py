@@ -26,21 +26,11 @@ SAME = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class WordParts:
-    """Words of cells that go to workers of their own; all other words of these cells go to the cell's rest.
+    """Words of cells that go to workers of their own; all other words of these cells go to the cell's rest."""
 
-    Parameters
-    ----------
-    cell
-        int64 (w,), rising.
-    word
-        int64 (w,), numbers of words, rising within a cell.
-    worker
-        int32 (w,).
-    """
-
-    cell: Ints
-    word: Ints
-    worker: NDArray[np.int32]
+    cell: Ints  # int64 (w,), rising
+    word: Ints  # int64 (w,), numbers of words, rising within a cell
+    worker: NDArray[np.int32]  # int32 (w,)
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -61,29 +51,14 @@ class Layout:
     A row goes to one of the workers of its cell, drawn by shares from a hash of the row. In a cell that is split by
     words it goes to each worker that has one of its words, and always to the cell's rest, which is its only part: there
     are the subscriptions that no word need hold, and those of words that go nowhere else.
-
-    Parameters
-    ----------
-    shape
-        Rows and columns of the grid.
-    workers
-        How many there are; one may have nothing.
-    begin
-        int64 (cells + 1,). The parts of cell c are ``begin[c]:begin[c + 1]``, at least one.
-    worker
-        int32 (parts,), rising within a cell.
-    share
-        float64 (parts,), above 0; those of a cell add to 1.
-    words
-        Words of cells that go to other workers than the rest.
     """
 
-    shape: tuple[int, int]
-    workers: int
-    begin: Ints
-    worker: NDArray[np.int32]
-    share: Floats
-    words: WordParts = NO_WORDS
+    shape: tuple[int, int]  # Rows and columns of the grid
+    workers: int  # How many there are; one may have nothing
+    begin: Ints  # int64 (cells + 1,). The parts of cell c are ``begin[c]:begin[c + 1]``, at least one
+    worker: NDArray[np.int32]  # int32 (parts,), rising within a cell
+    share: Floats  # float64 (parts,), above 0; those of a cell add to 1
+    words: WordParts = NO_WORDS  # Words of cells that go to other workers than the rest
 
     @property
     def cells(self) -> int:
@@ -138,19 +113,7 @@ class Layout:
 def of_cells(shape: tuple[int, int], workers: int, worker_of: ArrayLike) -> Layout:
     """Return a layout of whole cells.
 
-    Parameters
-    ----------
-    shape
-        Rows and columns.
-    workers
-        How many.
-    worker_of
-        (cells,), the worker of each.
-
-    Raises
-    ------
-    ValueError
-        The grid or the number of workers is out of its bounds, or a cell has no worker.
+    ``worker_of``: (cells,), the worker of each.
 
     Examples
     --------
@@ -174,22 +137,7 @@ def of_parts(
 ) -> Layout:
     """Return the layout of parts in any order; those of a cell and a worker are joined.
 
-    Parameters
-    ----------
-    shape
-        Rows and columns.
-    workers
-        How many.
-    cell, worker, share
-        (parts,). Shares are above 0, and add to 1 in each cell.
-    words
-        As of :class:`Layout`; cells that are split by words have one part.
-
-    Raises
-    ------
-    ValueError
-        A value is out of its bounds, a cell has no part, shares of a cell do not add to 1, or a cell is both shared
-        and split by words.
+    ``cell``, ``worker``, ``share``: (parts,). Shares are above 0, and add to 1 in each cell.
 
     Examples
     --------
@@ -246,13 +194,7 @@ def replicated(shape: tuple[int, int], workers: int) -> Layout:
 
 
 def checked_shape(shape: tuple[int, int]) -> int:
-    """Return how many cells a grid has.
-
-    Raises
-    ------
-    ValueError
-        It has none, or too many.
-    """
+    """Return how many cells a grid has."""
     rows, columns = shape
     if rows < 1 or columns < 1 or rows * columns > MOST_CELLS:
         raise ValueError(f"a grid of {rows} rows and {columns} columns; it must have from 1 to {MOST_CELLS} cells")

@@ -19,48 +19,20 @@ _BESIDE = 0.75
 
 @dataclass
 class Parts:
-    """Cells by worker while they are moved; ``load`` is kept beside them.
-
-    Parameters
-    ----------
-    shape
-        Rows and columns.
-    workers
-        How many.
-    work, size
-        float64 (cells,). Seconds of each cell, and bytes of its subscriptions.
-    sole
-        int64 (cells,). The worker of each cell that one has alone, -1 of those that are shared.
-    shared
-        Of each other cell the share of each worker that has some of it.
-    load
-        float64 (workers,).
-    changed
-        Whether anything was moved.
-    """
+    """Cells by worker while they are moved; ``load`` is kept beside them."""
 
     shape: tuple[int, int]
     workers: int
-    work: Floats
+    work: Floats  # work, size: float64 (cells,). Seconds of each cell, and bytes of its subscriptions
     size: Floats
-    sole: Ints
-    shared: dict[int, dict[int, float]]
-    load: Floats
-    changed: bool = False
+    sole: Ints  # int64 (cells,). The worker of each cell that one has alone, -1 of those that are shared
+    shared: dict[int, dict[int, float]]  # Of each other cell the share of each worker that has some of it
+    load: Floats  # float64 (workers,)
+    changed: bool = False  # Whether anything was moved
 
     @classmethod
     def of(cls, layout: Layout, workers: int, work: Floats, size: Floats) -> Parts:
-        """Return the cells of a layout; what workers had who are gone goes to those with least to do, dearest first.
-
-        Parameters
-        ----------
-        layout
-            Of whole and of shared cells.
-        workers
-            How many there are now.
-        work, size
-            Of cells.
-        """
+        """Return the cells of a layout; what workers had who are gone goes to those with least to do, dearest first."""
         there = layout.worker < workers
         load = np.bincount(layout.worker[there], (layout.share * work[layout.cell])[there], workers).astype(np.float64)
         sole = np.where(np.diff(layout.begin) == 1, layout.worker[layout.begin[:-1]], -1).astype(np.int64)

@@ -45,14 +45,7 @@ def along_curve(shape: tuple[int, int]) -> Ints:
 def cut(shape: tuple[int, int], workers: int, work: Floats) -> Layout:
     """Return the layout that gives each worker the same work: a stretch of the curve, with parts of cells at its ends.
 
-    Parameters
-    ----------
-    shape
-        Rows and columns.
-    workers
-        How many.
-    work
-        float64 (cells,), 0 or more. Where it is 0 everywhere, each cell counts the same.
+    ``work``: float64 (cells,), 0 or more. Where it is 0 everywhere, each cell counts the same.
 
     Examples
     --------
@@ -81,13 +74,7 @@ def cut(shape: tuple[int, int], workers: int, work: Floats) -> Layout:
 
 @dataclass(frozen=True)
 class CurveCut:
-    """The curve cut anew after each round.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    """
+    """The curve cut anew after each round."""
 
     workers: int
 

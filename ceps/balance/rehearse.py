@@ -20,36 +20,16 @@ _FEWEST = 4
 
 @dataclass(frozen=True, eq=False)
 class StrategyRun:
-    """What one strategy would have done, by round: r rounds were judged.
-
-    Parameters
-    ----------
-    name
-        Of the strategy.
-    work
-        float64 (r, workers). Of each worker, in seconds or what the model counts.
-    moved
-        float64 (r,). Bytes of subscriptions that had to be stored newly for the layout of the round.
-    copies
-        float64 (r,). Bytes that all workers store, over those of all subscriptions.
-    messages
-        int64 (r,). Bytes sent for the decision after the round.
-    seconds
-        float64 (r,). That the decision has taken; differs from run to run.
-    layouts
-        Of each round.
-    total_bytes
-        Of all subscriptions, once.
-    """
+    """What one strategy would have done, by round: r rounds were judged."""
 
     name: str
-    work: Floats
-    moved: Floats
-    copies: Floats
-    messages: Ints
-    seconds: Floats
+    work: Floats  # float64 (r, workers). Of each worker, in seconds or what the model counts
+    moved: Floats  # float64 (r,). Bytes of subscriptions that had to be stored newly for the layout of the round
+    copies: Floats  # float64 (r,). Bytes that all workers store, over those of all subscriptions
+    messages: Ints  # int64 (r,). Bytes sent for the decision after the round
+    seconds: Floats  # float64 (r,). That the decision has taken; differs from run to run
     layouts: Sequence[Layout]
-    total_bytes: float
+    total_bytes: float  # Of all subscriptions, once
 
     @property
     def workers(self) -> int:
@@ -86,22 +66,8 @@ class StrategyRun:
 def rehearse(name: str, strategy: Strategy, rounds: Iterable[tuple[Loads, SubscriptionLoad]]) -> StrategyRun:
     """Return what a strategy would have done with rounds, of which the first is the sample that it begins with.
 
-    Parameters
-    ----------
-    name
-        Of the strategy.
-    strategy
-        It.
-    rounds
-        What rows of each cell have cost, and what was asked; at least two.
+    ``rounds``: what rows of each cell have cost, and what was asked; at least two.
 
-    Raises
-    ------
-    ValueError
-        There are fewer than two rounds.
-
-    Notes
-    -----
     Cost of a round: that of the decision, and O(subscriptions + cells) for each worker whose cells have changed.
     """
     waiting = iter(rounds)

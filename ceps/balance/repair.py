@@ -24,29 +24,16 @@ from ceps.model.argument_checks import number, whole
 
 @dataclass(frozen=True)
 class Repair:
-    """Relief of all workers above the mean, within a budget of bytes.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    budget
-        Share of all subscriptions' bytes that may move in a round.
-    slack
-        A worker gives away what it has above ``1 + slack`` times the mean, and takes up to half the slack.
-    least_share
-        Part of the mean work below which no cell is shared.
-    guesses
-        How the next round is guessed by those that have ended; the one that has lately been best is taken.
-    merge_up_to
-        Parts of a cell are joined where their worker has no more than so many times the mean then.
-    """
+    """Relief of all workers above the mean, within a budget of bytes."""
 
     workers: int
-    budget: float = 0.5
+    budget: float = 0.5  # Share of all subscriptions' bytes that may move in a round
+    # A worker gives away what it has above ``1 + slack`` times the mean, and takes up to half the slack
     slack: float = 0.05
-    least_share: float = 0.02
+    least_share: float = 0.02  # Part of the mean work below which no cell is shared
+    # How the next round is guessed by those that have ended; the one that has lately been best is taken
     guesses: tuple[Guess, ...] = GUESSES
+    # Parts of a cell are joined where their worker has no more than so many times the mean then
     merge_up_to: float = 1.0
 
     def __post_init__(self) -> None:

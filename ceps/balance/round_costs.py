@@ -17,19 +17,12 @@ _NUMBER_BYTES = 8
 
 @dataclass(frozen=True)
 class WorkModel:
-    """Seconds of work: ``a rows + b candidates + c matches``.
+    """Seconds of work: ``a rows + b candidates + c matches``."""
 
-    Parameters
-    ----------
-    a, b, c
-        Seconds each.
-    error
-        Of the fit: the root of the mean square of what is missed, over the mean seconds. 0 where nothing was fitted.
-    """
-
-    a: float = 1.0
-    b: float = 0.01
-    c: float = 0.0
+    a: float = 1.0  # Seconds each
+    b: float = 0.01  # Seconds each
+    c: float = 0.0  # Seconds each
+    # Of the fit: the root of the mean square of what is missed, over the mean seconds. 0 where nothing was fitted
     error: float = 0.0
 
     def work(self, rows: Floats, candidates: Floats, matches: Floats) -> Floats:
@@ -40,13 +33,8 @@ class WorkModel:
 def fit_work_model(rows: Floats, candidates: Floats, matches: Floats, seconds: Floats) -> WorkModel:
     """Return the model that misses the seconds of tasks least, in squares, with no negative price.
 
-    Parameters
-    ----------
-    rows, candidates, matches, seconds
-        (tasks,).
+    ``rows``, ``candidates``, ``matches``, ``seconds``: (tasks,).
 
-    Notes
-    -----
     Of fewer than three tasks, or of tasks without rows, it is the model that says 1 a row and 0.01 a candidate.
 
     Examples
@@ -70,22 +58,12 @@ def fit_work_model(rows: Floats, candidates: Floats, matches: Floats, seconds: F
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Rows by cell and by the words that they hold: for strategies that split cells by words.
+    """Rows by cell and by the words that they hold: for strategies that split cells by words."""
 
-    Parameters
-    ----------
-    cell, word
-        int64 (t,), rising by cell, then by word.
-    rows
-        float64 (t,). Rows of the cell that hold the word; 0 of words that are asked for and not said.
-    under
-        float64 (t,). Subscriptions that touch the cell and stand under the word: those that each such row is held
-        against.
-    """
-
-    cell: Ints
-    word: Ints
-    rows: Floats
+    cell: Ints  # int64 (t,), rising by cell, then by word
+    word: Ints  # int64 (t,), rising by cell, then by word
+    rows: Floats  # float64 (t,). Rows of the cell that hold the word; 0 of words that are asked for and not said
+    # float64 (t,). Subscriptions that touch the cell and stand under the word: those that each such row is held against
     under: Floats
 
     def at(self, cell: Ints, word: Ints) -> tuple[Floats, Floats]:
@@ -101,30 +79,17 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """A round: what rows of each cell have cost, and what is stored there. All float64 (cells,).
+    """A round: what rows of each cell have cost, and what is stored there. All float64 (cells,)."""
 
-    Parameters
-    ----------
-    shape
-        Rows and columns of the grid.
-    rows, candidates, matches
-        Rows that came, subscriptions that were looked at for them, and those that held them.
-    stored, bytes
-        Subscriptions that touch the cell, and their bytes.
-    model
-        What these cost.
-    terms
-        Rows by word; None where rows have no words.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # Rows and columns of the grid
+    # rows, candidates, matches: rows that came, subscriptions that were looked at for them, and those that held them
     rows: Floats
     candidates: Floats
     matches: Floats
-    stored: Floats
+    stored: Floats  # stored, bytes: subscriptions that touch the cell, and their bytes
     bytes: Floats
     model: WorkModel = WorkModel()
-    terms: Terms | None = None
+    terms: Terms | None = None  # Rows by word; None where rows have no words
 
     @cached_property
     def work(self) -> Floats:
@@ -147,15 +112,6 @@ def work_of_workers(layout: Layout, loads: Loads, every: bool = False) -> Floats
 
     They add to those of the cells, unless one is split by words: there a row counts for the rest, and for each other
     worker that has one of its words.
-
-    Parameters
-    ----------
-    layout
-        Cells on workers.
-    loads
-        Of the cells.
-    every
-        As :func:`split_work`.
     """
     parts = layout.share * loads.work[layout.cell]
     found: Floats = np.bincount(layout.worker, parts, layout.workers).astype(np.float64)
@@ -168,27 +124,13 @@ def work_of_workers(layout: Layout, loads: Loads, every: bool = False) -> Floats
 
 
 class SplitWork(NamedTuple):
-    """What the words of cells cost that go to another worker than the rest; g pairs of a cell and such a worker.
+    """What the words of cells cost that go to another worker than the rest; g pairs of a cell and such a worker."""
 
-    Parameters
-    ----------
-    cell
-        int64 (g,), rising.
-    worker
-        int64 (g,), rising within a cell.
-    work
-        float64 (g,). Seconds that the worker has with them: its rows, their candidates and matches.
-    spared
-        float64 (g,). Seconds that the rest does not have; it gets the rows too.
-    under
-        float64 (g,). Subscriptions that stand there under these words, one under two of them twice.
-    """
-
-    cell: Ints
-    worker: Ints
-    work: Floats
-    spared: Floats
-    under: Floats
+    cell: Ints  # int64 (g,), rising
+    worker: Ints  # int64 (g,), rising within a cell
+    work: Floats  # float64 (g,). Seconds that the worker has with them: its rows, their candidates and matches
+    spared: Floats  # float64 (g,). Seconds that the rest does not have; it gets the rows too
+    under: Floats  # float64 (g,). Subscriptions that stand there under these words, one under two of them twice
 
 
 def split_work(layout: Layout, loads: Loads, every: bool = False) -> SplitWork:
@@ -197,15 +139,8 @@ def split_work(layout: Layout, loads: Loads, every: bool = False) -> SplitWork:
     Rows that hold several words of a worker are not known: words are taken as said independently of each other.
     Matches go with candidates.
 
-    Parameters
-    ----------
-    layout
-        Cells on workers.
-    loads
-        With terms.
-    every
-        Whether each row is held against all subscriptions of the cell that its worker has (PS2Stream, def. 3), and not
-        only against those under its words.
+    ``every``: whether each row is held against all subscriptions of the cell that its worker has (PS2Stream, def. 3),
+    and not only against those under its words.
     """
     words, terms, model = layout.words, loads.terms, loads.model
     assert terms is not None
@@ -231,14 +166,8 @@ def split_work(layout: Layout, loads: Loads, every: bool = False) -> SplitWork:
 def either(rows: Floats, of: Floats, group: Ints, whole: Floats) -> Floats:
     """Return how many rows hold any word of a group, float64 (g,), as if words were said independently of each other.
 
-    Parameters
-    ----------
-    rows, of
-        float64 (n,). Rows that hold a word, of how many.
-    group
-        int64 (n,). The group of each.
-    whole
-        float64 (g,). Rows of each group.
+    ``rows``, ``of``: float64 (n,). Rows that hold a word, of how many; ``group``: int64 (n,). The group of each;
+    ``whole``: float64 (g,). Rows of each group.
 
     Examples
     --------

@@ -19,21 +19,11 @@ from ceps.model.argument_checks import number, whole
 
 @dataclass(frozen=True)
 class Guess:
-    """A way to guess.
+    """A way to guess."""
 
-    Parameters
-    ----------
-    keep
-        Weight of what earlier rounds have cost; the last round has the rest.
-    blur
-        Share of a cell's work that is expected anywhere around it.
-    side
-        Rows and columns of the square of cells that is around it.
-    """
-
-    keep: float
-    blur: float = 0.0
-    side: int = 1
+    keep: float  # Weight of what earlier rounds have cost; the last round has the rest
+    blur: float = 0.0  # Share of a cell's work that is expected anywhere around it
+    side: int = 1  # Rows and columns of the square of cells that is around it
 
     def __post_init__(self) -> None:
         number("keep", self.keep, "a weight from 0 up to, but not, 1", least=0.0, below=1.0)
@@ -48,18 +38,11 @@ _FADE = 0.8
 
 
 class Forecast(NamedTuple):
-    """A guess, and what has to be known for the next one.
+    """A guess, and what has to be known for the next one."""
 
-    Parameters
-    ----------
-    work
-        float64 (cells,). Shares of the work of all, expected.
-    memory
-        By name: ``mean``, float64 (k, cells), what the k guesses make of rounds before blurring; ``error``,
-        float64 (k,), how far they were off, the last rounds more.
-    """
-
-    work: Floats
+    work: Floats  # float64 (cells,). Shares of the work of all, expected
+    # By name: ``mean``, float64 (k, cells), what the k guesses make of rounds before blurring; ``error``, float64 (k,),
+    # how far they were off, the last rounds more
     memory: Mapping[str, NDArray[Any]]
 
 
@@ -68,19 +51,9 @@ def forecast(
 ) -> Forecast:
     """Return what the next round is expected to cost.
 
-    Parameters
-    ----------
-    work
-        float64 (cells,). Of the round that has ended.
-    layout
-        Of that round: guesses are judged by the sums of its workers.
-    memory
-        Of the last call; empty, or of another grid, before the first.
-    guesses
-        At least one; the first is taken as long as nothing is known.
+    ``work``: float64 (cells,). Of the round that has ended; ``memory``: of the last call; empty, or of another grid,
+    before the first; ``guesses``: at least one; the first is taken as long as nothing is known.
 
-    Notes
-    -----
     Cost O(guesses x cells).
 
     Examples

@@ -19,21 +19,11 @@ NOTHING: Memory = MappingProxyType({})
 
 
 class Decision(NamedTuple):
-    """What a strategy has decided.
+    """What a strategy has decided."""
 
-    Parameters
-    ----------
-    layout
-        Of the next round.
-    memory
-        What it wants to see then.
-    messages
-        Bytes that workers and whoever decides have sent each other for it.
-    """
-
-    layout: Layout
-    memory: Memory = NOTHING
-    messages: int = 0
+    layout: Layout  # Of the next round
+    memory: Memory = NOTHING  # What it wants to see then
+    messages: int = 0  # Bytes that workers and whoever decides have sent each other for it
 
 
 class Strategy(Protocol):
@@ -46,15 +36,8 @@ class Strategy(Protocol):
     def next_layout(self, layout: Layout | None, loads: Loads, asked: SubscriptionLoad, memory: Memory) -> Decision:
         """Return the layout of the next round.
 
-        Parameters
-        ----------
-        layout
-            Of the round that has ended; None before the first. One of another grid or number of workers is begun from
-            as if there were none, unless the strategy says better.
-        loads
-            Of the round that has ended; of a sample of the past before the first.
-        asked
-            The subscriptions of the round.
-        memory
-            What it has returned of the round before; empty before the first.
+        ``layout``: of the round that has ended; None before the first. One of another grid or number of workers is
+        begun from as if there were none, unless the strategy says better; ``loads``: of the round that has ended; of a
+        sample of the past before the first; ``memory``: what it has returned of the round before; empty before the
+        first.
         """

@@ -15,32 +15,18 @@ from ceps.balance.under_words import UnderWords
 
 @dataclass(frozen=True, eq=False)
 class SubscriptionLoad:
-    """Subscriptions on a routing grid; immutable.
+    """Subscriptions on a routing grid; immutable."""
 
-    Parameters
-    ----------
-    shape
-        Rows and columns of the grid.
-    rects
-        int64 (p, 4), the first column, first row, last column and last row of the cells that a place touches, all
-        within the grid. A place that the grid's border cuts in two has two.
-    owner
-        int64 (p,), the subscription of each rectangle, rising; each has at least one.
-    bytes
-        float64 (n,), what each takes where it is stored.
-    cover_begin
-        int64 (n + 1,). The words under which subscription i stands are ``cover[cover_begin[i]:cover_begin[i + 1]]``;
-        one without any need not hold a word.
-    cover
-        int64, numbers of words.
-    """
-
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # Rows and columns of the grid
+    # int64 (p, 4), the first column, first row, last column and last row of the cells that a place touches, all within
+    # the grid. A place that the grid's border cuts in two has two
     rects: Ints
-    owner: Ints
-    bytes: Floats
+    owner: Ints  # int64 (p,), the subscription of each rectangle, rising; each has at least one
+    bytes: Floats  # float64 (n,), what each takes where it is stored
+    # int64 (n + 1,). The words under which subscription i stands are ``cover[cover_begin[i]:cover_begin[i + 1]]``; one
+    # without any need not hold a word
     cover_begin: Ints
-    cover: Ints
+    cover: Ints  # int64, numbers of words
 
     def __len__(self) -> int:
         return len(self.bytes)
@@ -89,17 +75,8 @@ def no_words(shape: tuple[int, int], rects: NDArray[np.integer], bytes: Floats) 
 def stored_subscriptions(layout: Layout, asked: SubscriptionLoad, worker: int) -> Flags:
     """Return which subscriptions a worker has to store, bool (n,).
 
-    Parameters
-    ----------
-    layout
-        Cells on workers.
-    asked
-        Of the same grid.
-    worker
-        Its number.
+    ``asked``: of the same grid.
 
-    Notes
-    -----
     Cost O(rectangles + cells); where words split cells also that of :class:`ceps.balance.under_words.UnderWords`.
     """
     held = np.zeros(layout.cells, np.bool_)

@@ -31,21 +31,11 @@ CENTRAL_NUMBERS = 5
 
 
 class Stage(NamedTuple):
-    """Where the decision of a coordinator stands (figure 9).
+    """Where the decision of a coordinator stands (figure 9)."""
 
-    Parameters
-    ----------
-    at
-        The stage, from :data:`FLIP` to :data:`LAST`.
-    rebalance
-        The decision that is applied.
-    times
-        How often it was applied in a row.
-    """
-
-    at: int = START
-    rebalance: bool = False
-    times: int = 0
+    at: int = START  # The stage, from :data:`FLIP` to :data:`LAST`
+    rebalance: bool = False  # The decision that is applied
+    times: int = 0  # How often it was applied in a row
 
     def after(self, better: bool, beta: int) -> Stage:
         """Return the stage of the next round: better throughput goes right, else left; the leftmost flips.
@@ -68,17 +58,7 @@ def uniform_grid(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
 
 
 def history_grid(loads: Loads, asked: SubscriptionLoad, workers: int, cost: Cost = "paper") -> Layout:
-    """Return a grid that is fitted to a sample by SWARM's cost: the dearest rectangle is split evenly, again and again.
-
-    Parameters
-    ----------
-    loads, asked
-        The sample.
-    workers
-        How many.
-    cost
-        As :class:`Swarm`.
-    """
+    """Return a grid that is fitted to a sample by SWARM's cost: the dearest rectangle is halved, again and again."""
     costs = RectangleCosts(loads, asked, loads.rows, cost)
     held = halved(loads.shape, 1)
     while len(held.rects) < workers:
@@ -102,30 +82,14 @@ def _check_cost(cost: str) -> None:
 
 @dataclass(frozen=True)
 class Swarm:
-    """Machines of the highest and the lowest cost exchange rectangles.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    cost
-        "paper": N Q R / R(S). "work": the seconds of the rows.
-    decision
-        "stages": as figure 9. "always": each round rebalances.
-    moves
-        Exchanges in a round; the paper makes one.
-    beta
-        So often a decision is applied in a row before it is flipped.
-    merge_every
-        Rounds after which a machine joins rectangles that form one.
-    """
+    """Machines of the highest and the lowest cost exchange rectangles."""
 
     workers: int
-    cost: Cost = "paper"
-    decision: Literal["stages", "always"] = "stages"
-    moves: int = 1
-    beta: int = 20
-    merge_every: int = 16
+    cost: Cost = "paper"  # "paper": N Q R / R(S). "work": the seconds of the rows
+    decision: Literal["stages", "always"] = "stages"  # "stages": as figure 9. "always": each round rebalances
+    moves: int = 1  # Exchanges in a round; the paper makes one
+    beta: int = 20  # So often a decision is applied in a row before it is flipped
+    merge_every: int = 16  # Rounds after which a machine joins rectangles that form one
 
     def __post_init__(self) -> None:
         whole("workers", self.workers, 1, MOST_WORKERS)
@@ -179,14 +143,7 @@ def _kept(held: Rectangles, points: Floats, number: int = 0, stage: Stage | None
 class RectangleCosts:
     """What rectangles cost in a round: called with rectangles (n, 4), it returns float64 (n,).
 
-    Parameters
-    ----------
-    loads, asked
-        Of the round.
-    points
-        float64 (cells,), faded.
-    cost
-        As :class:`Swarm`.
+    ``points``: float64 (cells,), faded.
     """
 
     def __init__(self, loads: Loads, asked: SubscriptionLoad, points: Floats, cost: str) -> None:

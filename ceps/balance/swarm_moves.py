@@ -17,18 +17,10 @@ Costs = Callable[[Ints], Floats]
 
 @dataclass
 class Rectangles:
-    """Rectangles of cells on machines.
+    """Rectangles of cells on machines."""
 
-    Parameters
-    ----------
-    rects
-        int64 (p, 4). First column, first row, last column, last row.
-    worker
-        int64 (p,).
-    """
-
-    rects: Ints
-    worker: Ints
+    rects: Ints  # int64 (p, 4). First column, first row, last column, last row
+    worker: Ints  # int64 (p,)
 
     def of(self, worker: int) -> Ints:
         """Return the numbers of a machine's rectangles, int64."""
@@ -88,30 +80,17 @@ def best_subset(costs: Floats, most: float) -> list[int]:
 
 
 class Line(NamedTuple):
-    """A line that splits a rectangle, and which part moves.
+    """A line that splits a rectangle, and which part moves."""
 
-    Parameters
-    ----------
-    difference
-        By how much the giver's cost is then above the taker's; the least in size is the best.
-    kept, moved
-        (4,). The two parts.
-    """
-
-    difference: float
-    kept: Ints
-    moved: Ints
+    difference: float  # By how much the giver's cost is then above the taker's; the least in size is the best
+    kept: Ints  # (4,). The two parts
+    moved: Ints  # (4,). The two parts
 
 
 def least_in_size(difference: Callable[[int], float], count: int) -> tuple[int, float]:
     """Return where a function that rises or falls all along is nearest to 0, and what it is there. O(log count) calls.
 
-    Parameters
-    ----------
-    difference
-        Of whole numbers from 0 on.
-    count
-        How many there are, at least one.
+    ``difference``: of whole numbers from 0 on; ``count``: how many there are, at least one.
     """
     low, high = 0, count - 1
     first = difference(0)
@@ -131,14 +110,7 @@ def least_in_size(difference: Callable[[int], float], count: int) -> tuple[int, 
 def best_split(rect: Ints, costs: Costs, giver: float, taker: float) -> Line | None:
     """Return the best line of four binary searches: rows and columns, and either part moves; None of a single cell.
 
-    Parameters
-    ----------
-    rect
-        int64 (4,).
-    costs
-        Of rectangles.
-    giver, taker
-        What the machine costs that has it, and the one that gets a part.
+    ``rect``: int64 (4,).
     """
     whole = float(costs(rect[None])[0])
     found: list[Line] = []

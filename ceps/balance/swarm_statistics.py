@@ -31,37 +31,19 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LineStatistics:
-    """The statistics of a rectangle along one axis, for k lines. All float64 (k,).
+    """The statistics of a rectangle along one axis, for k lines. All float64 (k,)."""
 
-    Parameters
-    ----------
-    points
-        N(i): points up to line i, those of earlier rounds faded.
-    queries
-        Q(i): queries that begin at line i or before.
-    arrivals
-        R(i): points and queries of the last round that lie, or begin, up to line i.
-    spans
-        spanQ(i): queries that go on from line i - 1 to line i.
-    new_spans
-        preSpanQ'(i): those of them that came in the last round.
-    """
-
-    points: Floats
-    queries: Floats
-    arrivals: Floats
-    spans: Floats
-    new_spans: Floats
+    points: Floats  # N(i): points up to line i, those of earlier rounds faded
+    queries: Floats  # Q(i): queries that begin at line i or before
+    arrivals: Floats  # R(i): points and queries of the last round that lie, or begin, up to line i
+    spans: Floats  # spanQ(i): queries that go on from line i - 1 to line i
+    new_spans: Floats  # preSpanQ'(i): those of them that came in the last round
 
     def after_round(self, points: Ints, first: Ints, last: Ints) -> LineStatistics:
         """Return the statistics at the end of a round (algorithm 2). Cost O(k + arrivals).
 
-        Parameters
-        ----------
-        points
-            int64. The line of each point that came.
-        first, last
-            int64. The lines from which to which each query that came goes, clipped to the rectangle.
+        ``points``: int64. The line of each point that came; ``first``, ``last``: int64. The lines from which to which
+        each query that came goes, clipped to the rectangle.
         """
         lines = len(self.points)
         fresh_points, fresh_queries = (np.bincount(at, minlength=lines) for at in (points, first))
@@ -108,13 +90,7 @@ def no_statistics(lines: int) -> LineStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Overlaps:
-    """How many subscriptions overlap any rectangle of cells: faces less edges plus corners of an Euler histogram.
-
-    Parameters
-    ----------
-    asked
-        The subscriptions.
-    """
+    """How many subscriptions overlap any rectangle of cells: faces less edges plus corners of an Euler histogram."""
 
     asked: SubscriptionLoad
 
@@ -145,10 +121,7 @@ class Overlaps:
     def of(self, rects: Ints) -> Ints:
         """Return how many rectangles of subscriptions overlap each of some rectangles of cells, int64 (n,). O(n).
 
-        Parameters
-        ----------
-        rects
-            int64 (n, 4). First column, first row, last column, last row.
+        ``rects``: int64 (n, 4). First column, first row, last column, last row.
         """
         west, south = rects[:, FIRST_COLUMN], rects[:, FIRST_ROW]
         east, north = rects[:, LAST_COLUMN], rects[:, LAST_ROW]

@@ -16,27 +16,13 @@ _AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class UnderWords:
-    """Rectangles of cells, each under one word; immutable.
+    """Rectangles of cells, each under one word; immutable."""
 
-    Parameters
-    ----------
-    shape
-        Rows and columns of the grid.
-    words
-        int64 (w,), rising. Those under which a rectangle stands.
-    begin
-        int64 (w + 1,). The rectangles of word i are ``begin[i]:begin[i + 1]``.
-    owner
-        int64 (p,). The subscription of each.
-    rects
-        int64 (p, 4). First column, first row, last column, last row.
-    """
-
-    shape: tuple[int, int]
-    words: Ints
-    begin: Ints
-    owner: Ints
-    rects: Ints
+    shape: tuple[int, int]  # Rows and columns of the grid
+    words: Ints  # int64 (w,), rising. Those under which a rectangle stands
+    begin: Ints  # int64 (w + 1,). The rectangles of word i are ``begin[i]:begin[i + 1]``
+    owner: Ints  # int64 (p,). The subscription of each
+    rects: Ints  # int64 (p, 4). First column, first row, last column, last row
 
     def over(self, cell: Ints, word: Ints) -> Ints:
         """Return how many rectangles under a word hold a cell, int64 (n,), for n pairs of them.

@@ -25,21 +25,12 @@ _PRICING = 5.0  # seconds for one search for a configuration
 
 @dataclass(frozen=True)
 class ConfigurationBound:
-    """Result of `configuration_bound`, dollars a day.
+    """Result of `configuration_bound`, dollars a day."""
 
-    Parameters
-    ----------
-    bound
-        What no plan undercuts: the larger of the fleet bound and `relaxed`, rounded up to what can be rented.
-    relaxed
-        The linear program's own bound (Farley's while columns are still missing).
-    finished
-        Whether column generation came to its end within the time limit.
-    """
-
+    # What no plan undercuts: the larger of the fleet bound and `relaxed`, rounded up to what can be rented
     bound: float
-    relaxed: float
-    finished: bool
+    relaxed: float  # The linear program's own bound (Farley's while columns are still missing)
+    finished: bool  # Whether column generation came to its end within the time limit
 
 
 def configuration_bound(

@@ -19,21 +19,11 @@ _SAME = 1e-7  # relative difference of costs below which they are the same: the 
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Result of `exact_plan`.
+    """Result of `exact_plan`."""
 
-    Parameters
-    ----------
-    outcome
-        The best placement found; it fits in every slot of the original matrix.
-    lower_bound
-        Dollars a day that no placement undercuts.
-    proven
-        Whether the two are the same.
-    """
-
-    outcome: Outcome
-    lower_bound: float
-    proven: bool
+    outcome: Outcome  # The best placement found; it fits in every slot of the original matrix
+    lower_bound: float  # Dollars a day that no placement undercuts
+    proven: bool  # Whether the two are the same
 
 
 def exact_plan(problem: Problem, seed: int | np.random.Generator = 0, time_limit: float = 60.0) -> Exact:
@@ -43,14 +33,7 @@ def exact_plan(problem: Problem, seed: int | np.random.Generator = 0, time_limit
     one. Slots enter the program only when a placement overloads them: every placement is judged on all slots, and
     what the program says with fewer of them is a bound. Exponential at worst.
 
-    Parameters
-    ----------
-    problem
-        The items and types.
-    seed
-        Of the first plan.
-    time_limit
-        Seconds; when they are over, `proven` is False.
+    ``seed``: of the first plan; ``time_limit``: seconds; when they are over, `proven` is False.
     """
     best = fleet_first(problem, np.random.default_rng(seed), Effort())
     bound = fleet_bound(problem)

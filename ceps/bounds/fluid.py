@@ -27,15 +27,9 @@ _CLEAR = 1e-6  # relative overload above which the solver's word is taken that a
 
 @dataclass(frozen=True, eq=False)
 class Fluid:
-    """The program of a problem.
+    """The program of a problem."""
 
-    Parameters
-    ----------
-    problem
-        The items and types.
-    """
-
-    problem: Problem
+    problem: Problem  # The items and types
 
     @cached_property
     def weightings(self) -> list[Weighting]:

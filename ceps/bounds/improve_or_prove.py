@@ -43,21 +43,11 @@ _FEW = 100  # items up to which the configuration bound may be found
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Result of `settle`.
+    """Result of `settle`."""
 
-    Parameters
-    ----------
-    outcome
-        The cheapest placement found; the one given where none is cheaper.
-    bound
-        Dollars a day that no placement undercuts, at most the outcome's cost.
-    finished
-        Whether it ended before the time was over: the same arguments give the same result then.
-    """
-
-    outcome: Outcome
-    bound: float
-    finished: bool
+    outcome: Outcome  # The cheapest placement found; the one given where none is cheaper
+    bound: float  # Dollars a day that no placement undercuts, at most the outcome's cost
+    finished: bool  # Whether it ended before the time was over: the same arguments give the same result then
 
     @property
     def proven(self) -> bool:
@@ -72,19 +62,9 @@ def settle(problem: Problem, outcome: Outcome, seed: int = 0, seconds: float = 6
     first: a fleet is shown too small, or everything is placed on it by a list of nearly full servers, by annealing
     with ever more steps, or by assigning items one by one.
 
-    Parameters
-    ----------
-    problem
-        The items and types.
-    outcome
-        What is to be settled.
-    seed
-        Of the annealing.
-    seconds
-        After which the best so far is taken. Below 10, fleets are annealed with few steps only, for a second or two:
-        what is found does not hang on the clock then.
-    better
-        Whether a cheaper placement is wanted; otherwise the outcome stays, and only the bound is raised.
+    ``seconds``: after which the best so far is taken. Below 10, fleets are annealed with few steps only, for a second
+    or two: what is found does not hang on the clock then; ``better``: whether a cheaper placement is wanted; otherwise
+    the outcome stays, and only the bound is raised.
     """
     if not len(problem) or not (problem.prices > 0).all() or not np.isfinite(outcome.cost_per_day):
         return Settled(outcome, Fluid(problem).bound(), True)

@@ -20,18 +20,10 @@ _FIRST = 12  # slots that an assignment looks at first
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What is known of a fleet.
+    """What is known of a fleet."""
 
-    Parameters
-    ----------
-    labels
-        int64 (M,), a placement that fits, or None.
-    impossible
-        Whether it is proved that there is none.
-    """
-
-    labels: Ints | None = None
-    impossible: bool = False
+    labels: Ints | None = None  # int64 (M,), a placement that fits, or None
+    impossible: bool = False  # Whether it is proved that there is none
 
 
 UNKNOWN = Verdict()

@@ -19,21 +19,12 @@ must only ever relax the program, so that its bound stays valid."""
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What the solver said.
+    """What the solver said."""
 
-    Parameters
-    ----------
-    x
-        float64 (n,), the best solution found, or None. Integers up to 1e-6; judge it on the original data.
-    bound
-        No solution costs less; -inf if the solver gave none.
-    finished
-        Whether it ended by itself: `x` is then optimal, or None because there is no solution.
-    """
-
+    # float64 (n,), the best solution found, or None. Integers up to 1e-6; judge it on the original data
     x: NDArray[np.float64] | None
-    bound: float
-    finished: bool
+    bound: float  # No solution costs less; -inf if the solver gave none
+    finished: bool  # Whether it ended by itself: `x` is then optimal, or None because there is no solution
 
 
 def minimise(

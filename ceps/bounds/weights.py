@@ -24,18 +24,10 @@ _KEPT = 12  # weightings at the most
 
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """One weighting.
+    """One weighting."""
 
-    Parameters
-    ----------
-    of_item
-        float64 (M,), 0 or more.
-    of_type
-        float64 (J,): no set of items that a server of the type holds weighs more.
-    """
-
-    of_item: Floats
-    of_type: Floats
+    of_item: Floats  # float64 (M,), 0 or more
+    of_type: Floats  # float64 (J,): no set of items that a server of the type holds weighs more
 
 
 def weightings(problem: Problem) -> list[Weighting]:

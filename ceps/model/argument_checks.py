@@ -12,13 +12,7 @@ from ceps.model.number_text import how_many
 
 
 def whole(name: str, value: Any, least: int, most: int, way_out: str = "") -> int:
-    """`value` as an int.
-
-    Raises
-    ------
-    ValueError
-        It is no whole number (2.0 is, True is not), or out of its bounds; the message ends with `way_out`.
-    """
+    """`value` as an int."""
     good = isinstance(value, (Integral, Real, np.generic)) and not isinstance(value, (bool, np.bool_))
     if not good or value != value or not least <= value <= most or value != int(value):
         raise ValueError(f"{name} = {value!r}; it must be a whole number from {least} to {most}{way_out}")
@@ -27,13 +21,7 @@ def whole(name: str, value: Any, least: int, most: int, way_out: str = "") -> in
 
 def number(name: str, value: Any, wanted: str, *, above: float | None = None, least: float | None = None,
            below: float = np.inf, most: float | None = None) -> float:  # fmt: skip
-    """`value` as a float, once it is known to be a number within its bounds.
-
-    Raises
-    ------
-    ValueError
-        It is not; the message says what is `wanted`.
-    """
+    """`value` as a float, once it is known to be a number within its bounds."""
     good = isinstance(value, (Real, np.generic)) and not isinstance(value, (bool, np.bool_, str))
     if (
         not good
@@ -47,13 +35,7 @@ def number(name: str, value: Any, wanted: str, *, above: float | None = None, le
 
 
 def server_numbers(pinned: ArrayLike, count: int) -> NDArray[np.int64]:
-    """int64 (count,), the numbers of the servers that partitions are pinned to, -1 where to none.
-
-    Raises
-    ------
-    ValueError
-        There are not as many as partitions, one is no whole number, or below -1.
-    """
+    """int64 (count,), the numbers of the servers that partitions are pinned to, -1 where to none."""
     given = np.asarray(pinned)
     if given.shape != (count,):
         raise ValueError(

@@ -27,17 +27,10 @@ class RequestCosts:
     """How many base requests a request counts as.
 
     The base is what `requests_per_second` counts: the 8 nearest, unless `calibrate` was told another k.
-
-    Parameters
-    ----------
-    by_k
-        (k, base requests) of questions for the k nearest.
-    by_radius
-        (radius, base requests) of questions for all within a radius, metres or CRS units.
     """
 
-    by_k: Curve = ()
-    by_radius: Curve = ()
+    by_k: Curve = ()  # (k, base requests) of questions for the k nearest
+    by_radius: Curve = ()  # (radius, base requests) of questions for all within a radius, metres or CRS units
 
     def weights(self, k: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return base requests that each request counts as, float64 (n,).
@@ -47,12 +40,8 @@ class RequestCosts:
         itself, and as the square of the radius. A request with both counts as the less of the two, since its search
         ends at either. With neither, or where nothing was measured of what it has, it counts as 1.
 
-        Parameters
-        ----------
-        k
-            float64 (n,), NaN or 0 where none is asked for.
-        radius
-            float64 (n,), NaN or infinite where there is none.
+        ``k``: float64 (n,), NaN or 0 where none is asked for; ``radius``: float64 (n,), NaN or infinite where there is
+        none.
         """
         found = np.full(len(k), np.inf)
         for key, curve, asked in (("cost_by_k", self.by_k, k), ("cost_by_radius", self.by_radius, radius)):
@@ -70,15 +59,7 @@ def _along(curve: Curve, asked: NDArray[np.float64], steepest: float) -> NDArray
 
 
 def load_costs(path: str | Path) -> RequestCosts:
-    """Costs of the [[server]] blocks of a TOML file; where several have some, the larger weight of each question.
-
-    Raises
-    ------
-    ValueError
-        The file is not TOML, or no block has `cost_by_k` or `cost_by_radius`, or one is no curve.
-    FileNotFoundError
-        There is no such file.
-    """
+    """Costs of the [[server]] blocks of a TOML file; where several have some, the larger weight of each question."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"{path}: no such file; dtoss calibrate prints what it holds")
@@ -101,13 +82,7 @@ def load_costs(path: str | Path) -> RequestCosts:
 
 
 def check_curve(value: Any, key: str, where: str) -> Curve:
-    """`value` as a curve, once it is known to be one.
-
-    Raises
-    ------
-    ValueError
-        It is no list of pairs of numbers above 0, or the first numbers do not ascend.
-    """
+    """`value` as a curve, once it is known to be one."""
     pairs = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     good = bool(pairs) and all(
         isinstance(pair, Sequence)

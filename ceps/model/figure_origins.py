@@ -21,78 +21,35 @@ AGEING = ("requests_per_second", "dollars_per_hour", *COMMITTED)
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a figure is from.
+    """Where a figure is from."""
 
-    Parameters
-    ----------
-    how
-        One of :data:`ceps.model.servers.HOW`; "" where that is not said.
-    source
-        In words; "" where that is not said.
-    date
-        Of what day (ISO 8601); "" where that is not said.
-    """
-
-    how: str
-    source: str
-    date: str
+    how: str  # One of :data:`ceps.model.servers.HOW`; "" where that is not said
+    source: str  # In words; "" where that is not said
+    date: str  # Of what day (ISO 8601); "" where that is not said
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a catalogue.
-
-    Parameters
-    ----------
-    server, field
-        Whose, and which.
-    value
-        As the file has it.
-    origin
-        Where it is from.
-    """
+    """A figure of a catalogue."""
 
     server: str
     field: str
-    value: Any
-    origin: Origin
+    value: Any  # As the file has it
+    origin: Origin  # Where it is from
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a figure's origin.
+    """Something that is wrong with a figure's origin."""
 
-    Parameters
-    ----------
-    kind
-        "missing", "stale", or "odd" for what cannot be.
-    server, field
-        Of which figure.
-    text
-        What is wrong, and what to write.
-    """
-
-    kind: str
+    kind: str  # "missing", "stale", or "odd" for what cannot be
     server: str
     field: str
-    text: str
+    text: str  # What is wrong, and what to write
 
 
 def figures_of(path: str | Path) -> tuple[Figure, ...]:
-    """Return the figures of a catalogue with their origins, in the order of the file.
-
-    Parameters
-    ----------
-    path
-        As :func:`ceps.load_servers`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`ceps.load_servers`.
-    FileNotFoundError
-        There is no such file.
-    """
+    """Return the figures of a catalogue with their origins, in the order of the file."""
     content = read_catalogue(path)
     found = []
     for block in content["server"]:
@@ -119,14 +76,7 @@ def _table(said: Any) -> Mapping[str, Any]:
 def findings_of(figures: Sequence[Figure], today: date, most_days: float) -> tuple[Finding, ...]:
     """Return what is missing, stale or odd, in the order of the figures.
 
-    Parameters
-    ----------
-    figures
-        Of a catalogue.
-    today
-        The day.
-    most_days
-        Fields of :data:`AGEING` may be so old.
+    ``today``: the day.
     """
     found = []
     price = {one.server: one.value for one in figures if one.field == "dollars_per_hour"}

@@ -16,23 +16,12 @@ Tick = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a search goes on.
+    """How long a search goes on."""
 
-    Parameters
-    ----------
-    idle
-        Tabu stops after this many steps without a better best.
-    steps
-        And after this many steps in all.
-    pairs
-        Swaps looked at in a step, about.
-    deadline
-        Clock time (`time.monotonic`) at which to stop, or None. With a deadline, two runs may differ.
-    """
-
-    idle: int = 100
-    steps: int = 20_000
-    pairs: int = 20_000
+    idle: int = 100  # Tabu stops after this many steps without a better best
+    steps: int = 20_000  # And after this many steps in all
+    pairs: int = 20_000  # Swaps looked at in a step, about
+    # Clock time (`time.monotonic`) at which to stop, or None. With a deadline, two runs may differ
     deadline: float | None = None
 
     @property

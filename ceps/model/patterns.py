@@ -23,11 +23,6 @@ WEEK = 7 * DAY
 def slot_length(slots: int) -> int:
     """Seconds of one slot when `slots` of them make a day or, failing that, a week.
 
-    Raises
-    ------
-    ValueError
-        Neither a day nor a week divides into that many whole seconds.
-
     Examples
     --------
     >>> slot_length(288), slot_length(168), slot_length(2016)
@@ -219,11 +214,6 @@ def as_patterns(patterns: Patterns | ArrayLike, sizes: ArrayLike | None = None) 
     """`patterns` as Patterns: an object as it is, or a (P, T) matrix of requests/s.
 
     `sizes`, bytes (P,), replace those of a Patterns object when given.
-
-    Raises
-    ------
-    ValueError
-        As `Patterns`.
     """
     if isinstance(patterns, Patterns):
         if sizes is None:

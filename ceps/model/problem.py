@@ -34,49 +34,25 @@ class InfeasibleError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Items to place on servers; built by `build_problem`, in content order.
+    """Items to place on servers; built by `build_problem`, in content order."""
 
-    Parameters
-    ----------
-    columns
-        float64 (M, T + 1): requests/s of each item in each slot, and its bytes in the last column.
-    servers
-        The J server types.
-    utilisation
-        Target utilisation u: a server of type j may be loaded to u times its requests/s.
-    slot_seconds
-        Length of a slot.
-    item_of
-        int64 (P, copies), the item that holds each copy of each partition, by the partition's row in the patterns.
-    group_start, group_of
-        int64 (M + 1,) and (n,): the exclusion groups of item i are `group_of[group_start[i]:group_start[i + 1]]`.
-        Two items that share a group never share a server (copies of one partition; different pins).
-    pins
-        int64 (M,), the server number that an item is pinned to, or -1.
-    positions
-        float64 (M, 2), lon and lat, or None.
-    copies
-        Copies of each partition.
-    growth
-        Factor that the patterns' loads were multiplied by.
-    at_least
-        Servers that any plan must have, whatever they are asked.
-    noise
-        What a load r varies by from day to day: variance is the first number times r, and the second times r^2.
-    """
-
-    columns: Floats
-    servers: tuple[ServerType, ...]
-    utilisation: float
-    slot_seconds: int
+    columns: Floats  # float64 (M, T + 1): requests/s of each item in each slot, and its bytes in the last column
+    servers: tuple[ServerType, ...]  # The J server types
+    utilisation: float  # Target utilisation u: a server of type j may be loaded to u times its requests/s
+    slot_seconds: int  # Length of a slot
+    # int64 (P, copies), the item that holds each copy of each partition, by the partition's row in the patterns
     item_of: Ints
+    # group_start, group_of: int64 (M + 1,) and (n,): the exclusion groups of item i are
+    # `group_of[group_start[i]:group_start[i + 1]]`. Two items that share a group never share a server (copies of one
+    # partition; different pins)
     group_start: Ints
     group_of: Ints
-    pins: Ints
-    positions: Floats | None = None
-    copies: int = 1
-    growth: float = 1.0
-    at_least: int = 0
+    pins: Ints  # int64 (M,), the server number that an item is pinned to, or -1
+    positions: Floats | None = None  # float64 (M, 2), lon and lat, or None
+    copies: int = 1  # Copies of each partition
+    growth: float = 1.0  # Factor that the patterns' loads were multiplied by
+    at_least: int = 0  # Servers that any plan must have, whatever they are asked
+    # What a load r varies by from day to day: variance is the first number times r, and the second times r^2
     noise: tuple[float, float] = (1.0, 0.0)
 
     def __len__(self) -> int:
@@ -149,27 +125,14 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a planner returns: a placement of the items, priced by the cost model.
+    """What a planner returns: a placement of the items, priced by the cost model."""
 
-    Parameters
-    ----------
-    labels
-        int64 (M,), server of each item, 0..N-1.
-    type_of
-        int64 (N,), type of each server; -1 where no type holds what was put there.
-    cost_per_day
-        Dollars a day; infinite where some `type_of` is -1.
-    extras
-        Figures that only this planner has, by name.
-    billed, running
-        Of autoscaling: float64 (J,), hours of each type that are billed a day, and int64 (T, J), servers of each type
-        that run in each slot. None for plans.
-    """
-
-    labels: Ints
-    type_of: Ints
-    cost_per_day: float
-    extras: Mapping[str, float] = field(default_factory=dict)
+    labels: Ints  # int64 (M,), server of each item, 0..N-1
+    type_of: Ints  # int64 (N,), type of each server; -1 where no type holds what was put there
+    cost_per_day: float  # Dollars a day; infinite where some `type_of` is -1
+    extras: Mapping[str, float] = field(default_factory=dict)  # Figures that only this planner has, by name
+    # billed, running: of autoscaling: float64 (J,), hours of each type that are billed a day, and int64 (T, J), servers
+    # of each type that run in each slot. None for plans
     billed: Floats | None = None
     running: Ints | None = None
 
@@ -215,31 +178,9 @@ def build_problem(
     Each of `copies` copies holds all bytes of its partition and answers an equal share of its requests.
     Partitions pinned to one server become one item (their first copies).
 
-    Parameters
-    ----------
-    patterns
-        What is asked of each partition.
-    servers
-        Types that may be rented.
-    utilisation
-        Target utilisation u in (0, 1].
-    growth
-        Factor on every load, above 0; bytes stay.
-    copies
-        Copies of each partition, 1 or more, never two on one server.
-    pinned
-        int (P,), number of the server that must hold the first copy, or -1.
-    previous
-        int64 (P,), servers that hold the partitions now; only breaks ties between equal partitions.
-    at_least
-        Servers to rent at the least; no more than there are copies of partitions to put on them.
-
-    Raises
-    ------
-    ValueError
-        A parameter is out of range.
-    InfeasibleError
-        Some partition (or what is pinned to one server) fits no type; names them all.
+    ``growth``: factor on every load, above 0; bytes stay; ``copies``: copies of each partition, 1 or more, never two on
+    one server; ``pinned``: int (P,), number of the server that must hold the first copy, or -1; ``previous``: int64
+    (P,), servers that hold the partitions now; only breaks ties between equal partitions.
     """
     utilisation = number(
         "utilisation", utilisation, "above 0 and at most 1 (0.9 leaves 10 % headroom)", above=0, most=1

@@ -85,18 +85,10 @@ class Reads:
 def reads_together(request: ArrayLike, row: ArrayLike, weight: ArrayLike, days: float = 1.0) -> Reads:
     """Return the sets of partitions that requests read, all of them.
 
-    Parameters
-    ----------
-    request, row
-        int (n,) each, pairs: this request reads this row of the patterns.
-    weight
-        float64 (R,), how many requests the request 0..R-1 stands for; one with weight 0, or without a pair, counts in
-        no set.
-    days
-        Days in which they came.
+    ``request``, ``row``: int (n,) each, pairs: this request reads this row of the patterns; ``weight``: float64 (R,),
+    how many requests the request 0..R-1 stands for; one with weight 0, or without a pair, counts in no set; ``days``:
+    days in which they came.
 
-    Notes
-    -----
     O(n log n).
     """
     weights = np.asarray(weight, dtype=np.float64) / days

@@ -144,15 +144,7 @@ def load_servers(path: str | Path) -> tuple[ServerType, ...]:
 
 
 def read_catalogue(path: str | Path) -> dict[str, Any]:
-    """Return what a TOML catalogue says, with at least one block under `server`, once every field of it is known.
-
-    Raises
-    ------
-    ValueError
-        As `load_servers`, but for a repeated name and bounds of numbers.
-    FileNotFoundError
-        There is no such file.
-    """
+    """Return what a TOML catalogue says, with at least one block under `server`, once every field of it is known."""
     file = Path(path)
     if str(path) in CATALOGUES and not file.exists():
         file = Path(__file__).parent / "catalogues" / f"{path}.toml"
@@ -172,13 +164,7 @@ def read_catalogue(path: str | Path) -> dict[str, Any]:
 
 
 def checked_servers(servers: Iterable[ServerType], where: str = "servers") -> tuple[ServerType, ...]:
-    """`servers` as a tuple, once it is known to be usable: at least one, each name once.
-
-    Raises
-    ------
-    ValueError
-        There is none, or a name is repeated.
-    """
+    """`servers` as a tuple, once it is known to be usable: at least one, each name once."""
     found = tuple(servers)
     if not found:
         raise ValueError(f"{where}: no server type given; at least one is needed")

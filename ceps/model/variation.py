@@ -15,19 +15,13 @@ MOST_LEVELS = 32
 
 @dataclass(frozen=True, eq=False)
 class Variation:
-    """What was seen of days that are busier or quieter than their pattern; immutable.
+    """What was seen of days that are busier or quieter than their pattern; immutable."""
 
-    Parameters
-    ----------
-    levels
-        float64 (Q, H), what the total was in an hour of the day over what its pattern says; each of the Q is as likely.
-        Sampling noise is taken out. Q = 0 where nothing is known of it.
-    own
-        float64 (P,), squared relative deviation of each partition (or server) that is neither in `levels` nor the
-        noise of counting; 0 or more.
-    """
-
+    # float64 (Q, H), what the total was in an hour of the day over what its pattern says; each of the Q is as likely.
+    # Sampling noise is taken out. Q = 0 where nothing is known of it
     levels: Floats
+    # float64 (P,), squared relative deviation of each partition (or server) that is neither in `levels` nor the noise
+    # of counting; 0 or more
     own: Floats
 
     def __post_init__(self) -> None:
@@ -60,16 +54,11 @@ def variation_of(
 ) -> Variation:
     """Variation of counts by day and hour against what the patterns expect.
 
-    Parameters
-    ----------
-    totals, expected
-        float64 (D, H), requests of all partitions in each hour of each day, and what the pattern of its day says.
-    freedom
-        float64 (D,), by what squared deviations of a day are multiplied because its own counts are in its pattern:
-        n / (n - 1) for a mean of n days; 1 where n is 1, which says nothing.
-    own_squares, own_means, own_power
-        float64 (P,), sums over days and hours of each partition's squared deviations (times `freedom`), of its
-        expected requests, and of their squares.
+    ``totals``, ``expected``: float64 (D, H), requests of all partitions in each hour of each day, and what the pattern
+    of its day says; ``freedom``: float64 (D,), by what squared deviations of a day are multiplied because its own
+    counts are in its pattern: n / (n - 1) for a mean of n days; 1 where n is 1, which says nothing; ``own_squares``,
+    ``own_means``, ``own_power``: float64 (P,), sums over days and hours of each partition's squared deviations (times
+    `freedom`), of its expected requests, and of their squares.
     """
     known = freedom > 1
     if not known.any():

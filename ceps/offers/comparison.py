@@ -40,27 +40,13 @@ PAPERS = tuple(name for name in LABELS if name != "mixed")
 
 @dataclass(frozen=True)
 class MethodCost:
-    """One row of a comparison.
-
-    Parameters
-    ----------
-    method
-        Key of `LABELS`.
-    cost_per_day
-        Dollars; infinite when the method puts more on a server than any type holds.
-    servers
-        Servers rented; the most at one time for autoscaling.
-    overload
-        Share of the requests above u times capacity, on the planned day.
-    bytes_moved
-        Bytes moved a day while it runs.
-    """
+    """One row of a comparison."""
 
     method: str
-    cost_per_day: float
-    servers: int
-    overload: float = 0.0
-    bytes_moved: float = 0.0
+    cost_per_day: float  # Dollars; infinite when the method puts more on a server than any type holds
+    servers: int  # Servers rented; the most at one time for autoscaling
+    overload: float = 0.0  # Share of the requests above u times capacity, on the planned day
+    bytes_moved: float = 0.0  # Bytes moved a day while it runs
 
     @property
     def label(self) -> str:

@@ -29,23 +29,7 @@ def with_few_types(
     Subsets of the catalogue are planned from the lowest bound up, until none left can be cheaper or `_TRIED` were. The
     plan's bound is the least that any subset's plan can cost.
 
-    Parameters
-    ----------
-    problem
-        What is to be placed, with all types.
-    most
-        Types at the most, 1 or more.
-    plan_with
-        Plans with the types it is given.
-    bound_of
-        Dollars a day that no plan of that kind undercuts.
-
-    Raises
-    ------
-    ValueError
-        `most` is out of range.
-    InfeasibleError
-        Some partition fits no type.
+    ``most``: types at the most, 1 or more; ``bound_of``: dollars a day that no plan of that kind undercuts.
     """
     most = whole("at_most_types", most, 1, 1_000, "")
     types = problem.servers

@@ -59,13 +59,7 @@ class Market:
 
 
 def planned(market: Market, offer: str, risk: float | None) -> Plan:
-    """Plan of one offer at the target utilisation, or at the highest below it that is within `risk`.
-
-    Raises
-    ------
-    InfeasibleError
-        Nothing is within the risk; or as `ceps.plan`.
-    """
+    """Plan of one offer at the target utilisation, or at the highest below it that is within `risk`."""
     found = at(market, offer, market.utilisation)
     if risk is None:
         return found

@@ -13,14 +13,8 @@ from ceps.plan.plans import Plan
 def offer_of_plan(made: Plan, name: str, **more: Any) -> Offer:
     """Return the offer that a plan is, of its own figures.
 
-    Parameters
-    ----------
-    made
-        The plan; its risk is found where it does not hold it.
-    name
-        Key of `ceps.plan.offer.NAMES`.
-    more
-        What the plan does not know: `meets`, `recommended`, `note` of `Offer`.
+    ``made``: the plan; its risk is found where it does not hold it; ``more``: what the plan does not know: `meets`,
+    `recommended`, `note` of `Offer`.
     """
     risk = made.risk or overload_risk(made)
     peak = float(made.loads.sum(axis=0).max(initial=0.0)) / made.growth

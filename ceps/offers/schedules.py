@@ -60,20 +60,11 @@ AT_ONCE = Terms(restart_seconds=0.0, load_bytes_per_second=np.inf)
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Types by hour for the clusters of an outcome.
+    """Types by hour for the clusters of an outcome."""
 
-    Parameters
-    ----------
-    labels
-        int64 (M,), cluster of each item.
-    types
-        int64 (N, hours), type of each cluster's server in each clock hour of the period.
-    costs_per_day
-        float64 (N,), dollars a day of each cluster, changes included; infinite where some hour fits no type.
-    """
-
-    labels: Ints
-    types: Ints
+    labels: Ints  # int64 (M,), cluster of each item
+    types: Ints  # int64 (N, hours), type of each cluster's server in each clock hour of the period
+    # float64 (N,), dollars a day of each cluster, changes included; infinite where some hour fits no type
     costs_per_day: Floats
 
     @property

@@ -35,23 +35,12 @@ class Row:
 
 @dataclass(eq=False)
 class Table:
-    """Rows that are gathered for one market; changed in place.
+    """Rows that are gathered for one market; changed in place."""
 
-    Parameters
-    ----------
-    market
-        What is planned, and how.
-    asked
-        Share of the requests that may be late on the worst day.
-    rows
-        What was gathered.
-    bounds
-        Dollars a day that no hourly or mixed plan undercuts, by its target utilisation and way to pay.
-    """
-
-    market: Market
-    asked: float
+    market: Market  # What is planned, and how
+    asked: float  # Share of the requests that may be late on the worst day
     rows: list[Row] = field(default_factory=list)
+    # Dollars a day that no hourly or mixed plan undercuts, by its target utilisation and way to pay
     bounds: dict[tuple[float, str], float] = field(default_factory=dict)
 
     @property
@@ -135,13 +124,7 @@ class Table:
         self.rows += [Row(offer, None) for offer in offers]
 
     def best(self) -> Plan:
-        """Plan of the row that is recommended, with all offers noted in it, the recommended one first.
-
-        Raises
-        ------
-        InfeasibleError
-            No row is eligible.
-        """
+        """Plan of the row that is recommended, with all offers noted in it, the recommended one first."""
         place = cheapest(self.offers)
         if place < 0:
             raise InfeasibleError("no offer that can be planned is within the risk that is asked for")

@@ -20,21 +20,9 @@ def over_zones(zones: int, copies: int, utilisation: float, plan_one: Callable[[
     min(u, (z - 1) / z) of their requests/s. Each zone holds all partitions once, so the cheapest plan of one, z
     times, is the cheapest there is, and its bound z times a bound.
 
-    Parameters
-    ----------
-    zones, copies
-        How many; they must be the same, 2 or more.
-    utilisation
-        Target utilisation u while all zones stand.
-    plan_one
-        Plans one copy: called with the target utilisation, the share of the requests, and the plan in force or None.
-    previous
-        The plan in force, of as many zones; each zone is repaired or planned by itself.
-
-    Raises
-    ------
-    ValueError
-        `zones` and `copies` differ, or the previous plan has other zones.
+    ``zones``, ``copies``: how many; they must be the same, 2 or more; ``plan_one``: plans one copy: called with the
+    target utilisation, the share of the requests, and the plan in force or None; ``previous``: the plan in force, of as
+    many zones; each zone is repaired or planned by itself.
     """
     whole("zones", zones, 2, MOST_COPIES, ": the others answer when one is lost")
     if copies != zones:

@@ -27,20 +27,8 @@ def insert(
     goes to the server of the group that it needs, or of the next, that takes it in every slot and whose pattern is
     flattest with it; after the last group to any server that takes it; else to a new server. O(servers x T) an item.
 
-    Parameters
-    ----------
-    problem
-        Items and types.
-    labels
-        int64 (M,), server of each item; those of `items` are ignored.
-    types
-        int64 (N,), type of each server.
-    items
-        The items to insert, in order.
-    groups
-        Number of groups, 1 or more.
-    kind
-        Type of new servers; the largest if not given.
+    ``labels``: int64 (M,), server of each item; those of `items` are ignored; ``types``: int64 (N,), type of each
+    server; ``items``: the items to insert, in order.
     """
     labels, rented = labels.copy(), types.tolist()
     waiting = np.array(list(items), dtype=np.int64)
@@ -102,23 +90,9 @@ def repair(
     lower bound, cheaper fleets are tried, cheapest first: the first that fits with at most `budget` bytes moved in
     all is taken.
 
-    Parameters
-    ----------
-    problem
-        Items and types now.
-    homes
-        int64 (M,), number of the server (`previous.server_ids`) that holds each item, or -1.
-    previous
-        The plan in force.
-    budget
-        Bytes that may move for the sake of cost, 0 or more.
-    rng, effort
-        As every planner.
-
-    Returns
-    -------
-    Outcome
-        Extras: `bytes_moved` from homes, `servers_added`.
+    Extras: `bytes_moved` from homes, `servers_added`. ``homes``: int64 (M,), number of the server
+    (`previous.server_ids`) that holds each item, or -1; ``budget``: bytes that may move for the sake of cost, 0 or
+    more.
     """
     effort = effort or Effort()
     names = {server.name: kind for kind, server in enumerate(problem.servers)}

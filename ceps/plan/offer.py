@@ -141,16 +141,9 @@ def safer_than(offers: Sequence[Offer], taken: Offer) -> Offer | None:
 def likely_costs(cost: float, events: float, days: float, common: float) -> tuple[float, float]:
     """Dollars a day between which a cost would lie had other days been observed: two standard errors of the peak.
 
-    Parameters
-    ----------
-    cost
-        Dollars a day on the patterns.
-    events
-        Events that were observed in the slot of the peak, all days together.
-    days
-        Days observed.
-    common
-        Squared relative deviation of a day's total (`Variation.common`); 0 where it is not known.
+    ``cost``: dollars a day on the patterns; ``events``: events that were observed in the slot of the peak, all days
+    together; ``days``: days observed; ``common``: squared relative deviation of a day's total (`Variation.common`); 0
+    where it is not known.
 
     Examples
     --------

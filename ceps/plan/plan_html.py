@@ -23,12 +23,8 @@ _PERIODS = {WEEK_HOURS: "week", DAY_HOURS: "day"}
 def plan_html(facts: Sequence[tuple[str, str]], servers: Sequence[Sequence[str]]) -> str:
     """Return two tables of HTML.
 
-    Parameters
-    ----------
-    facts
-        What a fact of the plan is called, and what it is.
-    servers
-        Of each server its number, type, partitions, peak in requests/s, and share of its capacity at the peak.
+    ``facts``: what a fact of the plan is called, and what it is; ``servers``: of each server its number, type,
+    partitions, peak in requests/s, and share of its capacity at the peak.
     """
     head = ("server", "type", "partitions", "requests/s at its peak", "of its capacity")
     caption = how_many(len(servers), "server")
@@ -45,19 +41,8 @@ def _shortened(text: str) -> str:
 def draw_servers(ax: Any, names: Sequence[str], busy: NDArray[np.float64]) -> Any:
     """Draw a row of shades for each server, a column for each hour, and return the Axes.
 
-    Parameters
-    ----------
-    ax
-        Matplotlib's Axes; a new figure's when None.
-    names
-        Of the servers.
-    busy
-        float64 (N, hours), the largest share of its capacity that each server uses in each hour of a day or a week.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
+    ``ax``: matplotlib's Axes; a new figure's when None; ``busy``: float64 (N, hours), the largest share of its capacity
+    that each server uses in each hour of a day or a week.
     """
     plots = pyplot()
     order = np.sort(np.argsort(-busy.max(axis=1, initial=0.0), kind="stable")[:MOST_ROWS])
@@ -97,21 +82,8 @@ def draw_requests(
 ) -> Any:
     """Draw the requests of all servers on top of one another, below what is rented, and return the Axes.
 
-    Parameters
-    ----------
-    ax
-        Matplotlib's Axes; a new figure's when None.
-    names
-        Of the servers.
-    loads, capacity
-        float64 (N, T), requests/s on each server by slot, and what it can answer.
-    slot_seconds
-        Length of a slot.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
+    ``ax``: matplotlib's Axes; a new figure's when None; ``loads``, ``capacity``: float64 (N, T), requests/s on each
+    server by slot, and what it can answer.
     """
     plots = pyplot()
     if ax is None:
@@ -145,13 +117,7 @@ def draw_requests(
 
 
 def pyplot() -> Any:
-    """Return matplotlib's pyplot.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the message says what to install.
-    """
+    """Return matplotlib's pyplot."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:

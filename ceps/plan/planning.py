@@ -57,13 +57,7 @@ KEEPS_APART = ("fleet", "gain")
 
 
 def planner(method: str) -> tuple[Planner, Mapping[str, Any]]:
-    """Planner of a method and its fixed options.
-
-    Raises
-    ------
-    ValueError
-        There is no such method.
-    """
+    """Planner of a method and its fixed options."""
     if method not in METHODS:
         raise ValueError(f"method = {method!r}; known: {', '.join(METHODS)}")
     module, name, options = METHODS[method]
@@ -277,13 +271,7 @@ def run(
     spare: bool = False,
     **options: Any,
 ) -> Outcome:
-    """Run a planner on a problem, with what it does not know about itself: copies, pins and the spare.
-
-    Raises
-    ------
-    ValueError
-        The method cannot keep pins.
-    """
+    """Run a planner on a problem, with what it does not know about itself: copies, pins and the spare."""
     call, fixed = planner(method)
     if len(problem.group_of) == 0 and not (problem.pins >= 0).any() and not spare:
         return call(problem, rng, effort, progress, **fixed, **options)
@@ -321,13 +309,7 @@ def spare_type(problem: Problem, outcome: Outcome) -> int:
 
 
 def require_like(previous: Plan | None, patterns: Patterns, copies: int) -> None:
-    """Do nothing when there is no plan in force, or it is for the same pivots and as many copies.
-
-    Raises
-    ------
-    ValueError
-        It is not.
-    """
+    """Do nothing when there is no plan in force, or it is for the same pivots and as many copies."""
     if previous is None:
         return
     require_same_pivots(patterns.pivots_hash, previous.pivots_hash)

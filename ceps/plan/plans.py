@@ -373,13 +373,7 @@ def load_plan(path: str | Path) -> Plan:
 
 
 def plan_from_dict(content: Mapping[str, Any]) -> Plan:
-    """Plan of what `Plan.to_dict` made.
-
-    Raises
-    ------
-    ValueError
-        Not a plan, of a later format, or a key is missing.
-    """
+    """Plan of what `Plan.to_dict` made."""
     if not isinstance(content, Mapping) or content.get("kind") != "ceps plan":
         raise ValueError("not a plan: 'kind' is not 'ceps plan'")
     if content["format"] > FORMAT:
@@ -515,13 +509,7 @@ def diff(plan: Plan, previous: Plan) -> PlanDiff:
 
 
 def require_same_pivots(wanted: str, found: str) -> None:
-    """Do nothing when two pivot hashes agree, or one of them is empty (unknown).
-
-    Raises
-    ------
-    ValueError
-        They differ; the message says what to do.
-    """
+    """Do nothing when two pivot hashes agree, or one of them is empty (unknown)."""
     if wanted and found and wanted != found:
         raise ValueError(
             f"pivots {found[:12]} but {wanted[:12]} are wanted: partition numbers mean other regions; make the plan "

@@ -15,23 +15,10 @@ _LARGEST = {"tv": 12_000, "gain": 30_000}
 def agglomerate(problem: Problem, kind: int, metric: str = "gain", wanted: int | None = None) -> Ints:
     """int64 (M,), clusters of items, none above what one server of type `kind` may hold.
 
-    Parameters
-    ----------
-    problem
-        The items.
-    kind
-        Index of the server type whose capacity no cluster exceeds.
-    metric
-        "tv": the chapter's flatness, the total variation of a cluster's summed pattern round the day, smallest
-        first; "gain": the drop in the Euclidean norm of the slopes that a merge brings, largest first.
-    wanted
-        Stop at this many clusters (default: as few as the total load and bytes need); more are left when no
-        pair may be merged. Items that exceed the capacity alone stay alone.
-
-    Raises
-    ------
-    ValueError
-        An unknown metric, or more items than its M x M matrix is meant for.
+    ``metric``: "tv": the chapter's flatness, the total variation of a cluster's summed pattern round the day, smallest
+    first; "gain": the drop in the Euclidean norm of the slopes that a merge brings, largest first; ``wanted``: stop at
+    this many clusters (default: as few as the total load and bytes need); more are left when no pair may be merged.
+    Items that exceed the capacity alone stay alone.
     """
     from ceps.kernels.merge import merge_flattest, merge_gaining
 
@@ -68,14 +55,8 @@ def ahr(
 ) -> Outcome:
     """Clusters of algorithm 4.1, each on the cheapest type that holds it.
 
-    Parameters
-    ----------
-    problem, rng, effort, progress
-        As every planner; nothing here is random.
-    metric
-        As `agglomerate`.
-    cap
-        Name of the type whose capacity ends merging; if not given, each type is tried and the cheapest result kept.
+    ``cap``: name of the type whose capacity ends merging; if not given, each type is tried and the cheapest result
+    kept.
     """
     names = [server.name for server in problem.servers]
     if cap is not None and cap not in names:

@@ -52,27 +52,12 @@ def autoscale(
 ) -> Outcome:
     """Reactive scaling of a grid over three days; the third is charged. Migrations are free and instant.
 
-    Parameters
-    ----------
-    problem, rng, effort, progress
-        As every planner; nothing here is random. Loads are compared with u times a type's capacity.
-    cells
-        Cells to start with; if not given, one and one and a half a unit of load are tried and the cheaper is kept.
-    new_server
-        Type of a server that a split starts: "fits", the cheapest that stores the data and answers their present
-        load; "stores", the cheapest that stores them, the chapter's words.
-
-    Returns
-    -------
-    Outcome
-        `labels` and `type_of` are what stands at the end; `cost_per_day` is billed by started hour, as EC2 did in
-        2015. Extras: `billed_by_slot` (dollars a day), `overload` (share of the requests above full capacity),
-        `bytes_moved` (a day), `servers_started` (a day), `most_servers`.
-
-    Raises
-    ------
-    ValueError
-        The partitions have no positions, or `new_server` is unknown.
+    `labels` and `type_of` are what stands at the end; `cost_per_day` is billed by started hour, as EC2 did in 2015.
+    Extras: `billed_by_slot` (dollars a day), `overload` (share of the requests above full capacity), `bytes_moved` (a
+    day), `servers_started` (a day), `most_servers`. ``cells``: cells to start with; if not given, one and one and a
+    half a unit of load are tried and the cheaper is kept; ``new_server``: type of a server that a split starts: "fits",
+    the cheapest that stores the data and answers their present load; "stores", the cheapest that stores them, the
+    chapter's words.
     """
     if new_server not in ("fits", "stores"):
         raise ValueError(f"new_server = {new_server!r}; known: fits, stores")

@@ -45,25 +45,12 @@ def fewer_calls(
 ) -> Outcome:
     """Return an outcome that costs no more than `outcome` and has no more calls, calls included in what it costs.
 
-    Parameters
-    ----------
-    problem
-        Items and types.
-    outcome
-        A placement that holds.
-    reads
-        Of the items: `ceps.model.calls_per_request.item_reads`.
-    rng, effort
-        As every planner; of the effort, the deadline only.
-    dollars
-        What a call costs (`ceps.model.calls_per_request.dollars_a_call`). At 0 the fleet stays and calls fall. Above,
-        dearer fleets are tried, and the cheapest sum of fleet and calls a day is taken.
-    keep
-        Share of the headroom below u times its capacity that each server of the outcome keeps, one number or (N,). At
-        0 servers are filled up to u, as they are where calls cost something: then that is what room is for.
+    ``rng``, ``effort``: as every planner; of the effort, the deadline only; ``dollars``: what a call costs
+    (`ceps.model.calls_per_request.dollars_a_call`). At 0 the fleet stays and calls fall. Above, dearer fleets are
+    tried, and the cheapest sum of fleet and calls a day is taken; ``keep``: share of the headroom below u times its
+    capacity that each server of the outcome keeps, one number or (N,). At 0 servers are filled up to u, as they are
+    where calls cost something: then that is what room is for.
 
-    Notes
-    -----
     Simulated annealing with moves and swaps of items, from `outcome` and from whole cells of the map packed on its
     servers, where such cells fit; a step that overloads a server is never made. Large problems
     are searched on a sample of the sets, and the result is compared on all of them.

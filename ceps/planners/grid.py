@@ -18,23 +18,9 @@ def grid(
 ) -> Outcome:
     """One server for each of `cells` cells with equally many bytes, each of the cheapest type that holds it.
 
-    Parameters
-    ----------
-    problem, rng, effort, progress
-        As every planner; nothing here is random, and `effort` counts only by its deadline.
-    cells
-        Number of cells; if not given, the cheapest of 1 up to three times the load in servers of the smallest type.
-
-    Returns
-    -------
-    Outcome
-        Extras: `cells`; and when `cells` is not given `typical` and `typical_servers`, the mean cost and number of
-        servers for one to two cells a unit of load.
-
-    Raises
-    ------
-    ValueError
-        The partitions have no positions.
+    Extras: `cells`; and when `cells` is not given `typical` and `typical_servers`, the mean cost and number of servers
+    for one to two cells a unit of load. ``problem``, ``rng``, ``effort``, ``progress``: as every planner; nothing here
+    is random, and `effort` counts only by its deadline.
     """
     if cells is not None:
         return price(problem, kd_cells(problem, cells), cells=cells)
@@ -67,11 +53,6 @@ def kd_cells(problem: Problem, cells: int) -> Ints:
     """int64 (M,), the cell of each item when the map is halved again and again into `cells` equal parts by bytes.
 
     Each cut goes across the longer side. Fewer cells come out where there are fewer items. O(M log M log cells).
-
-    Raises
-    ------
-    ValueError
-        The items have no positions, or `cells` is below 1.
     """
     if problem.positions is None:
         raise ValueError("grid partitioning needs positions of the partitions: give Patterns positions (lon, lat)")

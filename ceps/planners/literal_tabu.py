@@ -30,19 +30,8 @@ def literal_tabu(
     `listed` moves, or that beats the best plan so far. It ends after `idle` steps without a cheaper plan. Idle time,
     the chapter's measure, falls when the cost does (section 1 of the docs), so cost is what is compared.
 
-    Parameters
-    ----------
-    problem, rng, effort, progress
-        As every planner; `effort` only by its deadline.
-    cap
-        As `ahr`.
-    flatness, listed, neighbours, idle
-        The chapter gives no values for these.
-
-    Returns
-    -------
-    Outcome
-        Extras: `started`, the cost before the search.
+    Extras: `started`, the cost before the search. ``problem``, ``rng``, ``effort``, ``progress``: as every planner;
+    `effort` only by its deadline.
     """
     start = ahr(problem, rng, effort, progress, metric="tv", cap=cap)
     labels = start.labels.copy()

@@ -52,14 +52,7 @@ def count_servers(problem: Problem, kinds: Ints) -> Problem:
 def part(problem: Problem, items: Ints, kinds: Ints) -> Problem:
     """Return some items of a problem, in their order, and some types; `item_of` is not kept.
 
-    Parameters
-    ----------
-    problem
-        The whole.
-    items
-        int64 (m,), items to keep, ascending.
-    kinds
-        int64 (j,), types to keep, ascending.
+    ``items``: int64 (m,), items to keep, ascending; ``kinds``: int64 (j,), types to keep, ascending.
     """
     start = problem.group_start
     sizes = np.diff(start)[items]

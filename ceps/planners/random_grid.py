@@ -19,17 +19,7 @@ def random_grid(
 ) -> Outcome:
     """Items on `cells` servers at random, each server of the cheapest type that holds it.
 
-    Parameters
-    ----------
-    problem, rng, effort, progress
-        As every planner.
-    cells
-        Number of servers; if not given, the cheapest of 1 up to twice the load in servers of the smallest type.
-
-    Returns
-    -------
-    Outcome
-        Extras: `cells`; and `typical`, the mean cost for one to two servers a unit of load, without `cells`.
+    Extras: `cells`; and `typical`, the mean cost for one to two servers a unit of load, without `cells`.
     """
     if cells is not None:
         return price(problem, rng.integers(cells, size=len(problem)), cells=cells)

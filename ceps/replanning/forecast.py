@@ -16,25 +16,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What is expected.
+    """What is expected."""
 
-    Parameters
-    ----------
-    patterns
-        The coming 24 hours, each slot at its time of the day: what is left of today at today's level, and tomorrow's
-        first hours as usual.
-    level
-        Today's requests over the usual ones, of all partitions, shrunk towards 1.
-    levels
-        float64 (P,). Of each partition, shrunk towards the level of all.
-    slots
-        How many slots of today were seen.
-    """
-
+    # The coming 24 hours, each slot at its time of the day: what is left of today at today's level, and tomorrow's
+    # first hours as usual
     patterns: Patterns
-    level: float
-    levels: Floats
-    slots: int
+    level: float  # Today's requests over the usual ones, of all partitions, shrunk towards 1
+    levels: Floats  # float64 (P,). Of each partition, shrunk towards the level of all
+    slots: int  # How many slots of today were seen
 
 
 def forecast(usual: Patterns, today: ArrayLike, seen: int, window: int = 0) -> Forecast:
@@ -44,24 +33,9 @@ def forecast(usual: Patterns, today: ArrayLike, seen: int, window: int = 0) -> F
     and it towards 1, the more the fewer requests it rests on: by the variance that counting has (Poisson, each event
     `requests_per_event` requests) beside that by which levels differ as such.
 
-    Parameters
-    ----------
-    usual
-        The usual day, with slots of a day.
-    today
-        float (P, T), requests/s of each partition in each slot of today; those that were not seen yet do not count.
-    seen
-        Slots of today that have ended; 0 expects the usual day.
-    window
-        The last slots that tell the level; all of today when 0.
+    ``usual``: the usual day, with slots of a day; ``today``: float (P, T), requests/s of each partition in each slot of
+    today; those that were not seen yet do not count; ``seen``: slots of today that have ended; 0 expects the usual day.
 
-    Raises
-    ------
-    ValueError
-        A shape or a number is wrong, or the patterns are those of a week.
-
-    Notes
-    -----
     O(P T). Where a partition is never asked as usual, today's requests over the window are expected to go on.
 
     Examples

@@ -31,25 +31,14 @@ WORTH = 0.8
 
 @dataclass(frozen=True)
 class Replanning:
-    """When a plan is changed.
+    """When a plan is changed."""
 
-    Parameters
-    ----------
-    servers
-        Types that may be rented.
-    utilisation
-        Target utilisation u in (0, 1]. A plan is repaired when a server is expected to be fuller than u and half of
-        the headroom above it, or, where u is 1, than it can be at all.
-    move_share
-        Share of all bytes that may move within 24 hours.
-    dwell
-        Seconds between two changes, at the least.
-    """
-
-    servers: Sequence[ServerType]
+    servers: Sequence[ServerType]  # Types that may be rented
+    # Target utilisation u in (0, 1]. A plan is repaired when a server is expected to be fuller than u and half of the
+    # headroom above it, or, where u is 1, than it can be at all
     utilisation: float = 0.9
-    move_share: float = 0.03
-    dwell: float = 3600.0
+    move_share: float = 0.03  # Share of all bytes that may move within 24 hours
+    dwell: float = 3600.0  # Seconds between two changes, at the least
 
     def __post_init__(self) -> None:
         number("utilisation", self.utilisation, "above 0 and at most 1", above=0, most=1)
@@ -64,50 +53,26 @@ class Replanning:
 
 @dataclass(frozen=True)
 class Past:
-    """What was decided before.
+    """What was decided before."""
 
-    Parameters
-    ----------
-    changes
-        Seconds and bytes moved of each change of the last 24 hours, the oldest first.
-    saving_since
-        Since when a cheaper plan has been found at each look, seconds; None where the last look found none.
-    """
-
+    # Seconds and bytes moved of each change of the last 24 hours, the oldest first
     changes: tuple[tuple[float, float], ...] = ()
+    # Since when a cheaper plan has been found at each look, seconds; None where the last look found none
     saving_since: float | None = None
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is done, and why.
+    """What is done, and why."""
 
-    Parameters
-    ----------
-    made
-        The plan from now on; None where the one in force stays.
-    why
-        One line.
-    moved
-        Bytes that move.
-    before, after
-        Dollars a day.
-    fullest
-        The largest expected utilisation of a server by the plan in force.
-    expected
-        The same by the plan from now on.
-    past
-        What to say at the next decision.
-    """
-
-    made: Plan | None
+    made: Plan | None  # The plan from now on; None where the one in force stays
     why: str
-    moved: float
-    before: float
-    after: float
-    fullest: float
-    expected: float
-    past: Past
+    moved: float  # Bytes that move
+    before: float  # Dollars a day
+    after: float  # Dollars a day
+    fullest: float  # The largest expected utilisation of a server by the plan in force
+    expected: float  # The same by the plan from now on
+    past: Past  # What to say at the next decision
 
 
 def decide(rules: Replanning, in_force: Plan, expected: Forecast, now: float, past: Past | None = None) -> Decision:
@@ -117,23 +82,8 @@ def decide(rules: Replanning, in_force: Plan, expected: Forecast, now: float, pa
     and no more than may move; and replaced by a cheaper one where that was possible at each look for a day. Between two
     changes lies the dwell time.
 
-    Parameters
-    ----------
-    rules
-        When plans are changed.
-    in_force
-        The plan.
-    expected
-        The coming 24 hours (:func:`ceps.replanning.forecast.forecast`).
-    now
-        Seconds, of any clock that goes on.
-    past
-        Of the decision before; None for the first.
-
-    Raises
-    ------
-    ValueError
-        The forecast is of other partitions.
+    ``rules``: when plans are changed; ``expected``: the coming 24 hours (:func:`ceps.replanning.forecast.forecast`);
+    ``now``: seconds, of any clock that goes on; ``past``: of the decision before; None for the first.
     """
     past = past or Past()
     recent = tuple(one for one in past.changes if one[0] > now - DAY_SECONDS)
@@ -220,18 +170,7 @@ def within_bytes(made: Plan, in_force: Plan, most: float, patterns: Patterns, ut
     that move most at the fullest moment: whichever leaves less above the target. A server that the new plan gives back
     stays for what it holds. O(P log P).
 
-    Parameters
-    ----------
-    made
-        The plan that is wanted.
-    in_force
-        The plan that is; of the same partitions and copies.
-    most
-        Bytes that may move.
-    patterns
-        What is expected.
-    utilisation
-        Fuller than so a server is too full.
+    ``in_force``: the plan that is; of the same partitions and copies; ``most``: bytes that may move.
     """
     ids = [*made.server_ids.tolist(), *(one for one in in_force.server_ids.tolist() if one not in made.server_ids)]
     place = {number: at for at, number in enumerate(ids)}

@@ -18,13 +18,7 @@ SHOWN = 40
 
 
 def realised_numbers(bill: Bill) -> dict[str, Any]:
-    """Return what report.json says of a bill, and the rows of the page's table.
-
-    Parameters
-    ----------
-    bill
-        Of the recommended plan.
-    """
+    """Return what report.json says of a bill, and the rows of the page's table."""
     zone = ZoneInfo(bill.plan.time_zone)
     dollars, best = float(bill.dollars.sum()), bill.hindsight_dollars
     columns, rows = server_rows(bill)

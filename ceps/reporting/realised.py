@@ -24,36 +24,17 @@ HINDSIGHT_SECONDS = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Bill:
-    """A plan in a time of n slots, beside what it said.
+    """A plan in a time of n slots, beside what it said."""
 
-    Parameters
-    ----------
-    plan
-        The plan, taken to have been in force all the time.
-    slot
-        int64 (n,), which slot of the plan's day or week each is.
-    seconds
-        float64 (n,), how long each was.
-    asked
-        float64 (P, n), requests to each of the plan's partitions.
-    requests
-        How many requests there were; one that reads several partitions is one.
-    since
-        When the time begins, seconds since 1970.
-    hindsight
-        The plan that would have been made of what was asked; None where none fits, or nobody looked.
-    no_hindsight
-        Why there is none.
-    """
-
-    plan: Plan
-    slot: Ints
-    seconds: Floats
-    asked: Floats
-    requests: float
-    since: int = 0
+    plan: Plan  # The plan, taken to have been in force all the time
+    slot: Ints  # int64 (n,), which slot of the plan's day or week each is
+    seconds: Floats  # float64 (n,), how long each was
+    asked: Floats  # float64 (P, n), requests to each of the plan's partitions
+    requests: float  # How many requests there were; one that reads several partitions is one
+    since: int = 0  # When the time begins, seconds since 1970
+    # The plan that would have been made of what was asked; None where none fits, or nobody looked
     hindsight: Plan | None = None
-    no_hindsight: str = ""
+    no_hindsight: str = ""  # Why there is none
 
     @property
     def until(self) -> int:
@@ -151,22 +132,12 @@ class Bill:
 
 @dataclass(frozen=True)
 class Rental:
-    """Hours of servers of a type that are paid in one way.
+    """Hours of servers of a type that are paid in one way."""
 
-    Parameters
-    ----------
-    type, way
-        Name of the type, and how it is paid: "list", "reserved", "reserved-3y" or "spot".
-    hours
-        Of all servers together.
-    price
-        Dollars an hour.
-    """
-
-    type: str
+    type: str  # type, way: name of the type, and how it is paid: "list", "reserved", "reserved-3y" or "spot"
     way: str
-    hours: float
-    price: float
+    hours: float  # Of all servers together
+    price: float  # Dollars an hour
 
     @property
     def dollars(self) -> float:
@@ -220,13 +191,6 @@ def dollars_by_slot(plan: Plan, *, at_list: bool = False) -> Floats:
     """float64 (N, T), what each server costs in each slot of the plan's period, changes of type in theirs.
 
     Over a whole period they sum to the days of the period times `cost_per_day`.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    at_list
-        Whether all are paid by the list, however the plan pays them.
     """
     slots = plan.loads.shape[1]
     types = types_by_hour(plan)
@@ -256,12 +220,7 @@ def with_hindsight(bill: Bill, seconds: float = HINDSIGHT_SECONDS) -> Bill:
 
     It is a fixed fleet that answers all of it in each slot, filled to 100 %: who knows all needs no headroom.
 
-    Parameters
-    ----------
-    bill
-        Of a time of at most a week's seconds in slots.
-    seconds
-        To look for it.
+    ``bill``: of a time of at most a week's seconds in slots.
     """
     made = bill.plan
     loads = np.zeros((len(made.partitions), slots_that_divide(len(bill.slot))))
@@ -281,11 +240,6 @@ def with_hindsight(bill: Bill, seconds: float = HINDSIGHT_SECONDS) -> Bill:
 
 def slots_that_divide(least: int) -> int:
     """Return the smallest number of slots, of `least` or more, into which a week's days divide in whole seconds.
-
-    Raises
-    ------
-    ValueError
-        If there is none: a week has 604,800 seconds.
 
     Examples
     --------

@@ -59,39 +59,17 @@ Rings = Sequence[NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that the page shows.
+    """All that the page shows."""
 
-    Parameters
-    ----------
-    recommended
-        The plan that is recommended: the cheapest of those given.
-    current
-        The plan that it is compared with; None where there is none, or only its figures are known.
-    plans
-        All plans given, as given.
-    comparison
-        Cost of methods on the patterns, or None without patterns.
-    numbers
-        Content of report.json.
-    patterns
-        The patterns, or None.
-    weekdays
-        Patterns of single weekdays; empty if not given.
-    regions
-        Polygons (v, 2) of lon and lat by partition number; empty if not given.
-    shores
-        Rings (v, 2) of land; empty if not given.
-    """
-
-    recommended: Plan
-    current: Plan | None
-    plans: tuple[Plan, ...]
-    comparison: Comparison | None
+    recommended: Plan  # The plan that is recommended: the cheapest of those given
+    current: Plan | None  # The plan that it is compared with; None where there is none, or only its figures are known
+    plans: tuple[Plan, ...]  # All plans given, as given
+    comparison: Comparison | None  # Cost of methods on the patterns, or None without patterns
     numbers: Mapping[str, Any]
-    patterns: Patterns | None
-    weekdays: tuple[Patterns, ...]
-    regions: Mapping[int, Rings]
-    shores: Rings
+    patterns: Patterns | None  # The patterns, or None
+    weekdays: tuple[Patterns, ...]  # Patterns of single weekdays; empty if not given
+    regions: Mapping[int, Rings]  # Polygons (v, 2) of lon and lat by partition number; empty if not given
+    shores: Rings  # Rings (v, 2) of land; empty if not given
 
     @property
     def period(self) -> str:
@@ -179,28 +157,14 @@ def build_report(
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """What a plan is compared with, at the same way to pay.
-
-    Parameters
-    ----------
-    method
-        Its method.
-    basis
-        What it is called.
-    same, listed
-        It as an offer, paid as the plan is, and by the list.
-    paid
-        Dollars a day as it is paid now; by the list where it is only a model.
-    plan
-        Its plan, where known.
-    """
+    """What a plan is compared with, at the same way to pay."""
 
     method: str
-    basis: str
-    same: Offer
+    basis: str  # What it is called
+    same: Offer  # same, listed: it as an offer, paid as the plan is, and by the list
     listed: Offer
-    paid: float
-    plan: Plan | None
+    paid: float  # Dollars a day as it is paid now; by the list where it is only a model
+    plan: Plan | None  # Its plan, where known
 
 
 def _baseline(

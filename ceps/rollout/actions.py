@@ -18,40 +18,19 @@ _SHOWN = 12  # partitions that a line names
 
 @dataclass(frozen=True)
 class Action:
-    """One thing to do.
+    """One thing to do."""
 
-    Parameters
-    ----------
-    do
-        "rent", "move", "wait", "drop", "resize" or "give back".
-    start, finish
-        Hours from the beginning. Moves of one step share them; all else takes no time here.
-    server
-        Its number; of a move, the server that loads. -1 where a wait is for all moves before it.
-    type
-        Type to rent or to resize to, or "".
-    source
-        Of a move, the server that has the partitions now, -1 for the store. It keeps them until the next wait.
-    leaves
-        Whether the source drops them once they are loaded; False where a copy is added.
-    partitions
-        Numbers, ascending.
-    bytes
-        Of them.
-    why
-        What a reader would ask: temporary servers and detours say what they are for.
-    """
-
-    do: str
-    start: float
+    do: str  # "rent", "move", "wait", "drop", "resize" or "give back"
+    start: float  # start, finish: hours from the beginning. Moves of one step share them; all else takes no time here
     finish: float
-    server: int = -1
-    type: str = ""
+    server: int = -1  # Its number; of a move, the server that loads. -1 where a wait is for all moves before it
+    type: str = ""  # Type to rent or to resize to, or ""
+    # Of a move, the server that has the partitions now, -1 for the store. It keeps them until the next wait
     source: int = -1
-    leaves: bool = True
-    partitions: tuple[int, ...] = ()
+    leaves: bool = True  # Whether the source drops them once they are loaded; False where a copy is added
+    partitions: tuple[int, ...] = ()  # Numbers, ascending
     bytes: float = 0.0
-    why: str = ""
+    why: str = ""  # What a reader would ask: temporary servers and detours say what they are for
 
     def to_dict(self) -> dict[str, Any]:
         """Build the entry of plan.json: only what the kind of action has."""
@@ -137,21 +116,8 @@ def actions(
     Where full servers wait for one another, a partition is parked on a server that has room for it besides what it is
     still to load. Where there is none, one more server is rented for as long as it takes.
 
-    Parameters
-    ----------
-    plan, previous
-        The new plan and that in force. Sizes are those of the new plan.
-    bytes_per_hour
-        Bytes that may be copied in an hour, in all; None: copying takes no time.
-    at_a_time
-        Servers that may load in one step; None: all.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of its bounds, or the plans are for different pivots.
-    InfeasibleError
-        A server of the plan in force holds more bytes now than its type, or no type can hold what must be parked.
+    ``bytes_per_hour``: bytes that may be copied in an hour, in all; None: copying takes no time; ``at_a_time``: servers
+    that may load in one step; None: all.
     """
     if bytes_per_hour is not None:
         bytes_per_hour = number("bytes_per_hour", bytes_per_hour, "above 0 and finite", above=0)

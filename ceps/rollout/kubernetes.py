@@ -51,25 +51,9 @@ def write_manifests(
     All carry the label `app.kubernetes.io/instance=NAME`, by which ``kubectl apply --prune`` finds what a later plan
     gives back.
 
-    Parameters
-    ----------
-    plan
-        The plan; each server has one type for all hours.
-    folder
-        Made if it is missing; `FILES` in it are replaced, `SECRET` is written where it is missing.
-    name
-        What all names begin with: lower-case letters, digits and hyphens, at most `MOST_NAME`.
-    image
-        The container's image, which has ``dtoss`` on its path.
-    store
-        Where pods find the store: a URI such as s3://bucket/store, or the name of a PersistentVolumeClaim, perhaps with
-        a path in it, such as claim/city.
-
-    Raises
-    ------
-    ValueError
-        `name` is no such name, `image` is empty, `store` is neither, servers of the plan change their types by the
-        hour, or the plan is too large for a ConfigMap.
+    ``plan``: the plan; each server has one type for all hours; ``folder``: made if it is missing; `FILES` in it are
+    replaced, `SECRET` is written where it is missing; ``name``: what all names begin with: lower-case letters, digits
+    and hyphens, at most `MOST_NAME`.
     """
     check_names(name, image, store)
     _check_all_day(plan)
@@ -93,13 +77,7 @@ def write_manifests(
 
 
 def check_names(name: str, image: str, store: str) -> None:
-    """Refuse names that Kubernetes would.
-
-    Raises
-    ------
-    ValueError
-        As :func:`write_manifests`.
-    """
+    """Refuse names that Kubernetes would."""
     if not _NAME.fullmatch(name) or len(name) > MOST_NAME:
         raise ValueError(
             f"name {name!r} will not do in Kubernetes: a lower-case letter, then at most {MOST_NAME - 1} of a-z, 0-9 "

@@ -24,28 +24,14 @@ MOST_ITEMS = 500
 
 @dataclass(frozen=True)
 class SplitAdvice:
-    """Partitions whose halves could be placed more cheaply.
+    """Partitions whose halves could be placed more cheaply."""
 
-    Parameters
-    ----------
-    partitions
-        Numbers of those to split, the hottest first.
-    cost_per_day
-        Dollars a day of the plan in which each of them is two halves.
-    saved_per_day
-        Dollars a day less than a plan of the partitions as they are.
-    servers, servers_saved
-        Servers of it, and how many fewer they are (negative: more).
-    rebuild_with
-        Partitions to rebuild the index with, so that each is about half of what it is: twice as many.
-    """
-
-    partitions: tuple[int, ...]
-    cost_per_day: float
-    saved_per_day: float
-    servers: int
+    partitions: tuple[int, ...]  # Numbers of those to split, the hottest first
+    cost_per_day: float  # Dollars a day of the plan in which each of them is two halves
+    saved_per_day: float  # Dollars a day less than a plan of the partitions as they are
+    servers: int  # servers, servers_saved: servers of it, and how many fewer they are (negative: more)
     servers_saved: int
-    rebuild_with: int
+    rebuild_with: int  # Partitions to rebuild the index with, so that each is about half of what it is: twice as many
 
     def to_dict(self) -> dict[str, Any]:
         """Build the entry of plan.json."""
@@ -67,14 +53,8 @@ def split_advice(patterns: Patterns, plan: Plan, seconds: float | None = None) -
     split in equal halves, and each time a plan is made afresh; the cheapest counts, of equals that with the fewest
     splits. A plan at the fleet bound needs no try: that bound does not depend on how partitions are cut.
 
-    Parameters
-    ----------
-    patterns
-        What the plan was made from.
-    plan
-        With a fixed fleet; for one that changes by the hour there is no advice.
-    seconds
-        How long to try, or None.
+    ``plan``: with a fixed fleet; for one that changes by the hour there is no advice; ``seconds``: how long to try, or
+    None.
     """
     end = None if seconds is None else monotonic() + seconds
     if plan.types_by_hour is not None or not 0 < len(patterns) <= MOST_ITEMS:
@@ -132,12 +112,7 @@ def split_advice(patterns: Patterns, plan: Plan, seconds: float | None = None) -
 def halved(patterns: Patterns, rows: np.ndarray) -> Patterns:
     """Patterns in which some partitions are two equal halves: the second has a new number and the same place.
 
-    Parameters
-    ----------
-    patterns
-        The whole.
-    rows
-        int64 (n,), rows of the partitions to split.
+    ``rows``: int64 (n,), rows of the partitions to split.
     """
     loads, sizes = patterns.loads.copy(), patterns.sizes.copy()
     loads[rows] /= 2

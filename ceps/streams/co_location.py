@@ -19,12 +19,7 @@ _CHUNK = 500
 def share_cut(worker_of: Ints, flow: Floats) -> float:
     """Return the share of transitions between groups that go from one worker to another; 0 where there are none.
 
-    Parameters
-    ----------
-    worker_of
-        int64 (G,).
-    flow
-        float64 (G, G); what stays in a group is not counted.
+    ``worker_of``: int64 (G,); ``flow``: float64 (G, G); what stays in a group is not counted.
     """
     between = np.array(flow, dtype=np.float64)
     np.fill_diagonal(between, 0.0)
@@ -38,16 +33,8 @@ def keep_transitions(groups: Groups, start: Ints, flow: Floats, accepted: float)
     Tabu search: each step makes the move or swap that saves most, or costs least, among those that are allowed. The
     same arguments give the same placement. O(G^2) a step, and what its loads take; a few seconds in all.
 
-    Parameters
-    ----------
-    groups
-        What is placed.
-    start
-        int64 (G,), a placement of at most that imbalance, within the budget.
-    flow
-        float64 (G, G), how often objects go from one group to another.
-    accepted
-        An imbalance.
+    ``start``: int64 (G,), a placement of at most that imbalance, within the budget; ``flow``: float64 (G, G), how often
+    objects go from one group to another.
     """
     count, workers = len(groups), groups.workers
     each = np.arange(count)

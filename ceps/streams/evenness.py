@@ -16,12 +16,7 @@ def fair_shares(loads: Floats, workers: int) -> tuple[Floats, Floats]:
     Thin slots are added to the next, the last ones to the one before. Where nothing was counted at all, each group
     counts alike, and the one slot has no rows. O(G T).
 
-    Parameters
-    ----------
-    loads
-        float64 (G, T), rows of each group in each slot.
-    workers
-        How many there are.
+    ``loads``: float64 (G, T), rows of each group in each slot.
     """
     totals = loads.sum(axis=0)
     starts, held = [], np.inf
@@ -42,14 +37,7 @@ def fair_shares(loads: Floats, workers: int) -> tuple[Floats, Floats]:
 def loads_of(shares: Floats, worker_of: Ints, workers: int) -> Floats:
     """Return what each worker has of its fair share in each slot, float64 (K, S); groups on -1 are nowhere. O(G S).
 
-    Parameters
-    ----------
-    shares
-        float64 (G, S), loads of groups over the fair share.
-    worker_of
-        int64 (G,).
-    workers
-        How many there are.
+    ``shares``: float64 (G, S), loads of groups over the fair share; ``worker_of``: int64 (G,).
     """
     placed = np.flatnonzero(worker_of >= 0)
     sums = np.zeros((workers, shares.shape[1]))
@@ -59,13 +47,7 @@ def loads_of(shares: Floats, worker_of: Ints, workers: int) -> Floats:
 
 
 def imbalance(shares: Floats, worker_of: Ints, workers: int) -> float:
-    """Return the largest share of a worker in a slot: 1 where all are even, also where there is nothing. O(G S).
-
-    Parameters
-    ----------
-    shares, worker_of, workers
-        As for `loads_of`.
-    """
+    """Return the largest share of a worker in a slot: 1 where all are even, also where there is nothing. O(G S)."""
     return float(loads_of(shares, worker_of, workers).max(initial=0.0)) if len(shares) else 1.0
 
 
@@ -75,14 +57,7 @@ def explained_by_noise(totals: Floats, workers: int, significance: float) -> Flo
     Where each row falls to any worker alike, the load of one is binomial. The chance that any worker in any slot has
     more than this is at most `significance`. Infinite where nothing was counted.
 
-    Parameters
-    ----------
-    totals
-        float64 (S,), rows of each slot.
-    workers
-        How many there are, 2 or more.
-    significance
-        Above 0, at most 1.
+    ``totals``: float64 (S,), rows of each slot; ``significance``: above 0, at most 1.
 
     Examples
     --------
@@ -109,18 +84,8 @@ def least_imbalance(shares: Floats, bytes: Floats, home: Ints, workers: int, bud
     In each slot: a group is on one worker; two of any K + 1 groups are on the same one; and what a worker has above
     that must leave it, by the groups with most load for their bytes, the last one in part. O(S G log G).
 
-    Parameters
-    ----------
-    shares
-        float64 (G, S).
-    bytes
-        float64 (G,).
-    home
-        int64 (G,), the worker of each group or -1.
-    workers
-        How many there are.
-    budget
-        Bytes.
+    ``shares``: float64 (G, S); ``bytes``: float64 (G,); ``home``: int64 (G,), the worker of each group or -1;
+    ``budget``: bytes.
     """
     if not len(shares):
         return 1.0

@@ -24,21 +24,13 @@ _ANYWHERE = "\0anywhere"  # the witness of operators that any split suits, where
 
 @dataclass(frozen=True)
 class Job:
-    """Operators, what each may be split by, and the rows between them; made by `job_of`.
+    """Operators, what each may be split by, and the rows between them; made by `job_of`."""
 
-    Parameters
-    ----------
-    names
-        The operators, in order of their names.
-    choices
-        For each operator what it may be split by. One that can not be split has the one choice to stand in one place;
-        one that any split suits has every attribute of the job.
-    rates
-        Rows a second between pairs of operators by their places in `names`, the lesser first, both ways summed.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The operators, in order of their names
+    # For each operator what it may be split by. One that can not be split has the one choice to stand in one place; one
+    # that any split suits has every attribute of the job
     choices: tuple[frozenset[str], ...]
+    # Rows a second between pairs of operators by their places in `names`, the lesser first, both ways summed
     rates: Mapping[tuple[int, int], float]
 
     def __len__(self) -> int:
@@ -52,27 +44,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Fusion:
-    """Operators as components.
+    """Operators as components."""
 
-    Parameters
-    ----------
-    components
-        The names of the operators of each component; both by name.
-    attributes
-        For each component what all its operators may be split by; empty where it can not be split.
-    sent
-        Rows a second that go from one component to another.
-    total
-        Rows a second between all operators.
-    bound
-        Rows a second that any components send.
-    """
-
-    components: tuple[tuple[str, ...], ...]
+    components: tuple[tuple[str, ...], ...]  # The names of the operators of each component; both by name
+    # For each component what all its operators may be split by; empty where it can not be split
     attributes: tuple[frozenset[str], ...]
-    sent: float
-    total: float
-    bound: float
+    sent: float  # Rows a second that go from one component to another
+    total: float  # Rows a second between all operators
+    bound: float  # Rows a second that any components send
 
     @property
     def proven(self) -> bool:
@@ -80,13 +59,7 @@ class Fusion:
         return self.sent <= self.bound + 1e-6 * max(self.total, self.bound)
 
     def together(self, *names: str) -> bool:
-        """Return whether these operators are all of one component.
-
-        Parameters
-        ----------
-        names
-            Of operators.
-        """
+        """Return whether these operators are all of one component."""
         return any(set(names) <= set(members) for members in self.components)
 
 
@@ -138,18 +111,7 @@ def fuse(attributes: Attributes, rates: Rates, *, seconds: float = 10.0) -> Fusi
 
 
 def job_of(attributes: Attributes, rates: Rates) -> Job:
-    """Return operators and rates, checked, in an order that does not depend on the order of the arguments.
-
-    Parameters
-    ----------
-    attributes, rates
-        As for `fuse`.
-
-    Raises
-    ------
-    ValueError
-        As for `fuse`.
-    """
+    """Return operators and rates, checked, in an order that does not depend on the order of the arguments."""
     names = tuple(sorted(attributes))
     given = [None if (one := attributes[name]) is None else frozenset(_named(name, one)) for name in names]
     every = frozenset().union(*(one for one in given if one is not None)) or frozenset([_ANYWHERE])
@@ -183,17 +145,7 @@ def _named(operator: str, given: Iterable[str]) -> list[str]:
 def fusion_of(job: Job, component: list[int]) -> Fusion:
     """Return components as they are told, and what they send; its bound is 0.
 
-    Parameters
-    ----------
-    job
-        The operators.
-    component
-        For each operator the number of its component; numbers need not be dense.
-
-    Raises
-    ------
-    ValueError
-        The operators of a component share nothing that they may be split by.
+    ``component``: for each operator the number of its component; numbers need not be dense.
     """
     members: dict[int, list[int]] = {}
     for operator, number_of in enumerate(component):
@@ -210,15 +162,7 @@ def fusion_of(job: Job, component: list[int]) -> Fusion:
 
 
 def components_of(job: Job, witnesses: list[str]) -> list[int]:
-    """Return for each operator the least one that it reaches over rows between equal witnesses.
-
-    Parameters
-    ----------
-    job
-        The operators.
-    witnesses
-        The attribute that each operator was given.
-    """
+    """Return for each operator the least one that it reaches over rows between equal witnesses."""
     root = list(range(len(job)))
 
     def top(operator: int) -> int:
@@ -237,11 +181,6 @@ def merge_by_rates(job: Job) -> list[int]:
     """Return for each operator its component, where those two that send each other most become one, again and again.
 
     The paper's algorithm 1, with the rates of all pairs between two components added up. Ties go to the first names.
-
-    Parameters
-    ----------
-    job
-        The operators.
     """
     component = list(range(len(job)))
     shared = dict(enumerate(job.choices))

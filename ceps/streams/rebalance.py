@@ -28,30 +28,14 @@ _FEW = 20_000  # placements up to which all are looked at
 
 @dataclass(frozen=True, eq=False)
 class Rebalanced:
-    """Groups on workers.
+    """Groups on workers."""
 
-    Parameters
-    ----------
-    worker_of
-        int64 (groups,), the worker of each group.
-    bytes_moved
-        Of groups that had a worker and have another one now.
-    before
-        The imbalance where nothing moves; groups without a worker stand where load is least.
-    after
-        The imbalance now.
-    bound
-        No placement within the budget has less.
-    explained
-        Whether noise explains what stood before, or it was accepted, so that nothing moved.
-    """
-
-    worker_of: Ints
-    bytes_moved: float
-    before: float
+    worker_of: Ints  # int64 (groups,), the worker of each group
+    bytes_moved: float  # Of groups that had a worker and have another one now
+    before: float  # The imbalance where nothing moves; groups without a worker stand where load is least
     after: float
-    bound: float
-    explained: bool = False
+    bound: float  # No placement within the budget has less
+    explained: bool = False  # Whether noise explains what stood before, or it was accepted, so that nothing moved
 
 
 def rebalance(

@@ -23,27 +23,13 @@ _PLACING, _MOVING = Effort(idle=1000), Effort()
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """What is placed.
+    """What is placed."""
 
-    Parameters
-    ----------
-    shares
-        float64 (G, S), loads over the fair share of a worker.
-    bytes
-        float64 (G,), what moves with each.
-    home
-        int64 (G,), the worker of each, or -1.
-    workers
-        How many there are.
-    budget
-        Bytes that may leave their homes.
-    """
-
-    shares: Floats
-    bytes: Floats
-    home: Ints
-    workers: int
-    budget: float
+    shares: Floats  # float64 (G, S), loads over the fair share of a worker
+    bytes: Floats  # float64 (G,), what moves with each
+    home: Ints  # int64 (G,), the worker of each, or -1
+    workers: int  # How many there are
+    budget: float  # Bytes that may leave their homes
 
     def __len__(self) -> int:
         return len(self.shares)
@@ -51,42 +37,28 @@ class Groups:
     def moved(self, worker_of: Ints) -> float:
         """Return the bytes of groups that are not at home; those without a home are not counted.
 
-        Parameters
-        ----------
-        worker_of
-            int64 (G,).
+        ``worker_of``: int64 (G,).
         """
         return float(self.bytes[(self.home >= 0) & (self.home != worker_of)].sum())
 
     def affordable(self, worker_of: Ints) -> bool:
         """Return whether a placement moves no more than the budget.
 
-        Parameters
-        ----------
-        worker_of
-            int64 (G,).
+        ``worker_of``: int64 (G,).
         """
         return self.moved(worker_of) <= self.budget * (1 + SAME)
 
     def imbalance(self, worker_of: Ints) -> float:
         """Return the largest share of a worker in a slot.
 
-        Parameters
-        ----------
-        worker_of
-            int64 (G,).
+        ``worker_of``: int64 (G,).
         """
         return imbalance(self.shares, worker_of, self.workers)
 
     def packing(self, worker_of: Ints, most: float = 1.0) -> Packing:
         """Return a search that begins with a placement, on workers that take `most` times their fair share.
 
-        Parameters
-        ----------
-        worker_of
-            int64 (G,), -1 for groups that are nowhere.
-        most
-            Above 0.
+        ``worker_of``: int64 (G,), -1 for groups that are nowhere.
         """
         count = len(self)
         problem = Problem(
@@ -106,11 +78,6 @@ def filled(groups: Groups) -> Ints:
     """Return a placement where nothing moves: groups without a home stand where load is least, largest first.
 
     Those without load stand where groups are fewest. O(G K S).
-
-    Parameters
-    ----------
-    groups
-        What is placed.
     """
     busy = groups.shares.max(axis=1, initial=0.0) > 0
     packing = groups.packing(groups.home)
@@ -128,16 +95,7 @@ def filled(groups: Groups) -> Ints:
 def placed(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) -> Ints:
     """Return a first placement of the least imbalance found, from `start` on.
 
-    Parameters
-    ----------
-    groups
-        What is placed; homes are of no effect.
-    start
-        int64 (G,), a placement.
-    bound
-        Imbalance at which to stop.
-    rng
-        Of the search.
+    ``start``: int64 (G,), a placement.
     """
     packing = groups.packing(start)
     packing.balance(rng, _PLACING, target=bound)
@@ -150,16 +108,7 @@ def relieved(groups: Groups, start: Ints, bound: float, rng: np.random.Generator
     Targets between the bound and what stands are halved. For each, overload above it is moved away, bytes counted as
     more and more of a burden; then whatever can go home goes home.
 
-    Parameters
-    ----------
-    groups
-        What is placed.
-    start
-        int64 (G,), a placement that moves nothing.
-    bound
-        No placement has less.
-    rng
-        Of the search.
+    ``start``: int64 (G,), a placement that moves nothing.
     """
     best, worst, least = start, groups.imbalance(start), bound
     total = float(groups.bytes.sum())
@@ -191,14 +140,7 @@ def best_of_all(groups: Groups, flow: Floats | None, accepted: float) -> Ints:
     The least imbalance; with a flow, of those with an imbalance of at most `accepted`, or the least, the one that cuts
     fewest transitions. Then the fewest bytes moved, the fewest groups on a worker, and the first.
 
-    Parameters
-    ----------
-    groups
-        What is placed.
-    flow
-        float64 (G, G), how often objects go from one group to another, or None.
-    accepted
-        An imbalance.
+    ``flow``: float64 (G, G), how often objects go from one group to another, or None.
     """
     count, workers = len(groups), groups.workers
     every = np.arange(workers**count)[:, None] // workers ** np.arange(count - 1, -1, -1) % workers

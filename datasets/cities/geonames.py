@@ -23,23 +23,13 @@ NEAR = 0.25
 
 @dataclass(frozen=True)
 class Cities:
-    """Cities of more than 15,000 people, the largest first, each on the land mask.
+    """Cities of more than 15,000 people, the largest first, each on the land mask."""
 
-    Attributes
-    ----------
-    name, country
-        Names, and ISO 3166 codes of two letters, n each.
-    lon, lat
-        Degrees, float64 (n,).
-    population
-        People, int64 (n,), 1 or more.
-    """
-
-    name: tuple[str, ...]
+    name: tuple[str, ...]  # name, country: names, and ISO 3166 codes of two letters, n each
     country: tuple[str, ...]
-    lon: NDArray[np.float64]
-    lat: NDArray[np.float64]
-    population: NDArray[np.int64]
+    lon: NDArray[np.float64]  # Degrees, float64 (n,)
+    lat: NDArray[np.float64]  # Degrees, float64 (n,)
+    population: NDArray[np.int64]  # People, int64 (n,), 1 or more
 
     def __len__(self) -> int:
         return len(self.name)
@@ -76,15 +66,7 @@ def _ashore(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> tuple[NDArray
 def find_city(name: str) -> int:
     """Return the number in `cities` of the largest city of that name.
 
-    Parameters
-    ----------
-    name
-        ``"Paris"``, or ``"Paris, US"`` with the country's code; case does not matter.
-
-    Raises
-    ------
-    BadInput
-        No such city; the message names some like it.
+    ``name``: ``"Paris"``, or ``"Paris, US"`` with the country's code; case does not matter.
     """
     world = cities()
     wanted, _, country = (part.strip().casefold() for part in name.partition(","))
@@ -104,14 +86,8 @@ def travel(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return where one comes out along a great circle: lon in -180..180 and lat, in degrees.
 
-    Parameters
-    ----------
-    lon, lat
-        Start, degrees, shape (n,).
-    bearing
-        Radians east of north, shape (n,).
-    metres
-        Distance over the ground, shape (n,).
+    ``lon``, ``lat``: start, degrees, shape (n,); ``bearing``: radians east of north, shape (n,); ``metres``: distance
+    over the ground, shape (n,).
     """
     phi, angle = np.radians(lat), metres / EARTH_RADIUS
     z = np.sin(phi) * np.cos(angle) + np.cos(phi) * np.sin(angle) * np.cos(bearing)

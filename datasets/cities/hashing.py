@@ -14,14 +14,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def mix(seed: int, purpose: int, *keys: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return 64 well-mixed bits for each row of ``keys``: splitmix64's finaliser, once a key.
 
-    Parameters
-    ----------
-    seed
-        0 or more; its lowest 64 bits count.
-    purpose
-        A small number that keeps draws of the same keys apart.
-    *keys
-        One or more arrays that broadcast together, such as the taxi and its trip.
+    ``purpose``: A small number that keeps draws of the same keys apart.
     """
     start = np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
     state = _finish(_finish(start) ^ np.uint64(purpose))

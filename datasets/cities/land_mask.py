@@ -24,10 +24,7 @@ def land() -> Any:
 def on_land(lon: ArrayLike, lat: ArrayLike) -> NDArray[np.bool_]:
     """Say which positions lie on land; 2 million a second.
 
-    Parameters
-    ----------
-    lon, lat
-        Degrees, shape (n,). Longitudes outside -180..180 and NaN are not on land.
+    ``lon``, ``lat``: degrees, shape (n,). Longitudes outside -180..180 and NaN are not on land.
 
     Examples
     --------

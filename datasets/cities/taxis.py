@@ -54,71 +54,31 @@ _SPEED, _START, _TURN, _HIRED, _ERROR_EAST, _ERROR_NORTH = range(7, 13)
 
 @dataclass(frozen=True)
 class Fleet:
-    """A fleet and its cities; `where` gives its positions.
+    """A fleet and its cities; `where` gives its positions."""
 
-    Attributes
-    ----------
-    taxis
-        Number of taxis; their ids are 0 .. taxis - 1.
-    seed
-        0 or more.
-    cities
-        Names, c of them.
-    share
-        Cumulated share of the taxis of each city, float64 (c,), the last is 1.
-    lon, lat
-        Hotspots in degrees, float64 (c, h), on land, the first of a city is its centre.
-    draw
-        Cumulated weight of the hotspots of any city, float64 (h,): Zipf, the first is the busiest.
-    """
-
-    taxis: int
+    taxis: int  # Number of taxis; their ids are 0 .. taxis - 1
     seed: int
-    cities: tuple[str, ...]
-    share: Floats
-    lon: Floats
+    cities: tuple[str, ...]  # Names, c of them
+    share: Floats  # Cumulated share of the taxis of each city, float64 (c,), the last is 1
+    lon: Floats  # lon, lat: hotspots in degrees, float64 (c, h), on land, the first of a city is its centre
     lat: Floats
-    draw: Floats
+    draw: Floats  # Cumulated weight of the hotspots of any city, float64 (h,): Zipf, the first is the busiest
 
 
 @dataclass(frozen=True)
 class State:
-    """What `where` finds, one entry for each question.
+    """What `where` finds, one entry for each question."""
 
-    Attributes
-    ----------
-    lon, lat
-        Degrees, float64 (n,), rounded to 5 decimals as a receiver's are.
-    occupied
-        1 with a passenger, int8 (n,).
-    driving
-        Whether the taxi moves, bool (n,).
-    """
-
-    lon: Floats
+    lon: Floats  # lon, lat: degrees, float64 (n,), rounded to 5 decimals as a receiver's are
     lat: Floats
-    occupied: NDArray[np.int8]
-    driving: NDArray[np.bool_]
+    occupied: NDArray[np.int8]  # 1 with a passenger, int8 (n,)
+    driving: NDArray[np.bool_]  # Whether the taxi moves, bool (n,)
 
 
 def make_fleet(taxis: int, city: Sequence[str] | int = ("Beijing",), seed: int = 0, spots: int = 40) -> Fleet:
     """Return a fleet that works round the hotspots of some cities, taxis shared out by population.
 
-    Parameters
-    ----------
-    taxis
-        0 or more.
-    city
-        Names as `datasets.cities.geonames.find_city` takes them, or a number n for the n largest cities of the world.
-    seed
-        0 or more.
-    spots
-        Hotspots a city, 1 or more; the k-th draws 1/k as many trips as the first.
-
-    Raises
-    ------
-    BadInput
-        A negative number of taxis, no city, an unknown city, no hotspot.
+    ``spots``: hotspots a city, 1 or more; the k-th draws 1/k as many trips as the first.
     """
     world = cities()
     chosen = list(range(city)) if isinstance(city, int) else [find_city(name) for name in city]
@@ -157,14 +117,7 @@ def phase(fleet: Fleet, uid: Ints) -> Floats:
 def where(fleet: Fleet, uid: Ints, seconds: Floats) -> State:
     """Return where taxis are; O(n), whatever the times.
 
-    Parameters
-    ----------
-    fleet
-        The fleet.
-    uid
-        Taxis, int64 (n,).
-    seconds
-        Time since the start, 0 or more, float64 (n,).
+    ``uid``: taxis, int64 (n,); ``seconds``: time since the start, 0 or more, float64 (n,).
     """
     seed = fleet.seed
     clock = seconds + phase(fleet, uid) * SLOT

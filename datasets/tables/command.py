@@ -32,13 +32,7 @@ def say(line: str) -> None:
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run ``main`` as a command: exit code 0; 2 with a line on stderr for bad input; 1 for a failure inside.
-
-    Parameters
-    ----------
-    main
-        A function with Typer's annotations.
-    """
+    """Run ``main`` as a command: exit code 0; 2 with a line on stderr for bad input; 1 for a failure inside."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(main)
     try:
@@ -51,17 +45,7 @@ def run(main: Callable[..., None]) -> None:
 def expand(paths: Iterable[str | Path], pattern: str) -> list[Path]:
     """List the files that ``paths`` name, folders searched for ``pattern`` at any depth, in sorted order.
 
-    Parameters
-    ----------
-    paths
-        Files and folders, in the user's order.
-    pattern
-        Glob for the files of a folder, such as ``"*.plt"``.
-
-    Raises
-    ------
-    BadInput
-        A path that does not exist, or a folder without such a file.
+    ``paths``: files and folders, in the user's order; ``pattern``: glob for the files of a folder, such as ``"*.plt"``.
     """
     files: list[Path] = []
     for path in map(Path, paths):

@@ -34,41 +34,23 @@ _NEVER = "\x1f"
 
 @dataclass(frozen=True)
 class Layout:
-    """How a delimited file is written.
+    """How a delimited file is written."""
 
-    Attributes
-    ----------
-    names
-        Column names; None when the first line has them.
-    delimiter
-        One character.
-    quote
-        One character, or None when quotes mean nothing.
-    skip
-        Lines before the header or the first row.
-    text
-        A column whose values may hold the delimiter without quotes: the fields before it are counted from the
-        left, those after it from the right.
-    encoding
-        As Python knows it. Bytes that do not decode are replaced, and counted. A byte-order mark is dropped.
-    multiline
-        Quoted values may hold line ends. Else one inside quotes is taken for damage: the lines of such a
-        record are counted as dropped.
-    escape
-        A character that makes a quote, a delimiter or itself, where one follows, a plain character.
-    null
-        A value that stands for none.
-    """
-
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None  # Column names; None when the first line has them
     delimiter: str = ","
-    quote: str | None = '"'
-    skip: int = 0
+    quote: str | None = '"'  # One character, or None when quotes mean nothing
+    skip: int = 0  # Lines before the header or the first row
+    # A column whose values may hold the delimiter without quotes: the fields before it are counted from the left, those
+    # after it from the right
     text: str | None = None
+    # As Python knows it. Bytes that do not decode are replaced, and counted. A byte-order mark is dropped
     encoding: str = "utf-8"
+    # Quoted values may hold line ends. Else one inside quotes is taken for damage: the lines of such a record are
+    # counted as dropped
     multiline: bool = False
+    # A character that makes a quote, a delimiter or itself, where one follows, a plain character
     escape: str | None = None
-    null: str | None = None
+    null: str | None = None  # A value that stands for none
 
     @property
     def dialect(self) -> Dialect:
@@ -84,13 +66,7 @@ class Layout:
 
 
 def header(path: Path, layout: Layout) -> tuple[str, ...]:
-    """Return the column names: the layout's, or those of the file's first line.
-
-    Raises
-    ------
-    BadInput
-        The file has no header line, or cannot be read.
-    """
+    """Return the column names: the layout's, or those of the file's first line."""
     if layout.names is not None:
         return layout.names
     with _named(path):
@@ -106,19 +82,7 @@ def read_fields(path: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[t
     The counts of a batch hold the rows that are *not* in it; the rows in it are still to be judged. Memory is
     bounded by some blocks of 1 MiB.
 
-    Parameters
-    ----------
-    path
-        File; one that ends in .gz, .bz2 or .zst is unpacked.
-    layout
-        How it is written.
-    wanted
-        Column names, without repeats.
-
-    Raises
-    ------
-    BadInput
-        A column that is missing or there twice, a file that cannot be unpacked, a quote that is never closed.
+    ``layout``: how it is written; ``wanted``: column names, without repeats.
     """
     try:
         check_encoding(layout.encoding)

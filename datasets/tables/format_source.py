@@ -37,83 +37,42 @@ class Notation(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """A further column.
+    """A further column."""
 
-    Attributes
-    ----------
-    origin
-        Its name in the source.
-    type
-        A string, integer or float type.
-    missing
-        Numbers that stand for "not known" and become null.
-    """
-
-    origin: str
-    type: pa.DataType = field(default_factory=pa.string)
-    missing: tuple[float, ...] = ()
+    origin: str  # Its name in the source
+    type: pa.DataType = field(default_factory=pa.string)  # A string, integer or float type
+    missing: tuple[float, ...] = ()  # Numbers that stand for "not known" and become null
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is where in a delimited file.
+    """What is where in a delimited file."""
 
-    Attributes
-    ----------
-    layout
-        How the file is written.
-    position
-        Names of the two fields lon and lat (lon first, wherever they stand in the file), or of the one field
-        that holds both.
-    notation
-        Two fields, or one field that holds both in some way.
-    id, uid
-        Fields of the row's and the moving object's own ids; None: rows are numbered, there is no uid.
-    id_type, uid_type
-        int64 or string.
-    leading_zeros
-        Whether int64 ids may be written with them, as ``007``; else such a row is dropped, as 7 may be another's id.
-    uid_of
-        The uid of all rows of a file, from its path; instead of ``uid``.
-    time
-        Fields that make up the time, joined by a blank; () for none.
-    formats, zone
-        See `datasets.tables.time_notations.parse_times`.
-    date
-        Fields year, month, day[, hour[, minute[, second]]], instead of ``time``.
-    since
-        An ISO date before which no time can be true: rows before it are kept with a flaw.
-    columns
-        Further columns by their new names.
-    decimal
-        The decimal mark of positions and numbers.
-    swap
-        Exchange lon and lat.
-    wrap
-        Take 360 from longitudes above 180.
-    check_axes
-        Add a note when lon and lat look exchanged.
-    """
-
-    layout: Layout = field(default_factory=Layout)
+    layout: Layout = field(default_factory=Layout)  # How the file is written
+    # Names of the two fields lon and lat (lon first, wherever they stand in the file), or of the one field that holds
+    # both
     position: tuple[str, ...] = ("lon", "lat")
-    notation: Notation = Notation.two_fields
+    notation: Notation = Notation.two_fields  # Two fields, or one field that holds both in some way
+    # id, uid: fields of the row's and the moving object's own ids; None: rows are numbered, there is no uid
     id: str | None = None
     uid: str | None = None
-    id_type: pa.DataType = field(default_factory=pa.int64)
-    uid_type: pa.DataType = field(default_factory=pa.int64)
+    id_type: pa.DataType = field(default_factory=pa.int64)  # int64 or string
+    uid_type: pa.DataType = field(default_factory=pa.int64)  # int64 or string
+    # Whether int64 ids may be written with them, as ``007``; else such a row is dropped, as 7 may be another's id
     leading_zeros: bool = True
+    # The uid of all rows of a file, from its path; instead of ``uid``
     uid_of: Callable[[Path], str | int | None] | None = None
-    time: tuple[str, ...] = ()
+    time: tuple[str, ...] = ()  # Fields that make up the time, joined by a blank; () for none
     formats: tuple[str, ...] = ("auto",)
     zone: str = "UTC"
-    date: tuple[str, ...] = ()
-    since: str | None = None
+    date: tuple[str, ...] = ()  # Fields year, month, day[, hour[, minute[, second]]], instead of ``time``
+    since: str | None = None  # An ISO date before which no time can be true: rows before it are kept with a flaw
+    # Further columns by their new names
     columns: Mapping[str, Column] = field(default_factory=lambda: MappingProxyType({}))
-    decimal: str = "."
-    swap: bool = False
-    wrap: bool = False
-    check_axes: bool = False
+    decimal: str = "."  # The decimal mark of positions and numbers
+    swap: bool = False  # Exchange lon and lat
+    wrap: bool = False  # Take 360 from longitudes above 180
+    check_axes: bool = False  # Add a note when lon and lat look exchanged
 
 
 def source_schema(source: Source) -> pa.Schema:
@@ -131,17 +90,7 @@ def read_source(files: Iterable[Path], source: Source) -> Iterator[Part]:
 
     Memory is bounded by a few blocks, whatever the size of the files.
 
-    Parameters
-    ----------
-    files
-        In the order of the rows to come.
-    source
-        What is where in them.
-
-    Raises
-    ------
-    BadInput
-        A description that contradicts itself, a missing column, a file that cannot be read.
+    ``files``: in the order of the rows to come.
     """
     single = source.notation is not Notation.two_fields
     if len(source.position) != (1 if single else 2):

@@ -32,18 +32,10 @@ LONGITUDE = "longitude out of range"
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers read from text, NaN where there is none.
+    """Numbers read from text, NaN where there is none."""
 
-    Attributes
-    ----------
-    value
-        float64 (n,).
-    missing, unreadable
-        Why there is none, bool (n,): the field is empty, or holds something else.
-    """
-
-    value: Floats
-    missing: Bools
+    value: Floats  # float64 (n,)
+    missing: Bools  # missing, unreadable: why there is none, bool (n,): the field is empty, or holds something else
     unreadable: Bools
 
 
@@ -55,12 +47,7 @@ def is_missing(texts: pa.Array) -> pa.Array:
 def numbers(texts: pa.Array, decimal: str = ".") -> Numbers:
     """Read numbers in any notation that a CSV uses.
 
-    Parameters
-    ----------
-    texts
-        Strings, (n,); blanks round a number do not matter.
-    decimal
-        The decimal mark.
+    ``texts``: strings, (n,); blanks round a number do not matter.
     """
     trimmed = pc.utf8_trim_whitespace(texts)
     if decimal != ".":
@@ -131,10 +118,7 @@ def look_swapped(lon: Floats, lat: Floats) -> str | None:
 
     It is that of :func:`dtoss.geometry.land_squares.look_swapped`, with the option that helps.
 
-    Parameters
-    ----------
-    lon, lat
-        Degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
+    ``lon``, ``lat``: degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
     """
     note = land_squares.look_swapped(lon, lat)
     return note and f"{note}; --swap exchanges them"

@@ -12,27 +12,6 @@ __all__ = ["Counts", "add_up"]
 class Counts:
     """Rows read, kept and dropped; ``a + b`` adds two files or two parts of one.
 
-    Attributes
-    ----------
-    read
-        Rows in the source, header lines left out.
-    kept
-        Rows with a legal position, passed on.
-    dropped
-        Rows left out, by reason; together they are read - kept.
-    flawed
-        Rows kept although something in them could not be used (a time that is null now), by reason; a row may
-        have several.
-    examples
-        For each reason, the first row it happened to.
-    notes
-        What to check about a whole file.
-
-    Raises
-    ------
-    ValueError
-        A row that is neither kept nor dropped.
-
     Examples
     --------
     >>> a = Counts(read=2, kept=1, dropped={"no position": 1})
@@ -40,12 +19,14 @@ class Counts:
     (4, 2)
     """
 
-    read: int = 0
-    kept: int = 0
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    read: int = 0  # Rows in the source, header lines left out
+    kept: int = 0  # Rows with a legal position, passed on
+    dropped: Mapping[str, int] = field(default_factory=dict)  # Rows left out, by reason; together they are read - kept
+    # Rows kept although something in them could not be used (a time that is null now), by reason; a row may have
+    # several
     flawed: Mapping[str, int] = field(default_factory=dict)
-    examples: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    examples: Mapping[str, str] = field(default_factory=dict)  # For each reason, the first row it happened to
+    notes: tuple[str, ...] = ()  # What to check about a whole file
 
     def __post_init__(self) -> None:
         if self.read != self.kept + sum(self.dropped.values()):

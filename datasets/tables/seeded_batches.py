@@ -19,11 +19,6 @@ BATCH_ROWS = 131_072
 def spans(rows: int) -> Iterator[tuple[int, int, int]]:
     """Yield ``(number, start, stop)`` of each batch of ``rows`` rows.
 
-    Raises
-    ------
-    BadInput
-        A negative number of rows.
-
     Examples
     --------
     >>> list(spans(131_073))
@@ -37,11 +32,6 @@ def spans(rows: int) -> Iterator[tuple[int, int, int]]:
 
 def stream(seed: int, *key: int) -> np.random.Generator:
     """Return the random stream of ``(seed, *key)``: independent of every other key, and of nothing else.
-
-    Raises
-    ------
-    BadInput
-        A negative seed.
 
     Examples
     --------
@@ -58,20 +48,6 @@ def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: st
 
     Holds one row group in memory. The file appears under its name when it is complete, so that a run that
     fails leaves none. No batch at all gives a legal file of 0 rows.
-
-    Parameters
-    ----------
-    batches
-        Record batches of ``schema``, of any size.
-    schema
-        Columns and types.
-    path
-        The file to write; one that exists is replaced.
-
-    Raises
-    ------
-    OSError
-        The folder does not exist or cannot be written to.
     """
     rows = 0
     with _whole(Path(path)) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:

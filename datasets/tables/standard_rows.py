@@ -29,16 +29,8 @@ def standard_schema(
 ) -> pa.Schema:
     """Return the standard columns: id, uid where there is one, t where there is one, lon, lat, then others.
 
-    Parameters
-    ----------
-    id_type
-        None: int64, the number of the kept row.
-    uid_type
-        None: no uid.
-    timed
-        Whether there is a ``t``, timestamp[us, UTC].
-    columns
-        Names and types of the others.
+    ``id_type``: none: int64, the number of the kept row; ``uid_type``: none: no uid; ``timed``: whether there is a
+    ``t``, timestamp[us, UTC].
     """
     fields = [("id", id_type or pa.int64())]
     fields += [("uid", uid_type)] if uid_type is not None else []
@@ -60,22 +52,8 @@ def assemble(
 ) -> Part:
     """Return the legal rows of a batch, and what became of all of them.
 
-    Parameters
-    ----------
-    schema
-        The columns to return, ``id`` only if ``columns`` has it.
-    path
-        Where the rows come from, for the examples.
-    raw
-        The fields as read, for the examples, n rows.
-    lon, lat
-        Degrees.
-    times
-        None when the source has none.
-    columns
-        The other columns, n rows each, in the types of the schema.
-    rejected, flawed
-        Rows to drop, and rows to keep with a flaw, by reason.
+    ``schema``: the columns to return, ``id`` only if ``columns`` has it; ``lon``, ``lat``: degrees; ``times``: none
+    when the source has none.
     """
     n = len(lon.value)
     dropped: dict[str, Bools] = {}
@@ -128,13 +106,7 @@ def collect(parts: Iterable[Part], schema: pa.Schema) -> tuple[pa.Table, Counts]
 
 
 def save(parts: Iterable[Part], schema: pa.Schema, out: Path, name: str) -> Counts:
-    """Write the rows to a Parquet file, report on stderr, return the counts.
-
-    Raises
-    ------
-    BadInput
-        What the reader raises, and where there are rows and none could be kept; no file is written then.
-    """
+    """Write the rows to a Parquet file, report on stderr, return the counts."""
     total = Counts()
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -40,18 +40,10 @@ _YEAR_1, _YEAR_10000 = (np.datetime64(date, "us").astype(np.int64) for date in (
 
 @dataclass(frozen=True)
 class Times:
-    """Times and what was wrong with them.
+    """Times and what was wrong with them."""
 
-    Attributes
-    ----------
-    t
-        timestamp[us, UTC], (n,), null where there is none.
-    flaws
-        Rows by reason, bool (n,) each.
-    """
-
-    t: pa.Array
-    flaws: dict[str, Bools]
+    t: pa.Array  # timestamp[us, UTC], (n,), null where there is none
+    flaws: dict[str, Bools]  # Rows by reason, bool (n,) each
 
 
 @dataclass(frozen=True)
@@ -65,13 +57,7 @@ class _Read:
 
 
 def check_formats(formats: Sequence[str], zone: str) -> None:
-    """Refuse an unknown time format or zone.
-
-    Raises
-    ------
-    BadInput
-        See `parse_times`.
-    """
+    """Refuse an unknown time format or zone."""
     for form in formats:
         if form not in NAMED and "%" not in form:
             known = ", ".join(NAMED)
@@ -83,21 +69,9 @@ def check_formats(formats: Sequence[str], zone: str) -> None:
 def parse_times(texts: pa.Array, formats: Sequence[str] = ("auto",), zone: str = "UTC") -> Times:
     """Read times, each by the first of the formats that fits it.
 
-    Parameters
-    ----------
-    texts
-        Strings, (n,).
-    formats
-        ``iso`` (ISO 8601, also with a blank for the T), ``excel`` (days since 1899-12-30), ``epoch-s``,
-        ``epoch-ms``, ``epoch-us``, or a pattern of strptime such as ``"%m/%d/%Y %H:%M"``. ``auto`` is ISO,
-        and for a bare number Excel's days below 100,000, else the epoch unit that puts it in 1973 to 5138.
-    zone
-        IANA name; holds for times that carry no zone of their own.
-
-    Raises
-    ------
-    BadInput
-        An unknown format or zone.
+    ``texts``: strings, (n,); ``formats``: ``iso`` (ISO 8601, also with a blank for the T), ``excel`` (days since
+    1899-12-30), ``epoch-s``, ``epoch-ms``, ``epoch-us``, or a pattern of strptime such as ``"%m/%d/%Y %H:%M"``.
+    ``auto`` is ISO, and for a bare number Excel's days below 100,000, else the epoch unit that puts it in 1973 to 5138.
     """
     check_formats(formats, zone)
     trimmed = pc.utf8_trim_whitespace(texts)
@@ -121,18 +95,8 @@ def parse_times(texts: pa.Array, formats: Sequence[str] = ("auto",), zone: str =
 def times_of_parts(parts: Sequence[pa.Array], zone: str = "UTC") -> Times:
     """Put times together from columns: year, month, day and, where there are more, hour, minute, second.
 
-    Parameters
-    ----------
-    parts
-        3 to 6 string arrays, (n,) each. AIS spells a missing year, month or day as 0, a missing hour, minute
-        and second as 24, 60, 60; those are missing here as well.
-    zone
-        IANA name.
-
-    Raises
-    ------
-    BadInput
-        Another number of columns, an unknown zone.
+    ``parts``: 3 to 6 string arrays, (n,) each. AIS spells a missing year, month or day as 0, a missing hour, minute and
+    second as 24, 60, 60; those are missing here as well.
     """
     if not 3 <= len(parts) <= 6:
         raise BadInput(f"{len(parts)} columns for the date: give year,month,day[,hour[,minute[,second]]]")

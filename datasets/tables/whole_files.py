@@ -23,19 +23,7 @@ _LAST = 2**62
 
 
 def read_tables(files: Sequence[Path]) -> pa.Table:
-    """Return the rows of all files, in their order; held in memory.
-
-    Parameters
-    ----------
-    files
-        Each .parquet, .csv, .json, .jsonl or .ndjson; text may be packed (.gz, .bz2, .zst). A column that one of them
-        lacks is null there.
-
-    Raises
-    ------
-    BadInput
-        A file that cannot be read as what its name says, or columns whose types do not go together.
-    """
+    """Return the rows of all files, in their order; held in memory."""
     tables = []
     for file in files:
         try:
@@ -61,17 +49,7 @@ def _read(file: Path) -> pa.Table:
 def microseconds(table: pa.Table, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return a column of times in microseconds since 1970, 0 where there is none, and whether there is one.
 
-    Parameters
-    ----------
-    table
-        Of rows.
-    name
-        A column of timestamps, dates, or numbers: seconds since 1970.
-
-    Raises
-    ------
-    BadInput
-        A column that is not there or holds nothing of these.
+    ``name``: A column of timestamps, dates, or numbers: seconds since 1970.
     """
     if name not in table.column_names:
         raise BadInput(

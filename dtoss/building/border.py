@@ -21,52 +21,28 @@ from dtoss.partition import Ids, Partition, numbers
 
 @dataclass(frozen=True)
 class Border:
-    """One partition's share of the border set: b points and their known edges.
+    """One partition's share of the border set: b points and their known edges."""
 
-    Parameters
-    ----------
-    sites
-        float64 (b, dimension).
-    home
-        int32 (b,). The partition that owns each point.
-    ids
-        The lowest id on each point.
-    open
-        bool (b,). The point is owned by the sender and not certified.
-    edges
-        int32 (e, 2). Pairs of points; true edges of certified cells.
-    """
-
-    sites: NDArray[np.float64]
-    home: NDArray[np.int32]
-    ids: Ids
-    open: NDArray[np.bool_]
-    edges: NDArray[np.int32]
+    sites: NDArray[np.float64]  # float64 (b, dimension)
+    home: NDArray[np.int32]  # int32 (b,). The partition that owns each point
+    ids: Ids  # The lowest id on each point
+    open: NDArray[np.bool_]  # bool (b,). The point is owned by the sender and not certified
+    edges: NDArray[np.int32]  # int32 (e, 2). Pairs of points; true edges of certified cells
 
 
 @dataclass(frozen=True)
 class BorderTable:
-    """The exact neighbours of border sites, sorted by their vectors.
+    """The exact neighbours of border sites, sorted by their vectors."""
 
-    Parameters
-    ----------
-    sites, home, ids
-        As in :class:`Border`, for b distinct sites.
-    open
-        bool (b,). The whole neighbour list of the site is here; otherwise only what crosses its partition's border.
-    first, neighbours
-        int32. The neighbours of point i, as points, are ``neighbours[first[i]:first[i + 1]]``.
-    area
-        float64 (b,). Of the open sites' cells: square CRS units or steradians; 0 elsewhere.
-    """
-
-    sites: NDArray[np.float64]
+    sites: NDArray[np.float64]  # sites, home, ids: as in :class:`Border`, for b distinct sites
     home: NDArray[np.int32]
     ids: Ids
+    # bool (b,). The whole neighbour list of the site is here; otherwise only what crosses its partition's border
     open: NDArray[np.bool_]
+    # first, neighbours: int32. The neighbours of point i, as points, are ``neighbours[first[i]:first[i + 1]]``
     first: NDArray[np.int32]
     neighbours: NDArray[np.int32]
-    area: NDArray[np.float64]
+    area: NDArray[np.float64]  # float64 (b,). Of the open sites' cells: square CRS units or steradians; 0 elsewhere
 
     def find(self, site: NDArray[np.float64]) -> int:
         """Return the number of the point at a vector, or -1."""

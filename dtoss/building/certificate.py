@@ -51,20 +51,8 @@ def needed_reach(
 ) -> NDArray[np.float64]:
     """Return for each cell the lambda from which on it is certified: ``max over vertices of max_j f_j(v) + r``, (m,).
 
-    Parameters
-    ----------
-    sites
-        (m, dimension). The sites of the cells.
-    first, others
-        The neighbours of site i are ``others[first[i]:first[i + 1]]``.
-    bounds
-        Of a planar diagram; None on the sphere.
-    regions
-        Who owns what.
-    region
-        The number of the one that owns the sites.
-    shrink
-        The cells are taken smaller about their sites by this factor: a sample's cells stand for those of all sites.
+    ``sites``: (m, dimension). The sites of the cells; ``first``, ``others``: the neighbours of site i are
+    ``others[first[i]:first[i + 1]]``; ``bounds``: of a planar diagram; None on the sphere.
     """
     cells = shapes(sites, first, others, bounds)
     size = np.diff(cells.first)

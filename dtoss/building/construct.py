@@ -26,21 +26,11 @@ TOP = 64
 
 @dataclass(frozen=True)
 class BuiltPartition:
-    """A partition, its share of the border set, and what the manifest says about it.
+    """A partition, its share of the border set, and what the manifest says about it."""
 
-    Parameters
-    ----------
-    partition
-        As it is written to its file.
-    border
-        Its share of the border set.
-    area
-        Sum of the areas of the owned cells that are certified: square CRS units or steradians.
-    """
-
-    partition: Partition
-    border: Border
-    area: float
+    partition: Partition  # As it is written to its file
+    border: Border  # Its share of the border set
+    area: float  # Sum of the areas of the owned cells that are certified: square CRS units or steradians
 
 
 def construct(
@@ -60,35 +50,11 @@ def construct(
 ) -> BuiltPartition:
     """Return partition ``number``, built from its own objects and its replicas, in any order.
 
-    Parameters
-    ----------
-    number
-        Which partition this is.
-    ids
-        int64 (n,) or large strings, distinct.
-    positions
-        float64 (n, 2), legal.
-    home
-        int32 (n,). The partition that owns each object; those of other partitions are replicas.
-    space
-        What positions mean, and how they become vectors.
-    regions
-        Who owns what.
-    reach
-        Lambda of this partition.
-    bounds
-        Of a planar diagram.
-    times
-        Of the objects, an Arrow array of length n without nulls; None where they have none.
-    attributes
-        Further columns by name, Arrow arrays of length n.
-    engine
-        Of the diagram: "kernel" or "scipy".
-    threads
-        The diagram is split among so many; the result is the same.
+    ``ids``: int64 (n,) or large strings, distinct; ``positions``: float64 (n, 2), legal; ``home``: int32 (n,). The
+    partition that owns each object; those of other partitions are replicas; ``times``: of the objects, an Arrow array
+    of length n without nulls; None where they have none; ``engine``: of the diagram: "kernel" or "scipy"; ``threads``:
+    the diagram is split among so many; the result is the same.
 
-    Notes
-    -----
     The result depends on the objects alone, not on their order or the number of threads. Cost O(n).
     """
     vectors = space.vectors(positions)

@@ -24,27 +24,13 @@ from dtoss.partitioning.regions import Regions
 
 @dataclass(frozen=True)
 class InMemory:
-    """What an index is made of.
-
-    Parameters
-    ----------
-    regions
-        Of the partitions.
-    reach
-        float64 (P,). Lambda of each.
-    partitions
-        In the order of their numbers.
-    bounds
-        Of a plane, float64 (4,); None on the sphere.
-    border
-        The exact cells of sites near borders.
-    """
+    """What an index is made of."""
 
     regions: Regions
-    reach: NDArray[np.float64]
-    partitions: list[Partition]
-    bounds: NDArray[np.float64] | None
-    border: BorderTable
+    reach: NDArray[np.float64]  # float64 (P,). Lambda of each
+    partitions: list[Partition]  # In the order of their numbers
+    bounds: NDArray[np.float64] | None  # Of a plane, float64 (4,); None on the sphere
+    border: BorderTable  # The exact cells of sites near borders
 
 
 def build_in_memory(
@@ -64,25 +50,7 @@ def build_in_memory(
 ) -> InMemory:
     """Return the partitions of objects.
 
-    Parameters
-    ----------
-    keys
-        Distinct ids.
-    places
-        float64 (n, 2). Legal positions.
-    space
-        What these mean.
-    attributes
-        Columns of n values.
-    partitions, pivots, bounds, reach, seed, engine, threads
-        As :func:`dtoss.build`, which has looked at the numbers.
-    progress
-        Is told how far it has come.
-
-    Raises
-    ------
-    ValueError
-        If one of these is out of its bounds.
+    ``places``: float64 (n, 2). Legal positions.
     """
     progress.begin("choosing partitions")
     if bounds is not None and space.dimension != 2:

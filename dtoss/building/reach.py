@@ -42,18 +42,8 @@ def choose_reach(
     its cells are taken smaller by the square root of its share. Where more than ``most_copied`` of the objects would
     be copied, all are made smaller by one factor. Infinity where there is one partition.
 
-    Parameters
-    ----------
-    sample
-        (n, dimension) vectors in any order.
-    objects
-        How many the sample stands for.
-    regions
-        Who owns what.
-    bounds
-        Of a planar diagram.
-    most_copied
-        The share of the objects that is copied at the most.
+    ``sample``: (n, dimension) vectors in any order; ``most_copied``: the share of the objects that is copied at the
+    most.
     """
     count = len(regions)
     if count == 1:

@@ -17,18 +17,11 @@ CHILDREN = 8
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Boxes of ``LEAF`` consecutive sites, of ``CHILDREN`` such boxes, and so on up to one root.
+    """Boxes of ``LEAF`` consecutive sites, of ``CHILDREN`` such boxes, and so on up to one root."""
 
-    Parameters
-    ----------
-    starts
-        int64 (levels + 1,). Level l is the nodes ``starts[l]:starts[l + 1]``; level 0 is the leaves.
-    low, high
-        float64 (nodes, dimension). The corners of each node's box.
-    """
-
+    # int64 (levels + 1,). Level l is the nodes ``starts[l]:starts[l + 1]``; level 0 is the leaves
     starts: NDArray[np.int64]
-    low: NDArray[np.float64]
+    low: NDArray[np.float64]  # low, high: float64 (nodes, dimension). The corners of each node's box
     high: NDArray[np.float64]
 
 

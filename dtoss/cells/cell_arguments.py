@@ -29,24 +29,14 @@ _BESIDES = (SIDES + 1) * NEAR + (SIDES + 1) * LIST + STACK + NEAREST + 2 * SPHER
 
 
 class Outline(NamedTuple):
-    """The polygon of a cell (``dtoss/cells/half_planes.py``): pointers to its columns, ``PAD`` entries either side.
+    """The polygon of a cell (``dtoss/cells/half_planes.py``): pointers to its columns, ``PAD`` entries either side."""
 
-    Parameters
-    ----------
-    u, v
-        The vertices, counter-clockwise, in the tangent plane of the site.
-    ex, ey, eh
-        The line ``ex * u + ey * v = eh`` of the edge from each vertex to the next.
-    edge
-        int64, the site that the edge belongs to, negative for the starting frame.
-    """
-
-    u: Any
+    u: Any  # u, v: the vertices, counter-clockwise, in the tangent plane of the site
     v: Any
-    ex: Any
+    ex: Any  # ex, ey, eh: the line ``ex * u + ey * v = eh`` of the edge from each vertex to the next
     ey: Any
     eh: Any
-    edge: Any
+    edge: Any  # int64, the site that the edge belongs to, negative for the starting frame
 
 
 class Discs(NamedTuple):
@@ -81,50 +71,24 @@ class Scratch(NamedTuple):
 
 
 class Workpiece(NamedTuple):
-    """A cell that is being cut.
+    """A cell that is being cut."""
 
-    Parameters
-    ----------
-    site
-        The place whose cell it is.
-    basis
-        Pointer to two unit vectors that span the tangent plane there; only used on the sphere.
-    outline
-        Its polygon.
-    positions
-        Pointer to the vectors of all sites.
-    capacity
-        Vertices that there is room for.
-    """
-
-    site: Place
-    basis: Any
+    site: Place  # The place whose cell it is
+    basis: Any  # Pointer to two unit vectors that span the tangent plane there; only used on the sphere
     outline: Outline
-    positions: Any
-    capacity: int
+    positions: Any  # Pointer to the vectors of all sites
+    capacity: int  # Vertices that there is room for
 
 
 class RimWorkpiece(NamedTuple):
-    """A cell that is being cut in 3-D (``dtoss/cells/rim_polygon.py``).
-
-    Parameters
-    ----------
-    site, basis
-        As for :class:`Workpiece`.
-    rows, spare
-        Pointers to the rows of its corners, and to as many that are written meanwhile.
-    positions
-        As for :class:`Workpiece`.
-    capacity
-        Corners that there is room for.
-    """
+    """A cell that is being cut in 3-D (``dtoss/cells/rim_polygon.py``)."""
 
     site: Place
     basis: Any
-    rows: Any
+    rows: Any  # rows, spare: pointers to the rows of its corners, and to as many that are written meanwhile
     spare: Any
     positions: Any
-    capacity: int
+    capacity: int  # Corners that there is room for
 
 
 class Corner(NamedTuple):
@@ -147,28 +111,16 @@ class Nodes(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree over sites: the one in curve order, or the one along lines (:class:`dtoss.cells.oriented_boxes.Lines`).
+    """A tree over sites: the one in curve order, or the one along lines (:class:`dtoss.cells.oriented_boxes.Lines`)."""
 
-    Parameters
-    ----------
-    starts
-        Pointer to the first node of each of its levels.
-    levels, sites
-        How many it has.
-    columns, children
-        Pointers to the sites of each leaf, and to the upright boxes of each inner node's children.
-    aligned
-        Whether it is the one along lines; only then there are ``boxes`` and ``order``.
-    boxes, order
-        Pointers to the boxes along the sites of each inner node's children, and to the sites of its leaves.
-    """
-
-    starts: Any
-    levels: int
-    sites: int
+    starts: Any  # Pointer to the first node of each of its levels
+    levels: int  # How many it has
+    sites: int  # How many it has
+    # columns, children: pointers to the sites of each leaf, and to the upright boxes of each inner node's children
     columns: Any
     children: Any
-    aligned: bool
+    aligned: bool  # Whether it is the one along lines; only then there are ``boxes`` and ``order``
+    # boxes, order: pointers to the boxes along the sites of each inner node's children, and to the sites of its leaves
     boxes: Any
     order: Any
 
@@ -202,32 +154,16 @@ class Settled(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Where sites are looked for that cut the cells of a leaf: in the leaves that are listed for it, and in a tree.
+    """Where sites are looked for that cut the cells of a leaf: in the leaves that are listed for it, and in a tree."""
 
-    Parameters
-    ----------
-    curve, lines
-        Both trees; that along lines may be empty.
-    nodes
-        The boxes by which leaves were listed.
-    settled
-        The sites that are passed over.
-    listed, leaves
-        The leaves that are listed, and how many there are.
-    leaf
-        The one of the cell's own site.
-    within
-        Squared distance from it within which all leaves are listed; -1 where these are its parent's alone.
-    """
-
-    curve: Tree
+    curve: Tree  # curve, lines: both trees; that along lines may be empty
     lines: Tree
-    nodes: Nodes
-    settled: Settled
-    listed: Listed
+    nodes: Nodes  # The boxes by which leaves were listed
+    settled: Settled  # The sites that are passed over
+    listed: Listed  # listed, leaves: the leaves that are listed, and how many there are
     leaves: int
-    leaf: int
-    within: float
+    leaf: int  # The one of the cell's own site
+    within: float  # Squared distance from it within which all leaves are listed; -1 where these are its parent's alone
 
 
 class Earlier(NamedTuple):

@@ -28,31 +28,16 @@ from dtoss.geometry.tangent import seen_from, tangent
 
 @dataclass(frozen=True, slots=True)
 class CellPolygons:
-    """The polygons of m cells, counter-clockwise, as flat arrays.
+    """The polygons of m cells, counter-clockwise, as flat arrays."""
 
-    Parameters
-    ----------
-    first
-        int64 (m + 1,). The vertices of cell i are ``vertices[first[i]:first[i + 1]]``.
-    vertices
-        float64 (v, dimension): x, y, or unit vectors.
-    owner
-        int64 (v,). Whose half-plane made the edge from this vertex to the next: a position among the candidates of the
-        cell, counted over all cells, or -1 for the bounds.
-    length
-        float64 (v,). Of the edge from this vertex to the next: CRS units, or the chord.
-    area
-        float64 (m,). Square CRS units or steradians.
-    radius
-        float64 (m,). Distance or chord from the site to its furthest vertex.
-    """
-
-    first: NDArray[np.int64]
-    vertices: NDArray[np.float64]
+    first: NDArray[np.int64]  # int64 (m + 1,). The vertices of cell i are ``vertices[first[i]:first[i + 1]]``
+    vertices: NDArray[np.float64]  # float64 (v, dimension): x, y, or unit vectors
+    # int64 (v,). Whose half-plane made the edge from this vertex to the next: a position among the candidates of the
+    # cell, counted over all cells, or -1 for the bounds
     owner: NDArray[np.int64]
-    length: NDArray[np.float64]
-    area: NDArray[np.float64]
-    radius: NDArray[np.float64]
+    length: NDArray[np.float64]  # float64 (v,). Of the edge from this vertex to the next: CRS units, or the chord
+    area: NDArray[np.float64]  # float64 (m,). Square CRS units or steradians
+    radius: NDArray[np.float64]  # float64 (m,). Distance or chord from the site to its furthest vertex
 
 
 POLYGON_COLUMNS = 5
@@ -157,20 +142,10 @@ def shapes(
 ) -> CellPolygons:
     """Return the polygons of cells from sites that are known to hold all their neighbours.
 
-    Parameters
-    ----------
-    centres
-        (m, dimension). The sites whose cells are made.
-    first
-        int64 (m + 1,). The candidates of cell i are ``others[first[i]:first[i + 1]]``; copies of the site are passed
-        over.
-    others
-        (c, dimension).
-    bounds
-        Plane only: xmin, ymin, xmax, ymax.
+    ``centres``: (m, dimension). The sites whose cells are made; ``first``: int64 (m + 1,). The candidates of cell i are
+    ``others[first[i]:first[i + 1]]``; copies of the site are passed over; ``others``: (c, dimension); ``bounds``: plane
+    only: xmin, ymin, xmax, ymax.
 
-    Notes
-    -----
     On the sphere a site without candidates has no vertices and the area of the whole sphere; edges are great-circle
     arcs, and arcs of a hemisphere's rim are cut in quarters. Cost O(candidates x vertices).
     """

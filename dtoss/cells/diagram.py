@@ -17,28 +17,17 @@ PIECE = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """The diagram of n sites in curve order, as flat arrays.
+    """The diagram of n sites in curve order, as flat arrays."""
 
-    Parameters
-    ----------
-    first
-        int32 (n + 1,). The neighbours of site i are ``neighbours[first[i]:first[i + 1]]``.
-    neighbours
-        int32. For each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric: an edge
-        that rounding shows to one side only is listed by both, at the end.
-    area
-        float64 (n,). Square CRS units in the plane (clipped to the bounds), steradians on the sphere.
-    radius
-        float64 (n,). Distance from the site to the furthest vertex of its cell: chord on the sphere.
-    rim
-        bool (n,). The cell reaches the bounds (plane), or 80 degrees from its site (sphere).
-    """
-
-    first: NDArray[np.int32]
+    first: NDArray[np.int32]  # int32 (n + 1,). The neighbours of site i are ``neighbours[first[i]:first[i + 1]]``
+    # int32. For each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric: an edge that
+    # rounding shows to one side only is listed by both, at the end
     neighbours: NDArray[np.int32]
+    # float64 (n,). Square CRS units in the plane (clipped to the bounds), steradians on the sphere
     area: NDArray[np.float64]
+    # float64 (n,). Distance from the site to the furthest vertex of its cell: chord on the sphere
     radius: NDArray[np.float64]
-    rim: NDArray[np.bool_]
+    rim: NDArray[np.bool_]  # bool (n,). The cell reaches the bounds (plane), or 80 degrees from its site (sphere)
 
 
 @kernel("int64(int32[::1], int32[::1], uint8[::1], int64, int64, int32[:, ::1])")

@@ -27,20 +27,11 @@ def edges_in_doubt(
 ) -> NDArray[np.bool_]:
     """Return which candidates have an edge that may be none, or one that is about as long as counts, bool (c,).
 
-    Parameters
-    ----------
-    shape
-        The cells of ``centres`` (m, dimension), cut by ``others`` (c, dimension).
-    centres
-        float64 (m, dimension). The sites of the cells.
-    first
-        int64 (m + 1,). The candidates of cell i are ``first[i]:first[i + 1]``.
-    others
-        float64 (c, dimension). The candidates.
-    length
-        float64 (c,). The length of each candidate's edge; those of length 0 are not in doubt here.
-    shortest
-        Edges no longer than this do not count; as sides of others they are passed over.
+    ``shape``: the cells of ``centres`` (m, dimension), cut by ``others`` (c, dimension); ``centres``: float64 (m,
+    dimension). The sites of the cells; ``first``: int64 (m + 1,). The candidates of cell i are ``first[i]:first[i +
+    1]``; ``others``: float64 (c, dimension). The candidates; ``length``: float64 (c,). The length of each candidate's
+    edge; those of length 0 are not in doubt here; ``shortest``: edges no longer than this do not count; as sides of
+    others they are passed over.
     """
     doubt = (length > shortest / NEARLY) & (length < shortest * NEARLY)
     short = np.flatnonzero(length <= shortest)

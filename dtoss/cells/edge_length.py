@@ -28,17 +28,9 @@ def edge_length(
 ) -> float:
     """Return the length of the edge between two sites, 0.0 where they have none: CRS units or the chord of its ends.
 
-    Parameters
-    ----------
-    a, b
-        (dimension,), distinct.
-    others
-        (c, dimension). Sites that hold all true neighbours of a, or all of b; a and b are passed over.
-    bounds
-        Plane only: xmin, ymin, xmax, ymax.
+    ``a``, ``b``: (dimension,), distinct; ``others``: (c, dimension). Sites that hold all true neighbours of a, or all
+    of b; a and b are passed over; ``bounds``: plane only: xmin, ymin, xmax, ymax.
 
-    Notes
-    -----
     On the sphere an edge that is half a great circle or more has length 2. Cost O(c), about 10 microseconds a site.
     """
     rest = [row for row in others.tolist() if row != a.tolist() and row != b.tolist()]

@@ -163,21 +163,13 @@ def oriented_boxes(tree: Boxes, vectors: NDArray[np.float64]) -> NDArray[np.floa
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A tree over sites in the order of the lines that they lie on, as high as the tree in curve order.
+    """A tree over sites in the order of the lines that they lie on, as high as the tree in curve order."""
 
-    Parameters
-    ----------
-    order
-        int32 (n,). The sites of the tree's leaves, one after another.
-    columns, children
-        The sites of each leaf, and the upright boxes of each inner node's children, by coordinate.
-    boxes
-        float64 (inner nodes, ROW, CHILDREN). The boxes along the sites of each inner node's children.
-    """
-
-    order: NDArray[np.int32]
+    order: NDArray[np.int32]  # int32 (n,). The sites of the tree's leaves, one after another
+    # columns, children: the sites of each leaf, and the upright boxes of each inner node's children, by coordinate
     columns: NDArray[np.float64]
     children: NDArray[np.float64]
+    # float64 (inner nodes, ROW, CHILDREN). The boxes along the sites of each inner node's children
     boxes: NDArray[np.float64]
 
 

@@ -21,12 +21,6 @@ def qhull_diagram(
 
     Qhull gets the sites less their mean: on uncentred metres it merges cells in silence. Sites on one line or circle
     have no triangulation; each is then a neighbour of the next ones along it.
-
-    Raises
-    ------
-    ValueError
-        If Qhull passes over sites, or loses edges, because sites lie within its rounding of others; the kernel makes
-        their cells.
     """
     n, dimension = sites.shape
     edges = _edges(sites)

@@ -35,30 +35,12 @@ def voronoi(
 ) -> Diagram:
     """Return the Voronoi diagram of distinct sites in curve order.
 
-    Parameters
-    ----------
-    sites
-        (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is fast.
-    bounds
-        Plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it.
-    wanted
-        Only the cells of these sites are made, the others stay empty; all when None.
-    threads
-        The work is split among so many threads; the result is the same for any number.
-    engine
-        "kernel", or "scipy" for ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``.
-    piece
-        Sites whose cells are cut one after another; what is known of earlier ones is used within a piece.
-    room
-        Neighbours of a site that there is room for at first.
+    ``sites``: (n, 2) in the plane or (n, 3) unit vectors on the sphere; distinct; any order is correct, curve order is
+    fast; ``bounds``: plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it;
+    ``wanted``: only the cells of these sites are made, the others stay empty; all when None; ``threads``: the work is
+    split among so many threads; the result is the same for any number; ``engine``: "kernel", or "scipy" for
+    ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``; ``room``: neighbours of a site that there is room for at first.
 
-    Raises
-    ------
-    ValueError
-        If the engine is unknown, the dimension is not 2 or 3, or there are more than 300 million sites.
-
-    Notes
-    -----
     Dissertation, sections 3.1.2; cost O(n). No site: an empty diagram. One site: the whole bounds, or the whole sphere.
     """
     n, dimension = sites.shape

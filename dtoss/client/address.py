@@ -10,22 +10,12 @@ PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is.
-
-    Parameters
-    ----------
-    scheme
-        http or https.
-    host, port
-        Of the server, or of what stands before it.
-    prefix
-        What stands before each route, without a slash at its end.
-    """
+    """Where a server is."""
 
     scheme: str
-    host: str
-    port: int
-    prefix: str
+    host: str  # Of the server, or of what stands before it
+    port: int  # Of the server, or of what stands before it
+    prefix: str  # What stands before each route, without a slash at its end
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -41,11 +31,6 @@ class Address:
 
 def address_of(url: str) -> Address:
     """Return what a URL says.
-
-    Raises
-    ------
-    ValueError
-        If it is no URL of a server; one that holds a password is not repeated.
 
     Examples
     --------

@@ -20,13 +20,7 @@ Bodies = Callable[[slice], bytes]
 
 
 class Bulk:
-    """The bulk questions of one server.
-
-    Parameters
-    ----------
-    server
-        That is asked; what it raises, these methods do.
-    """
+    """The bulk questions of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -48,22 +42,8 @@ class Bulk:
     ) -> Hits:
         """Return the hits of places.
 
-        Parameters
-        ----------
-        route
-            As of :meth:`.remote_server.Server.ask`.
-        places
-            float64 (m, 2).
-        radius
-            float64 (m,); None where the route takes none.
-        parameters
-            As of :meth:`.remote_server.Server.ask`.
-        most
-            Places that are asked at a time.
-        snapshot
-            That has to answer; any when None.
-        first
-            The number of the first place.
+        ``places``: float64 (m, 2); ``radius``: float64 (m,); None where the route takes none; ``snapshot``: that has to
+        answer; any when None; ``first``: the number of the first place.
         """
         server = self._server
 
@@ -81,17 +61,7 @@ class Bulk:
         radius: NDArray[np.float64] | None,
         parameters: dict[str, Any],
     ) -> tuple[NDArray[Any], str]:
-        """Return a column with a value for each place, and the snapshot that has answered.
-
-        Parameters
-        ----------
-        route
-            As of :meth:`hits`.
-        name
-            Of the column.
-        places, radius, parameters
-            As of :meth:`hits`.
-        """
+        """Return a column with a value for each place, and the snapshot that has answered."""
         server = self._server
 
         def ask(rows: slice, one: str | None) -> tuple[Answer, NDArray[Any]]:
@@ -118,16 +88,7 @@ class Bulk:
     ) -> Iterator[Hits]:
         """Yield the hits of radii of places, so many at a time or fewer.
 
-        Parameters
-        ----------
-        places, radii, parameters
-            As of :meth:`hits`.
-        counts
-            int64 (m,). How many hits each has.
-        most
-            Hits of a batch.
-        snapshot
-            That has counted them.
+        ``counts``: int64 (m,). How many hits each has.
         """
         ends = np.cumsum(counts)
         first = 0
@@ -153,22 +114,7 @@ class Bulk:
     ) -> Hits:
         """Return the hits of shapes.
 
-        Parameters
-        ----------
-        route
-            As of :meth:`hits`.
-        bodies
-            Makes the body that asks some of them.
-        count
-            How many there are.
-        most
-            That are asked at a time.
-        parameters
-            As of :meth:`hits`.
-        first
-            The number of the first one.
-        snapshot
-            As of :meth:`hits`.
+        ``first``: the number of the first one.
         """
         if not count:
             return self.hits("/knn", np.zeros((0, 2)), None, parameters)
@@ -184,12 +130,7 @@ class Bulk:
     ) -> NDArray[np.int64]:
         """Return how many objects lie in each shape, int64 (n,).
 
-        Parameters
-        ----------
-        route, bodies, count, most
-            As of :meth:`hits_of_shapes`.
-        where
-            A condition; None for all objects.
+        ``where``: A condition; None for all objects.
         """
         if not count:
             return self.counts(np.zeros((0, 2)), np.zeros(0), where)[0]

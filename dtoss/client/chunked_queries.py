@@ -26,25 +26,9 @@ def answered_whole(
 ) -> tuple[list[T], str]:
     """Return what was found for all queries, in order of the pieces, and the snapshot that answered all of them.
 
-    Parameters
-    ----------
-    queries
-        How many there are; without any, an empty piece is asked all the same.
-    most
-        Queries of a piece, at the most.
-    ask
-        Asks some of them, of a snapshot if one is named.
-    pinned
-        The snapshot that has to answer; where it is None, what answers the first piece answers the others.
-    where
-        The server, for messages.
-
-    Raises
-    ------
-    StoreError
-        If the snapshot is gone, or snapshots went three times while they were asked.
-    ValueError
-        If one query by itself is too much.
+    ``queries``: how many there are; without any, an empty piece is asked all the same; ``most``: queries of a piece, at
+    the most; ``pinned``: the snapshot that has to answer; where it is None, what answers the first piece answers the
+    others.
     """
     for _ in range(BEGINNINGS):
         found: list[T] = []

@@ -35,21 +35,8 @@ class _Later(Exception):
 class Followed:
     """The events of a server's watch, in their order, each once; made by :meth:`.remote_index.RemoteIndex.events`.
 
-    Parameters
-    ----------
-    connections
-        To the server; a stream has one of its own.
-    parameters
-        Of the route: filters.
-    after
-        The id of the last event that is known; None for what is committed from now on.
-    patience
-        Seconds for which the server may be away.
-
-    Raises
-    ------
-    ValueError
-        If the patience is none.
+    ``after``: the id of the last event that is known; None for what is committed from now on; ``patience``: seconds for
+    which the server may be away.
     """
 
     def __init__(

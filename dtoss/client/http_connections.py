@@ -40,33 +40,15 @@ class Missing(DtossError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered.
+    """What a server answered."""
 
-    Parameters
-    ----------
-    kind
-        Content type, without parameters.
-    snapshot
-        Which one answered, empty where the server names none.
-    following
-        The cursor of the next page, None where this is the last.
-    body
-        Its bytes.
-    """
-
-    kind: str
-    snapshot: str
-    following: str | None
-    body: bytes
+    kind: str  # Content type, without parameters
+    snapshot: str  # Which one answered, empty where the server names none
+    following: str | None  # The cursor of the next page, None where this is the last
+    body: bytes  # Its bytes
 
     def document(self) -> dict[str, Any]:
-        """Return the JSON object in it.
-
-        Raises
-        ------
-        DtossError
-            If it is none.
-        """
+        """Return the JSON object in it."""
         try:
             found = json.loads(self.body)
         except ValueError:
@@ -89,21 +71,8 @@ class _Held:
 class Connections:
     """Connections to a server, one for each thread and process that asks.
 
-    Parameters
-    ----------
-    address
-        Of the server.
-    token
-        Who asks; None for servers that everybody may ask.
-    timeout
-        Seconds that an answer may take to go on.
-    others
-        Servers that answer the same. Where one cannot be reached, the next one is asked from then on.
-
-    Raises
-    ------
-    ValueError
-        If the timeout is not above 0, or the token could be no header.
+    ``token``: who asks; None for servers that everybody may ask; ``timeout``: seconds that an answer may take to go on;
+    ``others``: servers that answer the same. Where one cannot be reached, the next one is asked from then on.
     """
 
     def __init__(self, address: Address, token: str | None, timeout: float, others: Sequence[Address] = ()) -> None:
@@ -123,26 +92,7 @@ class Connections:
         A connection that the server closed while it was idle is opened again, once: nothing of an answer came, and no
         request changes anything, so that asking again is safe.
 
-        Parameters
-        ----------
-        method
-            GET or POST.
-        target
-            The route and its parameters.
-        body
-            A table on the wire for Arrow, JSON where it begins with a brace; None for none.
-        accept
-            What the answer should be.
-
-        Raises
-        ------
-        ValueError
-            If the server does not answer such a question.
-        StoreError
-            If the snapshot is gone.
-        DtossError
-            If there is no such object or route, or the server cannot be reached, breaks off, takes longer than the
-            timeout, does not know the token, or fails.
+        ``body``: A table on the wire for Arrow, JSON where it begins with a brace; None for none.
         """
         headers = {"Accept": accept}
         if self.token is not None:

@@ -15,28 +15,14 @@ WANTED = 'lines such as 0 = "http://10.0.0.1:8080" are wanted, and perhaps token
 
 @dataclass(frozen=True)
 class Peers:
-    """Where servers are.
+    """Where servers are."""
 
-    Parameters
-    ----------
-    addresses
-        By the number that a plan has for each.
-    token
-        What servers say to each other; None where everybody may ask.
-    """
-
-    addresses: Mapping[int, Address]
-    token: str | None = None
+    addresses: Mapping[int, Address]  # By the number that a plan has for each
+    token: str | None = None  # What servers say to each other; None where everybody may ask
 
 
 def read_peers(path: str) -> Peers:
-    """Return where servers are, by a file; the token may stand in one of its own, ``token_file``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or says something else; the message names the line's key.
-    """
+    """Return where servers are, by a file; the token may stand in one of its own, ``token_file``."""
     try:
         said = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:

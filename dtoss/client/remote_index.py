@@ -427,15 +427,7 @@ class RemoteIndex:
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
     def __getitem__(self, object_id: Any) -> dict[str, Any]:
-        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes.
-
-        Raises
-        ------
-        KeyError
-            If there is no object of this id.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return an object as a dictionary: id, its position under lon and lat or x and y, and its attributes."""
         (found,) = table_of(self._object(object_id, {"neighbours": 0})).to_pylist()
         return {**found, "id": object_id}
 

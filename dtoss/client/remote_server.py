@@ -22,12 +22,7 @@ T = TypeVar("T")
 class Server:
     """A server that is asked of one snapshot, or of whichever is current.
 
-    Parameters
-    ----------
-    connections
-        To it.
-    pinned
-        The snapshot that has to answer; None follows what is current.
+    ``pinned``: the snapshot that has to answer; None follows what is current.
     """
 
     def __init__(self, connections: Connections, pinned: str | None) -> None:
@@ -51,25 +46,7 @@ class Server:
     ) -> Answer:
         """Return the answer to one request, of the snapshot that is named or pinned.
 
-        Parameters
-        ----------
-        method
-            GET or POST.
-        route, parameters
-            As :func:`dtoss.client.url_and_hits.target`.
-        snapshot
-            Which one has to answer; None: the one that is pinned, or any.
-        body, accept
-            As :meth:`dtoss.client.http_connections.Connections.ask`.
-
-        Raises
-        ------
-        ValueError
-            If the server does not answer such a question.
-        StoreError
-            If the snapshot is gone.
-        DtossError
-            If there is no such object or route, or the server cannot be asked.
+        ``snapshot``: which one has to answer; None: the one that is pinned, or any.
         """
         told = {**parameters, "snapshot": snapshot or self._pinned}
         answer = self.connections.ask(method, target(route, told), body, accept)
@@ -86,32 +63,12 @@ class Server:
     ) -> tuple[list[T], str]:
         """Return what was found for all queries, asked in pieces, and the snapshot that answered all of them.
 
-        Parameters
-        ----------
-        queries, most, ask
-            As :func:`dtoss.client.chunked_queries.answered_whole`.
-        snapshot
-            Which one has to answer; None: the one that is pinned, or any.
-
-        Raises
-        ------
-        ValueError
-            If one query by itself is too much.
-        StoreError
-            If the snapshot is gone.
+        ``snapshot``: which one has to answer; None: the one that is pinned, or any.
         """
         return answered_whole(queries, most, ask, snapshot or self._pinned, self.url)
 
     def facts(self) -> Facts:
-        """Return what the server says of the snapshot, which is asked anew unless one is pinned.
-
-        Raises
-        ------
-        StoreError
-            If the pinned snapshot is gone.
-        DtossError
-            If the server cannot be asked.
-        """
+        """Return what the server says of the snapshot, which is asked anew unless one is pinned."""
         known = self._known
         if known is None or self._pinned is None:
             known = facts_of(self.ask("GET", "/snapshot", {}, accept=JSON).document())
@@ -125,15 +82,7 @@ class Server:
     def check(self, check: Callable[[Facts], T]) -> T:
         """Return what a check makes of what is known of the snapshot, or where it fails, of what the server says now.
 
-        Parameters
-        ----------
-        check
-            Raises ValueError for what does not fit.
-
-        Raises
-        ------
-        ValueError
-            As the check does.
+        ``check``: raises ValueError for what does not fit.
         """
         known = self.seen()
         try:
@@ -148,13 +97,7 @@ class Server:
         return check(now)
 
     def places(self, positions: Places, crs: str | None) -> NDArray[np.float64]:
-        """Return positions as float64 (n, 2), checked as an index in process does.
-
-        Raises
-        ------
-        ValueError
-            If a position is not legal, or the CRS is another one.
-        """
+        """Return positions as float64 (n, 2), checked as an index in process does."""
         found = places_of(positions)  # once: a stream is read to its end
 
         def check(facts: Facts) -> NDArray[np.float64]:

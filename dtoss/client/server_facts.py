@@ -12,45 +12,24 @@ from dtoss.geometry.space import LONLAT, Space, space_of
 
 @dataclass(frozen=True)
 class Facts:
-    """A snapshot that a server has open.
-
-    Parameters
-    ----------
-    snapshot
-        Its name.
-    objects, sites, partitions
-        How many there are; 0 sites where the token may see some objects only, whose places nobody counts.
-    space
-        What its positions mean.
-    bounds
-        The rectangle that planar cells are clipped to; None on the sphere.
-    string_ids
-        Whether ids are texts.
-    columns
-        Attributes of the objects, and their types as Arrow writes them.
-    version
-        Of the server.
-    """
+    """A snapshot that a server has open."""
 
     snapshot: str
+    # objects, sites, partitions: how many there are; 0 sites where the token may see some objects only, whose places
+    # nobody counts
     objects: int
     sites: int
     partitions: int
-    space: Space
+    space: Space  # What its positions mean
+    # The rectangle that planar cells are clipped to; None on the sphere
     bounds: tuple[float, float, float, float] | None
-    string_ids: bool
-    columns: Mapping[str, str]
+    string_ids: bool  # Whether ids are texts
+    columns: Mapping[str, str]  # Attributes of the objects, and their types as Arrow writes them
     version: str
 
 
 def facts_of(document: Mapping[str, Any]) -> Facts:
-    """Return the facts in the answer of ``/snapshot``.
-
-    Raises
-    ------
-    DtossError
-        If it is not what a server of dtoss says.
-    """
+    """Return the facts in the answer of ``/snapshot``."""
     try:
         bounds = document["bounds"]
         return Facts(

@@ -86,13 +86,7 @@ def geojson(polygons: Sequence[Sequence[Any]], edges: str) -> bytes:
 
 
 def table_of(answer: Answer) -> pa.Table:
-    """Return the table in an answer.
-
-    Raises
-    ------
-    DtossError
-        If there is none.
-    """
+    """Return the table in an answer."""
     if answer.kind != ARROW_MEDIA:
         raise DtossError(
             f"the server's answer is of type {answer.kind}: {ARROW_MEDIA} is wanted; is it a server of dtoss?"
@@ -104,13 +98,7 @@ def table_of(answer: Answer) -> pa.Table:
 
 
 def column_of(answer: Answer, name: str) -> NDArray[Any]:
-    """Return a column of the table in an answer: numbers, or an object array of texts.
-
-    Raises
-    ------
-    DtossError
-        If there is none.
-    """
+    """Return a column of the table in an answer: numbers, or an object array of texts."""
     table = table_of(answer)
     if name not in table.column_names:
         raise DtossError(f"the server's answer has no column {name}, only {', '.join(table.column_names)}")
@@ -142,21 +130,7 @@ class FromServer:
 def hits_of(answer: Answer, queries: int, space: Space, first: int = 0) -> Hits:
     """Return the hits in an answer.
 
-    Parameters
-    ----------
-    answer
-        An Arrow stream.
-    queries
-        How many were asked.
-    space
-        What positions mean.
-    first
-        The number of the first of them.
-
-    Raises
-    ------
-    DtossError
-        If it holds none.
+    ``first``: the number of the first of them.
     """
     table = table_of(answer)
     lacking = [name for name in ("id", "distance") if name not in table.column_names]
@@ -175,13 +149,7 @@ def hits_of(answer: Answer, queries: int, space: Space, first: int = 0) -> Hits:
 
 
 def hits_of_document(answer: Answer, string_ids: bool, space: Space) -> Hits:
-    """Return the hits of one question in an answer of JSON, without attributes.
-
-    Raises
-    ------
-    DtossError
-        If it holds none.
-    """
+    """Return the hits of one question in an answer of JSON, without attributes."""
     found = answer.document().get("hits")
     if not isinstance(found, list):
         raise DtossError("the server's answer holds no hits: is it a server of dtoss?")

@@ -11,28 +11,16 @@ from dtoss.errors import InputError
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows of a batch come from: files by name and bytes, or a batch of a query.
+    """Where the rows of a batch come from: files by name and bytes, or a batch of a query."""
 
-    Parameters
-    ----------
-    files
-        The bytes of each file, by its name.
-    there
-        The names of all files that are still there; others are forgotten. None keeps all.
-    query, batch
-        Of a stream; "" and -1 for none.
-    plan
-        The hash of what the stream has planned to read in the batch; "" where it is not known.
-    written, hashes, refused
-        What is known of the files, as :class:`dtoss.commits.offsets.Ledger`. None of the rows of refused ones is among
-        those of the batch.
-    """
-
-    files: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)  # The bytes of each file, by its name
+    # The names of all files that are still there; others are forgotten. None keeps all
     there: tuple[str, ...] | None = None
-    query: str = ""
-    batch: int = -1
-    plan: str = ""
+    query: str = ""  # Of a stream; "" and -1 for none
+    batch: int = -1  # Of a stream; "" and -1 for none
+    plan: str = ""  # The hash of what the stream has planned to read in the batch; "" where it is not known
+    # written, hashes, refused: what is known of the files, as :class:`dtoss.commits.offsets.Ledger`. None of the rows
+    # of refused ones is among those of the batch
     written: Mapping[str, int] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -55,29 +43,9 @@ def is_committed(
 ) -> bool:
     """Return whether a stream's batch is in the commits.
 
-    Parameters
-    ----------
-    kind, name
-        Whose commits these are, such as "watch" and "taxis", for errors.
-    option
-        That gives another name.
-    ledger
-        Of the last commit.
-    source
-        Of the batch.
-    new_source
-        Whether batches of a query that the commits do not know are taken beside those of another, and later ones than
-        the next.
-    plan
-        Of the last batch of the query that was committed, as :attr:`Source.plan`.
-    way
-        The end of a sentence: how rows that were lost between the two are counted all the same.
-
-    Raises
-    ------
-    InputError
-        If its checkpoint is another one's, is older or newer than the commits (the message says which), or began anew
-        while the commits know its beginning.
+    ``kind``, ``name``: whose commits these are, such as "watch" and "taxis", for errors; ``new_source``: whether
+    batches of a query that the commits do not know are taken beside those of another, and later ones than the next;
+    ``way``: the end of a sentence: how rows that were lost between the two are counted all the same.
     """
     if source.query in ledger.batches:
         last = ledger.batches[source.query]

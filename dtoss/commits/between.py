@@ -11,21 +11,7 @@ from dtoss.commits.file_entry import Missing
 def commits_from(chain: Chain, first: int, last: int, lines: dict[int, bytes] | None = None) -> Iterator[Commit]:
     """Yield commits in their order, each log read once.
 
-    Parameters
-    ----------
-    chain
-        The chain.
-    first, last
-        Numbers, both included.
-    lines
-        The lines of the log that was read last, by number; who asks again hands on the same ones.
-
-    Raises
-    ------
-    StoreError
-        If one is missing or damaged: never a gap.
-    OSError
-        If one cannot be read.
+    ``lines``: the lines of the log that was read last, by number; who asks again hands on the same ones.
     """
     lines = {} if lines is None else lines
     for number in range(max(first, 1), last + 1):

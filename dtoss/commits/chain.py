@@ -47,33 +47,15 @@ class Conflict(StoreError):
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit as it stands in its file.
+    """A commit as it stands in its file."""
 
-    Parameters
-    ----------
-    number
-        From 1 on, without a gap.
-    document
-        What was committed, as JSON has it.
-    parent
-        The SHA-256 of the file of the commit before; None for the first.
-    writer
-        ``HOST:PID`` of who made it.
-    time
-        When, by the writer's clock, in ISO 8601 with its offset.
-    nonce
-        What tells it from another one of the same process and moment.
-    sha256
-        Of its own file.
-    """
-
-    number: int
-    document: dict[str, Any]
-    parent: str | None
-    writer: str
-    time: str
-    nonce: str = ""
-    sha256: str = ""
+    number: int  # From 1 on, without a gap
+    document: dict[str, Any]  # What was committed, as JSON has it
+    parent: str | None  # The SHA-256 of the file of the commit before; None for the first
+    writer: str  # ``HOST:PID`` of who made it
+    time: str  # When, by the writer's clock, in ISO 8601 with its offset
+    nonce: str = ""  # What tells it from another one of the same process and moment
+    sha256: str = ""  # Of its own file
 
     @property
     def at(self) -> datetime:
@@ -95,13 +77,7 @@ def encode(commit: Commit) -> bytes:
 
 
 def decode(data: bytes, number: int, path: str) -> Commit:
-    """Return the commit of a file.
-
-    Raises
-    ------
-    StoreError
-        If a byte of it has changed, or it is another commit than its name says; the message names the file.
-    """
+    """Return the commit of a file."""
     try:
         said = json.loads(data)
         if not isinstance(said, dict) or set(said) != _FIELDS:
@@ -134,20 +110,11 @@ def silent(message: str) -> None:
 
 @dataclass(frozen=True)
 class Chain:
-    """The commits of a folder.
-
-    Parameters
-    ----------
-    folder
-        Where they are.
-    block
-        How many commits a log holds.
-    kept
-        Whether nobody takes the newest commit away: the one that the hint says has to be there then, or a later one.
-    """
+    """The commits of a folder."""
 
     folder: Folder
-    block: int = COMMITS_OF_A_LOG
+    block: int = COMMITS_OF_A_LOG  # How many commits a log holds
+    # Whether nobody takes the newest commit away: the one that the hint says has to be there then, or a later one
     kept: bool = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -157,25 +124,12 @@ class Chain:
 
         Cost O(1): the hint, the commit that it names, and a look for the one after it. A hint that lags by n costs n
         more reads. Where it is missing or damaged the folder is listed, and ``warn`` is told.
-
-        Raises
-        ------
-        StoreError
-            If the highest commit is damaged, or missing where it is :attr:`kept`.
-        OSError
-            If something cannot be read.
         """
         top = self._top(warn)
         return None if top is None else decode(top[1], top[0], self.path(top[0]))
 
     def last(self, warn: Callable[[str], None] = silent) -> Commit | None:
-        """Return the highest commit for one who commits after it: as :meth:`head`, but a damaged one has no document.
-
-        Raises
-        ------
-        OSError
-            If something cannot be read.
-        """
+        """Return the highest commit to commit after: as :meth:`head`, but a damaged one has no document."""
         top = self._top(warn)
         if top is None:
             return None
@@ -186,15 +140,7 @@ class Chain:
             return Commit(top[0], {}, None, "", "", sha256=hashlib.sha256(top[1]).hexdigest())
 
     def read(self, number: int) -> Commit:
-        """Return the commit of a number, from its file or its log.
-
-        Raises
-        ------
-        StoreError
-            If there is none, or it is damaged.
-        OSError
-            If it cannot be read.
-        """
+        """Return the commit of a number, from its file or its log."""
         data = self._bytes(number)
         if data is None:
             raise StoreError(f"{self.path(number)} is missing; roll back or rebuild")
@@ -298,19 +244,8 @@ class Chain:
     def append(self, document: dict[str, Any], after: Commit | None) -> Commit:
         """Commit a document after the commit that it was made from, and return its commit.
 
-        Parameters
-        ----------
-        document
-            What JSON can hold, without infinities and NaN.
-        after
-            The head when the work began; None where there was none.
-
-        Raises
-        ------
-        Conflict
-            If another one stands there already; the message says who made it. Nothing has changed.
-        OSError
-            If the folder cannot be written. Where only the last sync failed, the commit may stand: ask :meth:`head`.
+        ``document``: what JSON can hold, without infinities and NaN; ``after``: the head when the work began; None
+        where there was none.
         """
         commit = Commit(
             1 if after is None else after.number + 1,
@@ -333,13 +268,7 @@ class Chain:
         return commit
 
     def move_hint(self, number: int) -> None:
-        """Let the hint say a number, if it does not say that of a later commit.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Let the hint say a number, if it does not say that of a later commit."""
         said = self.hint() or 0
         if said < number or (said > number and self._bytes(said) is None):
             digits = f"{number:020}".encode()

@@ -30,32 +30,16 @@ class Missing(StoreError):
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file that a document lists.
-
-    Parameters
-    ----------
-    name
-        In its folder.
-    rows, bytes
-        How many it has.
-    sha256
-        Of its bytes, in hexadecimal digits.
-    """
+    """A file that a document lists."""
 
     name: str
-    rows: int
-    bytes: int
-    sha256: str
+    rows: int  # How many it has
+    bytes: int  # How many it has
+    sha256: str  # Of its bytes, in hexadecimal digits
 
     @classmethod
     def of(cls, said: Any) -> FileEntry:
-        """Return the file that JSON names.
-
-        Raises
-        ------
-        ValueError
-            If it names none.
-        """
+        """Return the file that JSON names."""
         if not isinstance(said, dict):
             raise ValueError(f"a listed file is {said!r:.60}, an object is wanted")
         name, sha = said.get("name"), said.get("sha256")
@@ -73,19 +57,7 @@ class FileEntry:
 def whole(value: Any, name: str, least: int | None = 0) -> int:
     """Return a whole number that JSON holds.
 
-    Parameters
-    ----------
-    value
-        What it holds.
-    name
-        For the error.
-    least
-        The least one that is right; any when None.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
+    ``least``: the least one that is right; any when None.
     """
     if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
         raise ValueError(f"{name} is {value!r:.60}, a whole number is wanted")
@@ -109,21 +81,7 @@ def write_entry(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: 
 def checked_bytes(data: bytes | None, file: FileEntry, path: str) -> bytes:
     """Return the bytes of a file if they are those that it was listed with.
 
-    Parameters
-    ----------
-    data
-        What was read; None where it is missing.
-    file
-        As it is listed.
-    path
-        For the errors.
-
-    Raises
-    ------
-    Missing
-        If it is not there.
-    StoreError
-        If they are others.
+    ``data``: what was read; None where it is missing.
     """
     if data is None:
         raise Missing(f"{path} is missing: a commit lists it; restore it from a copy")
@@ -135,24 +93,7 @@ def checked_bytes(data: bytes | None, file: FileEntry, path: str) -> bytes:
 
 
 def open_entry(folder: Folder, room: str, file: FileEntry) -> pa.NativeFile:
-    """Return a file of which some is read: a small one with its bytes compared, a large one with its size.
-
-    Parameters
-    ----------
-    folder, room
-        Where it is.
-    file
-        As it is listed. What reads a large one compares the checksums of its pages.
-
-    Raises
-    ------
-    Missing
-        If it is not there.
-    StoreError
-        If it is another one.
-    OSError
-        If it cannot be read.
-    """
+    """Return a file of which some is read: a small one with its bytes compared, a large one with its size."""
     path = folder.path(room, file.name)
     if file.bytes <= HASHED_BYTES or not isinstance(folder, LocalFolder | RemoteFolder):
         return pa.BufferReader(checked_bytes(folder.read(room, file.name), file, path))
@@ -169,24 +110,8 @@ def open_entry(folder: Folder, room: str, file: FileEntry) -> pa.NativeFile:
 def map_entry(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:
     """Return the bytes of a file, mapped on a disk and read whole from elsewhere.
 
-    Parameters
-    ----------
-    folder, room
-        Where it is.
-    name
-        Ends, before its suffix, with digits of the SHA-256 of its bytes.
-    remedy
-        What helps where it is missing or damaged, for the message.
+    ``name``: ends, before its suffix, with digits of the SHA-256 of its bytes.
 
-    Raises
-    ------
-    StoreError
-        If it is missing, or a byte of it has changed; the message names it.
-    OSError
-        If it cannot be read.
-
-    Notes
-    -----
     Cost O(bytes): all are hashed, so that no damage becomes an answer. Whoever asks keeps what is returned.
     """
     path = folder.path(room, name)
@@ -211,12 +136,7 @@ def merged_from(sizes: Sequence[int], more: int) -> int:
     Each run is at least twice as large as the next: there are few, and a row is written anew only so often as what came
     doubles.
 
-    Parameters
-    ----------
-    sizes
-        Rows of the runs, oldest first.
-    more
-        Rows that come.
+    ``sizes``: rows of the runs, oldest first.
     """
     stay = len(sizes)
     while stay and _HALF * more > sizes[stay - 1]:

@@ -339,13 +339,7 @@ class LocalFolder:
 
 
 def link_if_absent(file: str | Path, name: str | Path) -> bool:
-    """Give a file a second name on its disk if that is free; return whether.
-
-    Raises
-    ------
-    OSError
-        If the file is not there, or the disk has no links.
-    """
+    """Give a file a second name on its disk if that is free; return whether."""
     try:
         os.link(file, name)
     except FileExistsError:
@@ -392,24 +386,12 @@ def _sync(path: str) -> None:
 
 @dataclass(frozen=True)
 class RemoteFolder:
-    """A folder on an object store or another file system that pyarrow reaches.
-
-    Parameters
-    ----------
-    filesystem
-        Of pyarrow.
-    root
-        The folder's path on it.
-    objects
-        The same folder as a store of obstore, which puts a file only if it is absent: pyarrow cannot.
-    read_only
-        Why nothing may be written, as an error says it; "" where it may.
-    """
+    """A folder on an object store or another file system that pyarrow reaches."""
 
     filesystem: fs.FileSystem
-    root: str
-    objects: Any = None
-    read_only: str = ""
+    root: str  # The folder's path on it
+    objects: Any = None  # The same folder as a store of obstore, which puts a file only if it is absent: pyarrow cannot
+    read_only: str = ""  # Why nothing may be written, as an error says it; "" where it may
 
     @property
     def exclusive(self) -> bool:

@@ -10,21 +10,7 @@ from dtoss.errors import StoreError
 def check_format(what: str, found: object, reads: Sequence[int], older: str = "restore it from a copy") -> None:
     """Refuse a format that this version does not read.
 
-    Parameters
-    ----------
-    what
-        Has the format, with its place.
-    found
-        The number that it says.
-    reads
-        Those that are read, ascending.
-    older
-        What to do where it is none of a newer version.
-
-    Raises
-    ------
-    StoreError
-        If it is none of them.
+    ``reads``: those that are read, ascending.
     """
     number = isinstance(found, int) and not isinstance(found, bool)
     if number and found in reads:

@@ -133,13 +133,7 @@ class Writer:
         self.release()
 
     def check(self) -> None:
-        """Do nothing while the lease is this process's own.
-
-        Raises
-        ------
-        StoreError
-            If it was taken over, because this process was stopped for minutes; not where nothing is exclusive.
-        """
+        """Do nothing while the lease is this process's own."""
         if not self.leased:
             return
         now = _read(self.folder, LEASE)
@@ -209,25 +203,7 @@ class Writer:
 def take(folder: Folder, name: str, warn: Callable[[str], None], make_room: Callable[[], object]) -> Writer:
     """Return the lease of a folder, which must be there.
 
-    Parameters
-    ----------
-    folder
-        Of the store.
-    name
-        Of the store, for messages.
-    warn
-        Is told who else seems to write, where the file system has no exclusive files.
-    make_room
-        Is called once the lease is held on a disk that has no room for its text.
-
-    Raises
-    ------
-    InUse
-        If another process has it; the message names it.
-    StoreError
-        If it changes hands again and again.
-    OSError
-        If the folder cannot be written.
+    ``make_room``: is called once the lease is held on a disk that has no room for its text.
     """
     me = Holder.me()
     _honour_old(folder, name)

@@ -31,13 +31,6 @@ def fold(
     Returns how many files went. The hint is moved first, then a log is written, then files go: whatever ends in
     between, every commit stands in a file or a log, and the next call goes on. A block with a damaged commit stays.
     Cost: one listing, and O(commits that are folded).
-
-    Raises
-    ------
-    StoreError
-        If the head is damaged.
-    OSError
-        If something cannot be read or written.
     """
     head = chain.head(warn)
     if head is None:
@@ -88,13 +81,7 @@ def _is_whole(chain: Chain, first: int, last: int) -> bool:
 
 
 def clear_passing(chain: Chain) -> None:
-    """Remove files under passing names that processes left which are gone.
-
-    Raises
-    ------
-    OSError
-        If one cannot be removed.
-    """
+    """Remove files under passing names that processes left which are gone."""
     for folder in ((), (COMMITS,)):
         for name in chain.folder.files(*folder):
             if is_left(name):

@@ -14,13 +14,6 @@ from dtoss.errors import naming
 def map_file(path: str) -> tuple[pa.Buffer, os.stat_result]:
     """Return the bytes of a file on a disk, mapped for as long as they are held, and which file it is.
 
-    Raises
-    ------
-    OSError
-        If it is not there or cannot be read; it names the file.
-
-    Notes
-    -----
     Python's own maps keep a descriptor each, before 3.13 always. Arrow's are closed here: what was read of one holds
     the whole map. One byte is read, for Arrow lets the disk fetch all that is; nothing waits for it.
     """

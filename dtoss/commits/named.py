@@ -11,20 +11,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def check_name(kind: str, name: str) -> None:
-    """Check that a name is one that a folder of every system can have.
-
-    Parameters
-    ----------
-    kind
-        Of what it names, for the error.
-    name
-        The name.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
+    """Check that a name is one that a folder of every system can have."""
     if not _NAME.match(name):
         raise InputError(
             f"{kind} {name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the first a "

@@ -16,37 +16,20 @@ from dtoss.errors import StoreError
 
 @dataclass(frozen=True)
 class Ledger:
-    """Sources that were read.
+    """Sources that were read."""
 
-    Parameters
-    ----------
-    files
-        The bytes of each file, by its name.
-    batches
-        The number of the last batch of each stream, by the stream's id.
-    written
-        When files were last written, in microseconds of Unix time; files of earlier ledgers have none.
-    hashes
-        The SHA-256 of files' bytes, where files are known by them.
-    refused
-        Why files were set aside: none of their rows counts.
-    """
-
-    files: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)  # The bytes of each file, by its name
+    # The number of the last batch of each stream, by the stream's id
     batches: Mapping[str, int] = field(default_factory=dict)
+    # When files were last written, in microseconds of Unix time; files of earlier ledgers have none
     written: Mapping[str, int] = field(default_factory=dict)
+    # The SHA-256 of files' bytes, where files are known by them
     hashes: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)  # Why files were set aside: none of their rows counts
 
     @classmethod
     def of(cls, said: Any) -> Ledger:
-        """Return the ledger that JSON says; an empty one for null.
-
-        Raises
-        ------
-        StoreError
-            If it is not what :meth:`as_json` makes; the message names what is wrong.
-        """
+        """Return the ledger that JSON says; an empty one for null."""
         if said is None:
             return cls()
         if not isinstance(said, dict) or not {"files", "batches"} <= set(said) <= {"files", "batches", *OF_FILES}:
@@ -78,14 +61,9 @@ class Ledger:
     ) -> dict[str, int]:
         """Return the files that were not read yet, or were written again since; O(files).
 
-        Parameters
-        ----------
-        files
-            Their bytes.
-        written
-            When each was last written, in microseconds; where that is not known, here or in the ledger, bytes decide.
-        hashes
-            The SHA-256 of some: one that was written again with the same bytes was read.
+        ``files``: their bytes; ``written``: when each was last written, in microseconds; where that is not known, here
+        or in the ledger, bytes decide; ``hashes``: the SHA-256 of some: one that was written again with the same bytes
+        was read.
         """
         now, digests = written or {}, hashes or {}
         return {
@@ -110,15 +88,8 @@ class Ledger:
     ) -> Ledger:
         """Return the ledger once files are read.
 
-        Parameters
-        ----------
-        files
-            What is read now, with their bytes.
-        there
-            The names of all files that are still there, which bounds the ledger: others are forgotten. All stay when
-            None.
-        written, hashes, refused
-            What is known of them, as :class:`Ledger`.
+        ``files``: what is read now, with their bytes; ``there``: the names of all files that are still there, which
+        bounds the ledger: others are forgotten. All stay when None.
         """
         known = {**self.files, **files}
         names = set(known) if there is None else {*there, *files}
@@ -149,8 +120,6 @@ def in_all(ledgers: Iterable[Ledger]) -> Ledger:
 
     A file is refused here where any of them has refused it.
 
-    Notes
-    -----
     O(files) a ledger.
 
     Examples

@@ -14,19 +14,8 @@ SPARED_DEBRIS_SECONDS = 3600.0
 def clear_unneeded(folder: Folder, room: str, needed: AbstractSet[str], spare_seconds: float) -> int:
     """Remove the files of a room that are not needed, and return how many went.
 
-    Parameters
-    ----------
-    folder, room
-        Where they are.
-    needed
-        Names of those that stay.
-    spare_seconds
-        Others stay so long after they were written; what a process that is gone was writing goes at once.
-
-    Raises
-    ------
-    OSError
-        If one cannot be removed.
+    ``spare_seconds``: others stay so long after they were written; what a process that is gone was writing goes at
+    once.
     """
     gone = 0
     for name in folder.files(room):

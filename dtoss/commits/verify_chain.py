@@ -14,20 +14,8 @@ def verify_chain(chain: Chain, first: int = 1) -> Iterator[str | OSError]:
 
     Of a commit or a log that could not be read, which may be whole, it is the error of the system.
 
-    Parameters
-    ----------
-    chain
-        The chain.
-    first
-        The first commit that has to be there: those before it were removed on purpose.
+    ``first``: the first commit that has to be there: those before it were removed on purpose.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read which there are.
-
-    Notes
-    -----
     Checked are all commits from the first to the highest: that each is there, in its file or its log, that its bytes
     are canonical and have its hash, and that it names the hash of the one before. A hint may lag, but not be ahead.
     Cost O(commits).

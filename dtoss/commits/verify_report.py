@@ -18,27 +18,15 @@ from dtoss.errors import Unreadable, unreadable
 
 @dataclass
 class VerifyReport:
-    """What was looked at, and what is wrong.
+    """What was looked at, and what is wrong."""
 
-    Parameters
-    ----------
-    commits
-        How many there are.
-    files, bytes
-        That were compared.
-    held
-        How much of what these files hold, by its name: events, results, rows.
-    damaged
-        A line for each thing that is wrong; it names the file.
-    unread
-        A line for each thing that could not be read, which may be whole; it names the file and the reason.
-    """
-
-    commits: int = 0
+    commits: int = 0  # How many there are
     files: int = 0
     bytes: int = 0
+    # How much of what these files hold, by its name: events, results, rows
     held: dict[str, int] = field(default_factory=dict)
-    damaged: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)  # A line for each thing that is wrong; it names the file
+    # A line for each thing that could not be read, which may be whole; it names the file and the reason
     unread: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:

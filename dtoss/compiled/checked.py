@@ -32,12 +32,7 @@ _LOCK = RLock()
 class CheckedKernel:
     """A kernel in checked mode.
 
-    Parameters
-    ----------
-    function
-        As it was written.
-    signatures
-        Those that it takes from Python; any when empty.
+    ``function``: as it was written; ``signatures``: those that it takes from Python; any when empty.
     """
 
     def __init__(self, function: Any, signatures: tuple[Any, ...] = ()) -> None:
@@ -45,17 +40,7 @@ class CheckedKernel:
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
 
     def __call__(self, *args: Any) -> Any:
-        """Call it as numba would be called, by arrays and numbers.
-
-        Raises
-        ------
-        OutOfBoundsError
-            If the kernel reads or writes what is not there; the message names the array, the index and its bounds.
-        OverflowError
-            If it writes a number that an array of integers cannot hold.
-        TypeError
-            If the arguments fit none of the signatures.
-        """
+        """Call it as numba would be called, by arrays and numbers."""
         inner = _inner(self.py_func)
         with np.errstate(all="ignore"):  # kernels divide by 0 as IEEE 754 says
             return _outward(inner(*self._inward(args)))

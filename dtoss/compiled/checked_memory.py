@@ -31,19 +31,8 @@ class OutOfBoundsError(IndexError):
 def address(array: NDArray[Any], name: str, owner: Any = None) -> int:
     """Return the address of the first element of a contiguous array, for a kernel's ``int64_at`` and its like.
 
-    Parameters
-    ----------
-    array
-        Whoever holds the address keeps this alive.
-    name
-        What it is called where checked mode finds it read past its end.
-    owner
-        What is kept alive instead, where ``array`` is a view that is made for this call.
-
-    Raises
-    ------
-    ValueError
-        If the array is not contiguous.
+    ``array``: whoever holds the address keeps this alive; ``name``: what it is called where checked mode finds it read
+    past its end; ``owner``: what is kept alive instead, where ``array`` is a view that is made for this call.
     """
     if not array.flags.c_contiguous:
         raise ValueError(f"{name} is not contiguous, and kernels read it by its address: copy it first")
@@ -181,13 +170,7 @@ _NOWHERE = Pointer(np.zeros(0), 0, 0, 0, "address 0")
 
 
 def pointer_at(handle: int, dtype: Any) -> Pointer:
-    """Return a pointer to the elements at an address, of the type that they have; bytes may be read as any.
-
-    Raises
-    ------
-    OutOfBoundsError
-        If no array has the address, any more or ever, or its elements are of another type.
-    """
+    """Return a pointer to the elements at an address, of the type that they have; bytes may be read as any."""
     if handle == 0:
         return _NOWHERE
     if handle not in _ARRAYS:

@@ -26,11 +26,6 @@ def stamp(kernel: Dispatcher) -> str:
     """Return a hash of a kernel's content and of everything that it reaches by name.
 
     The same functions give the same stamp in every process, wherever their files lie. Cost O(code reached).
-
-    Raises
-    ------
-    TypeError
-        If a kernel uses a value whose content cannot be told.
     """
     seen: dict[int, int] = {}
     texts: list[str] = []

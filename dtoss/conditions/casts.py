@@ -21,13 +21,6 @@ def cast(value: Any, step: Step) -> Any:
     """Return a value in the type that a cast names.
 
     Floating point numbers are rounded to the nearest whole ones, halves to even; decimals halves away from zero.
-
-    Raises
-    ------
-    Mismatch
-        If no value of this type becomes one of the other.
-    pyarrow.ArrowInvalid
-        If one of the values does not.
     """
     if isinstance(value, pa.Scalar):
         return cast(pa.array([value.as_py()], value.type) if value.is_valid else pa.nulls(1, value.type), step)[0]

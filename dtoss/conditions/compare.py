@@ -44,13 +44,7 @@ def family(kind: pa.DataType) -> str:
 
 
 def compared(sign: str, left: Any, right: Any, step: Step) -> Any:
-    """Return how two values compare, Arrow arrays or scalars; null where either is null.
-
-    Raises
-    ------
-    Mismatch
-        If they are of different kinds, or of one that is not compared.
-    """
+    """Return how two values compare, Arrow arrays or scalars; null where either is null."""
     left, right = timed([left, right])
     kinds = family(left.type), family(right.type)
     if "null" in kinds:
@@ -125,13 +119,7 @@ def timed(values: list[Any]) -> list[Any]:
 
 
 def in_one_type(values: list[Any], step: Step) -> list[Any]:
-    """Return values in one type that holds them all: what a case or coalesce may give.
-
-    Raises
-    ------
-    Mismatch
-        If they are of different kinds.
-    """
+    """Return values in one type that holds them all: what a case or coalesce may give."""
     values = timed(values)
     kinds = {family(value.type) for value in values} - {"null"}
     if len(kinds) > 1:

@@ -117,14 +117,7 @@ def compare_constant(sign: str, column: pa.Array, number: Number) -> pa.Array:
 def within_type(sign: str, kind: pa.DataType, number: Number) -> tuple[str, Any]:
     """Return the comparison that means the same with a value of a type, or ``("all" | "none", None)``.
 
-    Parameters
-    ----------
-    sign
-        The comparison: =, !=, <, <=, > or >=.
-    kind
-        Of whole numbers, decimals or floating point numbers.
-    number
-        A float is not compared with decimals here.
+    ``number``: A float is not compared with decimals here.
     """
     if isinstance(number, float) and math.isnan(number):
         return ("all" if sign == "<>" else "none"), None

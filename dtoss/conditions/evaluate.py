@@ -36,15 +36,7 @@ class Rows:
 
 
 def evaluate(program: Program, rows: Rows) -> Any:
-    """Return what a program makes of rows: an Arrow array of their number, or a scalar that holds for all.
-
-    Raises
-    ------
-    Mismatch
-        If values do not go together.
-    pyarrow.ArrowInvalid
-        If arithmetic or a cast overflows.
-    """
+    """Return what a program makes of rows: an Arrow array of their number, or a scalar that holds for all."""
     values: list[Any] = []
     for step in program:
         if step.does == "constant":

@@ -82,13 +82,7 @@ def said(node: exp.Expr) -> str:
 
 
 def parse_tree(text: str) -> exp.Expr:
-    """Return the tree of a condition's text.
-
-    Raises
-    ------
-    Mismatch
-        If it is not one expression, or nests too deep.
-    """
+    """Return the tree of a condition's text."""
     _parsing.now = True
     try:
         try:

@@ -15,13 +15,7 @@ LONGEST = 1_000
 
 
 def matching(texts: Any, pattern: str, escape: str, ignore_case: bool, step: Step) -> Any:
-    """Return which texts are like a pattern: `%` is any text, `_` any one character, the escaped one itself.
-
-    Raises
-    ------
-    Mismatch
-        If the pattern ends with its escape, or is longer than 1,000 characters and has wildcards inside.
-    """
+    """Return which texts are like a pattern: `%` is any text, `_` any one character, the escaped one itself."""
     pieces = _pieces(pattern, escape, step)
     if ignore_case:
         texts = pc.utf8_lower(texts)

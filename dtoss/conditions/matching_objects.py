@@ -47,18 +47,10 @@ class Shares(NamedTuple):
 
 @dataclass(frozen=True)
 class Matches:
-    """The matches of a condition in all partitions.
+    """The matches of a condition in all partitions."""
 
-    Parameters
-    ----------
-    masks
-        uint8 of each partition: which of its objects match, owned ones and replicas.
-    count
-        How many owned objects match.
-    """
-
-    masks: tuple[NDArray[np.uint8], ...]
-    count: int
+    masks: tuple[NDArray[np.uint8], ...]  # uint8 of each partition: which of its objects match, owned ones and replicas
+    count: int  # How many owned objects match
 
 
 @dataclass(frozen=True)
@@ -185,13 +177,6 @@ class Filters:
 
     A condition is evaluated by the thread that asks first. Others that ask the same wait for it, those that ask
     anything else do not.
-
-    Parameters
-    ----------
-    opened
-        The snapshot.
-    space
-        Where its objects are.
     """
 
     def __init__(self, opened: OpenSnapshot, space: Space) -> None:
@@ -219,20 +204,7 @@ class Filters:
             return [text for text, slot in reversed(self._kept.items()) if slot.filter is not None]
 
     def get(self, text: str, turn: AbstractContextManager[object] | None = None) -> Filter:
-        """Return the filter of a condition's text.
-
-        Parameters
-        ----------
-        text
-            The condition.
-        turn
-            Is entered to evaluate it, where it has to be: a semaphore bounds how many are evaluated at a time.
-
-        Raises
-        ------
-        ValueError
-            As :func:`dtoss.conditions.parse.parse_condition` and :meth:`dtoss.conditions.parse.Condition.matches`.
-        """
+        """Return the filter of a condition's text."""
         slot = self._kept.get(text)
         if slot is None:
             from dtoss.conditions.parse import parse_condition  # the parser takes a fifth of a second to load

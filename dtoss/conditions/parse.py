@@ -28,20 +28,7 @@ class Condition:
     columns: frozenset[str]
 
     def matches(self, columns: Columns, rows: int) -> NDArray[np.bool_]:
-        """Return which rows satisfy the condition; those for which it is unknown, because of a null, do not.
-
-        Parameters
-        ----------
-        columns
-            Gives the column of a name.
-        rows
-            How many rows the columns have; a condition may name none.
-
-        Raises
-        ------
-        ValueError
-            If arithmetic or a cast overflows, or a text that is cast is not of the type.
-        """
+        """Return which rows satisfy the condition; those for which it is unknown, because of a null, do not."""
         try:
             found = as_rows(evaluate(self.program, Rows(columns, rows)), rows)
         except (Mismatch, pa.ArrowException) as error:
@@ -55,11 +42,6 @@ def parse_condition(text: str, schema: Mapping[str, pa.DataType]) -> Condition:
     Names stand as they are, or in double quotes or backticks; text in single quotes; times as text or as
     ``timestamp '...'``, UTC where no zone is given. ``/`` divides as floating point numbers do. A comparison with null
     is unknown. ``docs/queries.md`` has all that it may hold, and where that differs from SQL.
-
-    Raises
-    ------
-    ValueError
-        If the text is not a condition, names an unknown column, or compares what cannot be compared.
 
     Examples
     --------

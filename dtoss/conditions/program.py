@@ -23,24 +23,12 @@ KNOWN = (
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an evaluation: it takes the last values and leaves one.
+    """One step of an evaluation: it takes the last values and leaves one."""
 
-    Parameters
-    ----------
-    does
-        What: a column's or a constant's value, or what :mod:`dtoss.conditions.evaluate` does under this name.
-    takes
-        How many values.
-    detail
-        What else it needs: a name, a value, a type.
-    node
-        What it was made of, to be named in errors.
-    """
-
-    does: str
+    does: str  # What: a column's or a constant's value, or what :mod:`dtoss.conditions.evaluate` does under this name
     takes: int
-    detail: Any
-    node: exp.Expr
+    detail: Any  # What else it needs: a name, a value, a type
+    node: exp.Expr  # What it was made of, to be named in errors
 
     def __str__(self) -> str:
         return said(self.node)
@@ -122,13 +110,7 @@ _CASTS: dict[Any, pa.DataType] = {
 
 
 def parse_program(text: str) -> Program:
-    """Return the steps of a condition's text.
-
-    Raises
-    ------
-    Mismatch
-        If it is not one expression, nests too deep, or holds what is not understood.
-    """
+    """Return the steps of a condition's text."""
     tree = parse_tree(text)
     try:
         return _program(tree)

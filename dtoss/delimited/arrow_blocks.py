@@ -20,16 +20,7 @@ _EDGES = [pair for blank in (b" ", b"\t") for pair in (blank + b"\n", b"\n" + bl
 def read_quickly(block: bytes, dialect: Dialect, columns: int, wanted: Sequence[int]) -> list[pa.Array] | None:
     """Return some columns of whole lines that begin outside of quotes; None where Arrow would read them otherwise.
 
-    Parameters
-    ----------
-    block
-        UTF-8.
-    dialect
-        How it is written.
-    columns
-        How many fields a record has.
-    wanted
-        The numbers of the columns, each once.
+    ``block``: UTF-8; ``dialect``: how it is written.
     """
     if columns < 2 or not dialect.trim or not is_plain(block, dialect):
         return None

@@ -14,40 +14,19 @@ _ENDS = "\r\n"
 
 @dataclass(frozen=True)
 class Dialect:
-    """How delimited text is written.
-
-    Parameters
-    ----------
-    delimiter
-        One character.
-    quote
-        One character; None where quotes are text like any other.
-    escape
-        A character that makes a quote, a delimiter or itself, where one follows, a plain character; None for none. A
-        quote within quotes may be doubled in any case.
-    null
-        A value that stands for none, as the empty one does.
-    encoding
-        As Python knows it.
-    multiline
-        Values in quotes may hold line ends.
-    header
-        Whether a record of names comes first.
-    skip
-        Lines before that, or before the first row.
-    trim
-        Whether blanks round a value are no part of it.
-    """
+    """How delimited text is written."""
 
     delimiter: str = ","
-    quote: str | None = '"'
+    quote: str | None = '"'  # One character; None where quotes are text like any other
+    # A character that makes a quote, a delimiter or itself, where one follows, a plain character; None for none. A
+    # quote within quotes may be doubled in any case
     escape: str | None = None
-    null: str | None = None
-    encoding: str = "utf-8"
-    multiline: bool = False
-    header: bool = True
-    skip: int = 0
-    trim: bool = True
+    null: str | None = None  # A value that stands for none, as the empty one does
+    encoding: str = "utf-8"  # As Python knows it
+    multiline: bool = False  # Values in quotes may hold line ends
+    header: bool = True  # Whether a record of names comes first
+    skip: int = 0  # Lines before that, or before the first row
+    trim: bool = True  # Whether blanks round a value are no part of it
 
     @property
     def blanks(self) -> str:
@@ -67,13 +46,7 @@ class Dialect:
 
 
 def character(said: str, what: str) -> str:
-    """Return a character that is said as itself or by its name.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or a line end.
-    """
+    """Return a character that is said as itself or by its name."""
     found = DELIMITERS.get(said.lower(), said)
     if len(found) != 1 or found in _ENDS:
         raise ValueError(f"{what} is {said!r}: one character, or {', '.join(DELIMITERS)}, is wanted")
@@ -92,13 +65,7 @@ def dialect_of(
     skip: int = 0,
     trim: bool = True,
 ) -> Dialect:
-    """Return a dialect as people say it: characters or their names, ``none`` for no quotes.
-
-    Raises
-    ------
-    ValueError
-        If a character is none, two of them are the same, or the encoding is not known.
-    """
+    """Return a dialect as people say it: characters or their names, ``none`` for no quotes."""
     check_encoding(encoding)
     marks = character(delimiter, "delimiter"), None if quote.lower() in ("", "none") else character(quote, "quote")
     other = None if escape is None else character(escape, "escape")
@@ -118,13 +85,7 @@ def dialect_of(
 
 
 def check_encoding(encoding: str) -> None:
-    """Check that Python knows an encoding of text.
-
-    Raises
-    ------
-    ValueError
-        If it does not.
-    """
+    """Check that Python knows an encoding of text."""
     try:
         known = codecs.lookup(encoding)
         "".encode(known.name)

@@ -21,60 +21,31 @@ FLAW = "_dtoss_flaw"
 
 @dataclass(frozen=True)
 class Layout:
-    """What all files of a text have in common.
+    """What all files of a text have in common."""
 
-    Parameters
-    ----------
-    dialect
-        How they are written.
-    heading
-        The fields of the record of names, with which that of each file is compared; None where it is not.
-    names
-        Of the columns: no empty one, and none twice.
-    """
-
-    dialect: Dialect
+    dialect: Dialect  # How they are written
+    # The fields of the record of names, with which that of each file is compared; None where it is not
     heading: tuple[str, ...] | None
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # Of the columns: no empty one, and none twice
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a text.
+    """Some rows of a text."""
 
-    Parameters
-    ----------
-    rows
-        Columns of strings, null where a value is empty, then :data:`CORRUPT` and :data:`FLAW`, in the order of the
-        text. A row that has no fields, or another number of them than there are names, is null but for these two.
-    blank
-        Lines of blanks alone, which are no rows.
-    lost
-        How often bytes were no text.
-    inside
-        Whether quotes are open at the end.
-    """
-
+    # Columns of strings, null where a value is empty, then :data:`CORRUPT` and :data:`FLAW`, in the order of the text.
+    # A row that has no fields, or another number of them than there are names, is null but for these two
     rows: pa.RecordBatch
-    blank: int
-    lost: int
-    inside: bool
+    blank: int  # Lines of blanks alone, which are no rows
+    lost: int  # How often bytes were no text
+    inside: bool  # Whether quotes are open at the end
 
 
 def layout_of(blocks: Iterable[bytes], dialect: Dialect) -> Layout | None:
     """Return the layout of a text; None where it holds no record.
 
-    Parameters
-    ----------
-    blocks
-        Its bytes, from its beginning; no more of them are taken than are looked at.
-    dialect
-        How it is written.
-
-    Raises
-    ------
-    InputError
-        If the record of names is none; without one, if no record can be read.
+    ``blocks``: its bytes, from its beginning; no more of them are taken than are looked at; ``dialect``: how it is
+    written.
     """
     if dialect.header:
         found = _take_heading(_chunks(blocks, dialect), dialect)[0]
@@ -114,23 +85,8 @@ def read_text_rows(
 ) -> Iterator[Part]:
     """Yield the rows of a text, or of whole lines in it; memory is bounded by a block, or the longest line.
 
-    Parameters
-    ----------
-    blocks
-        The bytes.
-    layout
-        Of the text.
-    wanted
-        Of the columns, each once; all when None.
-    begins
-        Whether these bytes are the beginning of a file; else they begin at a line that is outside of quotes.
-    file
-        How errors call it.
-
-    Raises
-    ------
-    InputError
-        If the record of names is not that of the layout.
+    ``blocks``: the bytes; ``wanted``: of the columns, each once; all when None; ``begins``: whether these bytes are the
+    beginning of a file; else they begin at a line that is outside of quotes.
     """
     dialect, names = layout.dialect, layout.names if wanted is None else tuple(wanted)
     places = [layout.names.index(name) for name in names]
@@ -247,13 +203,7 @@ def _below(chunks: Iterator[bytes | str], skip: int) -> Iterator[bytes | str]:
 
 
 def _take_heading(chunks: Iterator[bytes | str], dialect: Dialect) -> tuple[Fields | None, Iterator[bytes | str]]:
-    """Return the record of names, None where there is none, and what is below it.
-
-    Raises
-    ------
-    InputError
-        If its quotes are open at its end, or text stands behind them.
-    """
+    """Return the record of names, None where there is none, and what is below it."""
     chunks = _below(chunks, dialect.skip)
     record = ""
     for chunk in chunks:

@@ -33,18 +33,10 @@ class Record(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a text stands between two of its lines.
+    """Where a text stands between two of its lines."""
 
-    Parameters
-    ----------
-    inside
-        Whether quotes are open.
-    held
-        The lines of a record that goes on.
-    """
-
-    inside: bool = False
-    held: tuple[str, ...] = ()
+    inside: bool = False  # Whether quotes are open
+    held: tuple[str, ...] = ()  # The lines of a record that goes on
 
 
 def _lose(error: UnicodeError) -> tuple[str, int]:
@@ -66,14 +58,7 @@ def lines_of(text: str) -> list[str]:
 def records(text: str, state: State, dialect: Dialect) -> tuple[list[Record], int, State]:
     """Return the records that end in a text of whole lines, how many blank lines there are, and where it ends.
 
-    Parameters
-    ----------
-    text
-        Decoded; :data:`LOST` stands where bytes were none.
-    state
-        Where the text before it has ended.
-    dialect
-        How it is written.
+    ``text``: decoded; :data:`LOST` stands where bytes were none; ``dialect``: how it is written.
     """
     found: list[Record] = []
     inside, held, blank = state.inside, list(state.held), 0
@@ -120,14 +105,7 @@ def _unended(line: str) -> Record:
 def fields_of(record: str, dialect: Dialect, inside: bool = False) -> tuple[Fields, bool, bool]:
     """Return the fields of a record, whether one has text behind its closing quote, and whether it ends inside quotes.
 
-    Parameters
-    ----------
-    record
-        A line, or several.
-    dialect
-        How it is written.
-    inside
-        Whether it begins inside quotes.
+    ``dialect``: how it is written.
     """
     delimiter, quote, escape, blanks = dialect.delimiter, dialect.quote, dialect.escape, dialect.blanks
     null = dialect.null

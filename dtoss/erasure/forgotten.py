@@ -45,18 +45,10 @@ _WORD = 8
 
 @dataclass(frozen=True)
 class ForgottenIds:
-    """Those who are forgotten in a folder.
-
-    Parameters
-    ----------
-    key
-        Of all hashes.
-    tags
-        HMAC-SHA256 of each id, in hexadecimal digits, with its quick hash.
-    """
+    """Those who are forgotten in a folder."""
 
     key: bytes
-    tags: dict[str, int]
+    tags: dict[str, int]  # HMAC-SHA256 of each id, in hexadecimal digits, with its quick hash
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -91,20 +83,7 @@ def tag_of(key: bytes, text: str) -> str:
 
 
 def forgotten_in(path: str) -> ForgottenIds | None:
-    """Return who is forgotten in a store or a history; None where nobody is. Cost: one look where nobody ever was.
-
-    Parameters
-    ----------
-    path
-        Path or URI; there may be none.
-
-    Raises
-    ------
-    StoreError
-        If what says so is missing or damaged: nobody may rise again because a file was lost.
-    OSError
-        If it cannot be read.
-    """
+    """Return who is forgotten in a store or a history; None where nobody is. Cost: one look where nobody ever was."""
     chain = _chain(path)
     if not chain.folder.there():
         return None
@@ -114,33 +93,12 @@ def forgotten_in(path: str) -> ForgottenIds | None:
 
 
 def forget_ids(path: str, texts: Iterable[str]) -> int:
-    """Remember that ids are forgotten, and return how many were not before.
-
-    Parameters
-    ----------
-    path
-        Path or URI of a store or a history.
-    texts
-        The ids; whole numbers as their digits.
-
-    Raises
-    ------
-    StoreError
-        If what is there is damaged.
-    OSError
-        If it cannot be written.
-    """
+    """Remember that ids are forgotten, and return how many were not before."""
     return _commit_change(path, set(texts), there=True)
 
 
 def allow_ids(path: str, texts: Iterable[str]) -> int:
-    """Let ids come again, and return how many were forgotten. See :func:`forget_ids`.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`forget_ids`.
-    """
+    """Let ids come again, and return how many were forgotten. See :func:`forget_ids`."""
     return _commit_change(path, set(texts), there=False)
 
 

@@ -16,17 +16,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Mentions:
-    """Ids that are looked for in rows as they were read.
+    """Ids that are looked for in rows as they were read."""
 
-    Parameters
-    ----------
-    ids
-        As texts; whole numbers as their digits.
-    column
-        The column of ids in JSON; where None, or where a row has none of this name, each of its values may be one.
-    """
-
-    ids: frozenset[str]
+    ids: frozenset[str]  # As texts; whole numbers as their digits
+    # The column of ids in JSON; where None, or where a row has none of this name, each of its values may be one
     column: str | None = None
 
     @cached_property

@@ -14,15 +14,7 @@ from dtoss.errors import StoreError
 
 
 def read_rejected(folder: Folder, *parts: str) -> pa.Table:
-    """Return the rows of a file, ``reason`` and ``row``; none where it is gone.
-
-    Raises
-    ------
-    StoreError
-        If it is damaged; the message names it.
-    OSError
-        If it cannot be read.
-    """
+    """Return the rows of a file, ``reason`` and ``row``; none where it is gone."""
     data = folder.read(*parts)
     if data is None:
         return pa.table({"reason": pa.array([], pa.large_string()), "row": pa.array([], pa.large_string())})
@@ -48,24 +40,8 @@ def encode_rejected(rows: pa.Table) -> pa.Buffer:
 def clear_rejected(folder: Folder, room: str, mentions: Mentions, *, dry: bool = False) -> int:
     """Remove rows that speak of somebody from the files of a folder that nothing lists; return how many went.
 
-    Parameters
-    ----------
-    folder, room
-        Where the files are, each named by its bytes.
-    mentions
-        Of whom.
-    dry
-        Only count.
+    ``folder``, ``room``: where the files are, each named by its bytes.
 
-    Raises
-    ------
-    StoreError
-        If a file is damaged.
-    OSError
-        If one cannot be read or written.
-
-    Notes
-    -----
     What stays of a file is written before it goes: rows stand in two for a moment, and never in none.
     """
     gone = 0

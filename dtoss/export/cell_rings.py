@@ -26,48 +26,26 @@ AT_ONCE = 65_536
 
 @dataclass(frozen=True)
 class Rings:
-    """Closed rings of m cells.
+    """Closed rings of m cells."""
 
-    Parameters
-    ----------
-    first
-        int64 (m + 1,). The points of ring i are ``points[first[i]:first[i + 1]]``, the last equal to the first; a cell
-        without corners has none.
-    points
-        float64 (p, 2): lon, lat in degrees or x, y, counter-clockwise.
-    boxes
-        float64 (m, 4): xmin, ymin, xmax, ymax. One that crosses the antimeridian or holds a pole spans all longitudes.
-        NaN for a cell without corners.
-    """
-
+    # int64 (m + 1,). The points of ring i are ``points[first[i]:first[i + 1]]``, the last equal to the first; a cell
+    # without corners has none
     first: NDArray[np.int64]
-    points: NDArray[np.float64]
+    points: NDArray[np.float64]  # float64 (p, 2): lon, lat in degrees or x, y, counter-clockwise
+    # float64 (m, 4): xmin, ymin, xmax, ymax. One that crosses the antimeridian or holds a pole spans all longitudes.
+    # NaN for a cell without corners
     boxes: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of m sites of a partition.
+    """The cells of m sites of a partition."""
 
-    Parameters
-    ----------
-    site
-        int64 (m,). The numbers of the sites.
-    made
-        Their polygons.
-    others
-        float64 (c, dimension). The candidates that ``made.owner`` counts.
-    area
-        float64 (m,). Square metres or CRS units.
-    neighbours
-        int32 (m,). How many each has.
-    """
-
-    site: NDArray[np.int64]
+    site: NDArray[np.int64]  # int64 (m,). The numbers of the sites
     made: CellPolygons
-    others: NDArray[np.float64]
-    area: NDArray[np.float64]
-    neighbours: NDArray[np.int32]
+    others: NDArray[np.float64]  # float64 (c, dimension). The candidates that ``made.owner`` counts
+    area: NDArray[np.float64]  # float64 (m,). Square metres or CRS units
+    neighbours: NDArray[np.int32]  # int32 (m,). How many each has
 
     @once
     def rings(self) -> Rings:
@@ -107,10 +85,7 @@ def border_edges(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return the edges that the border table lists for a partition's owned sites.
 
-    Returns
-    -------
-    site, first, others
-        ``others[first[i]:first[i + 1]]`` are neighbours of ``site[i]``; sites ascend.
+    ``others[first[i]:first[i + 1]]`` are neighbours of ``site[i]``; sites ascend.
     """
     none = np.zeros(0, np.int64)
     if table is None or not (table.home == partition.number).any():

@@ -47,11 +47,6 @@ def read_boundary(path: str, space: Space) -> Boundary:
     """Return the polygons of a GeoJSON file, in the coordinates that the snapshot's cells have.
 
     GeoJSON is in lon, lat; where the snapshot has no CRS, the numbers are taken as they are.
-
-    Raises
-    ------
-    InputError
-        If shapely is missing, or the file is missing, is not GeoJSON, or holds no polygon.
     """
     shapely = need("shapely", "--clip", "geo")
     try:
@@ -76,13 +71,6 @@ def boundary_of(clip: Any, space: Space) -> Boundary:
 
     Geometries and boxes are in the coordinates that cells are drawn in. The CRS of a frame is heeded. A box whose west
     is greater than its east crosses the antimeridian.
-
-    Raises
-    ------
-    InputError
-        If shapely is missing.
-    ValueError
-        If it is none of these, or holds no polygon.
     """
     shapely = need("shapely", "clip=", "geo")
     box = _as_box(clip)

@@ -38,21 +38,8 @@ def corners_of(
     Each is made of the three sites that are nearest to it, in their order, and not of the cell that it is asked for.
     Corners may stand there twice, one after the other. Cost O(corners).
 
-    Parameters
-    ----------
-    made
-        The cells.
-    sites
-        float64 (m, dimension). Their sites.
-    others
-        float64 (c, dimension). The candidates that ``made.owner`` counts.
-    bounds
-        Of a plane.
-
-    Returns
-    -------
-    first, points
-        Cell i has ``points[first[i]:first[i + 1]]``, counter-clockwise, float64 (v, 2).
+    Cell i has ``points[first[i]:first[i + 1]]``, counter-clockwise, float64 (v, 2). ``sites``: float64 (m, dimension).
+    Their sites; ``others``: float64 (c, dimension). The candidates that ``made.owner`` counts.
     """
     count = np.diff(made.first)
     cell = np.repeat(np.arange(len(count)), count)

@@ -41,21 +41,11 @@ _HALVES = [[np.array([[x, 90.0], [x, 0.0], [x, -90.0], [180.0 - x, 0.0], [x, 90.
 
 @dataclass(frozen=True)
 class Drawing:
-    """How cells and regions are drawn.
+    """How cells and regions are drawn."""
 
-    Parameters
-    ----------
-    planar
-        Edges are straight in lon, lat, as in a plane they always are; else they are arcs of great circles.
-    boundary
-        Only what lies inside is kept; with planar edges only.
-    tolerance
-        Metres that a planar edge may leave its great circle.
-    """
-
-    planar: bool
-    boundary: Boundary | None = None
-    tolerance: float = PLANAR_TOLERANCE
+    planar: bool  # Edges are straight in lon, lat, as in a plane they always are; else they are arcs of great circles
+    boundary: Boundary | None = None  # Only what lies inside is kept; with planar edges only
+    tolerance: float = PLANAR_TOLERANCE  # Metres that a planar edge may leave its great circle
 
 
 def drawn_crs(space: Space) -> str:
@@ -105,18 +95,8 @@ def object_layers(
 ) -> Iterator[tuple[Columns, NDArray[np.float64]]]:
     """Yield columns and positions, float64 (n, 2), of owned objects: those in a boundary, of rows that are asked for.
 
-    Parameters
-    ----------
-    parts
-        All partitions.
-    space
-        Where objects are.
-    boundary
-        None is everywhere.
-    rows_of
-        Which objects of a partition, ascending; None is all that it owns.
-    columns
-        Attributes; None is all.
+    ``boundary``: none is everywhere; ``rows_of``: which objects of a partition, ascending; None is all that it owns;
+    ``columns``: attributes; None is all.
     """
     axes = position_names(space.geographic)
     for number in range(len(parts)):

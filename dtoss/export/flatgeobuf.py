@@ -28,25 +28,8 @@ def write_flatgeobuf(
     The file appears whole or not at all. It has a spatial index, which takes some 100 bytes a row of memory while it is
     made; the format allows none where a row has no geometry, and then it is written again without.
 
-    Parameters
-    ----------
-    batches
-        Gives columns by name, and the geometries of their rows.
-    path
-        A local path.
-    crs
-        Of all coordinates: one that pyproj reads, or "none".
-    layer
-        Its name.
-    schema
-        Of the columns without the geometry.
-    kind
-        "Point", or "Unknown" where a row may have a polygon, several or none.
-
-    Raises
-    ------
-    InputError
-        If pyogrio is missing, or the file cannot be written there.
+    ``crs``: of all coordinates: one that pyproj reads, or "none"; ``schema``: of the columns without the geometry;
+    ``kind``: "Point", or "Unknown" where a row may have a polygon, several or none.
     """
     pyogrio = need("pyogrio", f"{Path(path).suffix} files", "geo")
     target = Path(path)

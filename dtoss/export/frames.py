@@ -45,27 +45,7 @@ def cells_frame(
 ) -> geopandas.GeoDataFrame:
     """Return cells as a GeoDataFrame: :meth:`dtoss.Index.cells`.
 
-    Parameters
-    ----------
-    view
-        What cells are made from.
-    string_ids
-        Whether ids are text.
-    ids
-        Whose cells, a row each; None is a row for each place.
-    clip
-        As :func:`.clip.boundary_of`, or None.
-    place_of
-        Finds an object by its id.
-
-    Raises
-    ------
-    KeyError
-        If there is no object of an id.
-    ValueError
-        As :func:`.clip.boundary_of`.
-    InputError
-        If GeoPandas is missing.
+    ``ids``: whose cells, a row each; None is a row for each place; ``clip``: as :func:`.clip.boundary_of`, or None.
     """
     need("geopandas", "index.cells", "geo")
     drawing = Drawing(True, None if clip is None else boundary_of(clip, view.space))
@@ -102,19 +82,7 @@ def regions_frame(
 ) -> geopandas.GeoDataFrame:
     """Return the regions of the partitions as a GeoDataFrame: :meth:`dtoss.Index.regions`.
 
-    Parameters
-    ----------
-    regions, bounds, parts, space
-        Those of the index.
-    clip
-        As :func:`.clip.boundary_of`, or None.
-
-    Raises
-    ------
-    ValueError
-        As :func:`.clip.boundary_of`.
-    InputError
-        If GeoPandas is missing.
+    ``clip``: as :func:`.clip.boundary_of`, or None.
     """
     need("geopandas", "index.regions", "geo")
     drawing = Drawing(True, None if clip is None else boundary_of(clip, space))
@@ -131,25 +99,8 @@ def objects_frame(
 ) -> geopandas.GeoDataFrame:
     """Return objects as a GeoDataFrame: :meth:`dtoss.Index.objects`.
 
-    Parameters
-    ----------
-    parts, space
-        Those of the index.
-    string_ids
-        Whether ids are text.
-    rows_of
-        Which objects of a partition, ascending; None is all that it owns.
-    columns
-        Attributes; None is all.
-    clip
-        As :func:`.clip.boundary_of`, or None.
-
-    Raises
-    ------
-    ValueError
-        As :func:`.clip.boundary_of`.
-    InputError
-        If GeoPandas is missing.
+    ``rows_of``: which objects of a partition, ascending; None is all that it owns; ``columns``: attributes; None is
+    all; ``clip``: as :func:`.clip.boundary_of`, or None.
     """
     need("geopandas", "index.objects", "geo")
     boundary = None if clip is None else boundary_of(clip, space)

@@ -24,19 +24,7 @@ Batch = tuple[dict[str, pa.Array], Geometries]
 def to_wgs84(batches: Iterable[Batch], crs: str, tolerance: float) -> Iterator[Batch]:
     """Return an iterator over batches with their geometries in lon, lat of WGS 84, as GeoJSON wants.
 
-    Parameters
-    ----------
-    batches
-        Columns and geometries.
-    crs
-        Of the geometries.
-    tolerance
-        Metres that an edge of a projected CRS may leave where it runs there.
-
-    Raises
-    ------
-    ValueError
-        If there is no CRS.
+    ``tolerance``: metres that an edge of a projected CRS may leave where it runs there.
     """
     if crs.lower() == NO_CRS:
         raise ValueError("GeoJSON is in degrees, and the plane of this index has no CRS: write .parquet or .fgb")
@@ -65,19 +53,7 @@ def write_geojson(batches: Iterable[Batch], path: str, name: str) -> int:
 
     The file appears whole or not at all; memory does not grow with the features.
 
-    Parameters
-    ----------
-    batches
-        Columns by name, and the geometries of their rows in lon, lat. A feature without one has null.
-    path
-        A local path.
-    name
-        The column that is the id of a feature, besides being a property as the others.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written there.
+    ``batches``: columns by name, and the geometries of their rows in lon, lat. A feature without one has null.
     """
     target = Path(path)
     scratch = target.with_name(f"{target.name}.{uuid.uuid4().hex}.writing")

@@ -29,21 +29,11 @@ _HEAD, _POINT_BYTES = 13, 16
 
 @dataclass(frozen=True)
 class Geometries:
-    """Geometries of some rows.
+    """Geometries of some rows."""
 
-    Parameters
-    ----------
-    wkb
-        binary (n,), null where a row has no geometry.
-    boxes
-        float64 (n, 4): xmin, ymin, xmax, ymax; NaN where there is no geometry.
-    kinds
-        "Point", "Polygon", "MultiPolygon": those that occur.
-    """
-
-    wkb: pa.Array
-    boxes: NDArray[np.float64]
-    kinds: frozenset[str]
+    wkb: pa.Array  # binary (n,), null where a row has no geometry
+    boxes: NDArray[np.float64]  # float64 (n, 4): xmin, ymin, xmax, ymax; NaN where there is no geometry
+    kinds: frozenset[str]  # "Point", "Polygon", "MultiPolygon": those that occur
 
 
 @kernel("void(int64[::1], uint8[::1], uint8[::1], uint8[::1], int64[::1])")
@@ -65,12 +55,8 @@ def _fill_polygons(first, points, sizes, out, start):
 def polygons_wkb(first: NDArray[np.int64], points: NDArray[np.float64]) -> pa.Array:
     """Return polygons of one ring each as WKB.
 
-    Parameters
-    ----------
-    first
-        int64 (n + 1,). The points of ring i are ``points[first[i]:first[i + 1]]``, the last one equal to the first.
-    points
-        float64 (p, 2).
+    ``first``: int64 (n + 1,). The points of ring i are ``points[first[i]:first[i + 1]]``, the last one equal to the
+    first; ``points``: float64 (p, 2).
     """
     size = np.diff(first)
     start = np.concatenate([[0], np.cumsum(_HEAD + _POINT_BYTES * size)]).astype(np.int64)
@@ -118,18 +104,7 @@ def geo_metadata(
 ) -> str:
     """Return the "geo" metadata of a file, as JSON.
 
-    Parameters
-    ----------
-    kinds
-        The geometry types in the file.
-    crs
-        One that pyproj reads, or "none".
-    spherical
-        Edges are arcs of great circles.
-    bounds
-        Of all geometries; left out when None.
-    polygons
-        Rings have an orientation.
+    ``crs``: one that pyproj reads, or "none"; ``bounds``: of all geometries; left out when None.
     """
     about: dict[str, Any] = {
         "encoding": "WKB",
@@ -158,25 +133,8 @@ def write_geoparquet(
 
     The file appears whole or not at all; memory does not grow with the rows, each batch is a row group.
 
-    Parameters
-    ----------
-    batches
-        Columns by name, and the geometries of their rows.
-    path
-        A local path, or a URI such as ``hdfs://`` or ``s3://``.
-    crs
-        Of all coordinates: one that pyproj reads, or "none".
-    spherical
-        Edges are arcs of great circles.
-    polygons
-        Rings have an orientation.
-    schema
-        Of the columns without the geometry and its box.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written there.
+    ``crs``: of all coordinates: one that pyproj reads, or "none"; ``schema``: of the columns without the geometry and
+    its box.
     """
     place, target = filesystem_of(path)
     scratch = f"{target}.{uuid.uuid4().hex}.writing"

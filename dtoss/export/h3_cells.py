@@ -16,15 +16,7 @@ _HEAD = 13
 def h3_cells(cells: NDArray[np.int64]) -> tuple[NDArray[np.float64], CellPolygons]:
     """Return the middles of cells of H3, lon, lat (n, 2) in degrees, and the cells. Cost O(n).
 
-    Parameters
-    ----------
-    cells
-        int64 (n,). Their numbers, of any resolution.
-
-    Raises
-    ------
-    InputError
-        If the library is not installed; the message says what to install.
+    ``cells``: int64 (n,). Their numbers, of any resolution.
     """
     need("h3ronpy", "a cell of H3", "h3")
     library = need("h3ronpy.vector", "a cell of H3", "h3")

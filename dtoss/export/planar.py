@@ -49,19 +49,10 @@ def polygons_of(
 ) -> NDArray[Any]:
     """Return what lies on the left of rings, each no more than half of the sphere, as shapely polygons, valid ones.
 
-    Parameters
-    ----------
-    first
-        int64 (n + 1,). Ring i has the corners ``points[first[i]:first[i + 1]]``, each once.
-    points
-        float64 (p, 2). Of the grid; the edge to the next is the shorter arc of their great circle, at most 90 degrees.
-    tolerance
-        Metres, as :data:`PLANAR_TOLERANCE`.
-
-    Returns
-    -------
-    shapes
-        object (n,): Polygon, MultiPolygon where the antimeridian cuts it, None where nothing is left on the grid.
+    object (n,): Polygon, MultiPolygon where the antimeridian cuts it, None where nothing is left on the grid.
+    ``first``: int64 (n + 1,). Ring i has the corners ``points[first[i]:first[i + 1]]``, each once; ``points``: float64
+    (p, 2). Of the grid; the edge to the next is the shorter arc of their great circle, at most 90 degrees;
+    ``tolerance``: metres, as :data:`PLANAR_TOLERANCE`.
     """
     first, points = _chained(first, points, tolerance)
     first, points = without_repeats(first, points)
@@ -106,14 +97,7 @@ def simple_polygons(
     None where fewer than three corners are left, or no area, and of rings that are not asked for. What rounding made
     cross itself is repaired: its parts with an area are kept.
 
-    Parameters
-    ----------
-    first
-        int64 (n + 1,).
-    points
-        float64 (p, 2).
-    which
-        bool (n,). The rings that are wanted; None is all.
+    ``first``: int64 (n + 1,); ``points``: float64 (p, 2); ``which``: bool (n,). The rings that are wanted; None is all.
     """
     shapely = need("shapely", "planar edges", "geo")
     count = np.diff(first)

@@ -39,27 +39,8 @@ _COAST = 10.0
 def draw(index: Any, what: str, bounds: ArrayLike | None, ax: Any, limit: int | None, style: dict[str, Any]) -> Any:
     """Draw an index and return the Axes; what :meth:`dtoss.Index.plot` does.
 
-    Parameters
-    ----------
-    index
-        The one that is drawn.
-    what
-        "objects", "cells" or "regions".
-    bounds
-        West, south, east, north in degrees, or xmin, ymin, xmax, ymax: the view.
-    ax
-        Matplotlib's Axes; a new figure's when None.
-    limit
-        Of objects that are drawn, of cells that may be.
-    style
-        For matplotlib's collection, before what is usual here.
-
-    Raises
-    ------
-    ValueError
-        If ``what`` is none of these, the bounds are not legal, or more cells lie in the view than the limit says.
-    InputError
-        If matplotlib is not installed.
+    ``what``: "objects", "cells" or "regions"; ``bounds``: west, south, east, north in degrees, or xmin, ymin, xmax,
+    ymax: the view; ``ax``: matplotlib's Axes; a new figure's when None.
     """
     if what not in MOST_DRAWN:
         raise ValueError(f"what is {what!r}: objects, cells or regions are wanted")
@@ -182,13 +163,7 @@ def _objects(index: Any, view: Box, most: int) -> tuple[NDArray[np.float64], int
 
 
 def _cells(index: Any, view: Box, most: int) -> Iterator[list[NDArray[np.float64]]]:
-    """Yield the rings of cells that reach into a view: the one at its middle, and from neighbour to neighbour.
-
-    Raises
-    ------
-    ValueError
-        If there are more than ``most``.
-    """
+    """Yield the rings of cells that reach into a view: the one at its middle, and from neighbour to neighbour."""
     space, middle = index.space, _middle(index, view)
     if len(index) == 0 or middle is None:
         return

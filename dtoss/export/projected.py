@@ -22,14 +22,8 @@ _HALVINGS = 12
 def polygons_in_degrees(shapes: NDArray[Any], change: pyproj.Transformer, tolerance: float) -> NDArray[Any]:
     """Return polygons of one ring each in lon, lat, as many; None stays None.
 
-    Parameters
-    ----------
-    shapes
-        object (n,): shapely polygons, several where a boundary cut them.
-    change
-        From their CRS to degrees.
-    tolerance
-        Metres that a straight edge in lon, lat may leave where the edge runs.
+    ``shapes``: object (n,): shapely polygons, several where a boundary cut them; ``change``: from their CRS to degrees;
+    ``tolerance``: metres that a straight edge in lon, lat may leave where the edge runs.
     """
     import shapely
 

@@ -9,13 +9,7 @@ from dtoss.errors import InputError
 
 
 def check_file(option: str, path: str) -> None:
-    """Check that a local file can be made or replaced; URIs are not looked at.
-
-    Raises
-    ------
-    InputError
-        If it cannot; the message names the option, the path and what stands in the way.
-    """
+    """Check that a local file can be made or replaced; URIs are not looked at."""
     if "://" in path:
         return
     target = Path(path).absolute()
@@ -29,13 +23,7 @@ def check_file(option: str, path: str) -> None:
 
 
 def check_folder(option: str, path: str) -> None:
-    """Check that files can be made in a local folder, which need not be there yet.
-
-    Raises
-    ------
-    InputError
-        If they cannot; the message names the option, the path and what stands in the way.
-    """
+    """Check that files can be made in a local folder, which need not be there yet."""
     place = Path(path).absolute()
     while not place.exists() and place != place.parent:
         place = place.parent

@@ -16,47 +16,20 @@ from dtoss.frames.geo_columns import geo_column, whole
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a frame.
+    """The columns of a frame."""
 
-    Parameters
-    ----------
-    library
-        "geopandas", "pandas", "polars" or "arrow": whose words a way out is said in.
-    names
-        Of the columns, geometries among them.
-    column
-        Returns a column by its name as an Arrow array; raises what Arrow or the library does where it cannot.
-    geometries
-        What :func:`dtoss.frames.point_coordinates.points_of` reads, by names of columns.
-    active
-        The geometry that counts where none is named; None where there are several, or none.
-    index
-        Of pandas.
-    """
-
-    library: str
-    names: Sequence[Any]
+    library: str  # "geopandas", "pandas", "polars" or "arrow": whose words a way out is said in
+    names: Sequence[Any]  # Of the columns, geometries among them
+    # Returns a column by its name as an Arrow array; raises what Arrow or the library does where it cannot
     column: Callable[[Any], pa.Array]
+    # What :func:`dtoss.frames.point_coordinates.points_of` reads, by names of columns
     geometries: Mapping[Any, Any] = field(default_factory=dict)
-    active: Any = None
+    active: Any = None  # The geometry that counts where none is named; None where there are several, or none
     index: Any = None
 
 
 def table_of(frame: Any) -> Table | None:
-    """Return the columns of a frame, None where it is no table.
-
-    Parameters
-    ----------
-    frame
-        A GeoDataFrame, a DataFrame of pandas or Polars, a table, a batch or a reader of pyarrow, a dictionary of
-        columns, a structured array of numpy, or anything with ``__arrow_c_stream__`` that is a table. A reader and the
-        result of a query are read to their end.
-
-    Raises
-    ------
-    ValueError
-        If it is a LazyFrame of Polars.
-    """
+    """Return the columns of a frame, None where it is no table."""
     if isinstance(frame, dict):
         return _of_arrays(frame)
     if isinstance(frame, np.ndarray):
@@ -73,19 +46,7 @@ def table_of(frame: Any) -> Table | None:
 
 
 def arrow_of(frame: Any) -> pa.Table | None:
-    """Return a frame as a table of Arrow, None where it is no table.
-
-    Parameters
-    ----------
-    frame
-        As :func:`table_of`. An index of pandas is left out. Geometries of GeoPandas are GeoArrow points, or WKB where
-        not all are points; the metadata of their fields name the CRS.
-
-    Raises
-    ------
-    ValueError
-        If it is a LazyFrame of Polars, or a column holds what Arrow cannot; the message names it.
-    """
+    """Return a frame as a table of Arrow, None where it is no table."""
     if (streamed := _streamed(frame)) is not None:
         return streamed
     table = table_of(frame)
@@ -107,13 +68,7 @@ def arrow_of(frame: Any) -> pa.Table | None:
 
 
 def read_column(table: Table, name: Any) -> pa.Array:
-    """Return a column of a table as an Arrow array.
-
-    Raises
-    ------
-    ValueError
-        If it stands twice, or Arrow cannot hold its values; the message names it.
-    """
+    """Return a column of a table as an Arrow array."""
     if (count := list(table.names).count(name)) > 1:
         raise ValueError(f"{count} columns are called {name!r}: rename or drop all but one")
     try:
@@ -142,13 +97,7 @@ def plain_column(column: pa.Array) -> pa.Array:
 
 
 def column_of(name: Any, values: Any) -> pa.Array:
-    """Return values beside a name as a mapping has them, as an Arrow array.
-
-    Raises
-    ------
-    ValueError
-        As :func:`read_column`.
-    """
+    """Return values beside a name as a mapping has them, as an Arrow array."""
     return read_column(_of_arrays({name: values}), name)
 
 

@@ -18,24 +18,13 @@ from dtoss.names import did_you_mean
 
 @dataclass(frozen=True)
 class Located:
-    """Positions of rows.
+    """Positions of rows."""
 
-    Parameters
-    ----------
-    positions
-        float64 (n, 2): lon, lat or x, y.
-    crs
-        As :func:`dtoss.frames.crs_names.crs_name`; None where the frame names none.
-    meaning
-        "geometry", "degrees" where columns are called lon and lat, "plain" where names of columns say nothing.
-    columns
-        The columns that hold them.
-    """
-
-    positions: NDArray[np.float64]
-    crs: str | None
+    positions: NDArray[np.float64]  # float64 (n, 2): lon, lat or x, y
+    crs: str | None  # As :func:`dtoss.frames.crs_names.crs_name`; None where the frame names none
+    # "geometry", "degrees" where columns are called lon and lat, "plain" where names of columns say nothing
     meaning: str
-    columns: tuple[Any, ...]
+    columns: tuple[Any, ...]  # The columns that hold them
 
 
 def locate_rows(
@@ -43,24 +32,9 @@ def locate_rows(
 ) -> Located | None:
     """Return where the rows of a table are, None where none of its columns says so.
 
-    Parameters
-    ----------
-    table
-        The columns.
-    geometry
-        The column of points; bytes are read as WKB, text as WKT. None is the only one, or the active one.
-    x, y
-        The columns of lon and lat, or of x and y; where they are None and there are no geometries, those that
-        :func:`dtoss.geometry.axes.axes_of` finds.
-    missing
-        Whether rows may have no position: it is NaN then.
-
-    Raises
-    ------
-    ValueError
-        If a column is not there, a coordinate is missing and may not, or is no number, names are as
-        :func:`dtoss.geometry.axes.axes_of` says, or geometries are as :func:`dtoss.frames.point_coordinates.points_of`
-        says; if there are several columns of geometries, and none is named.
+    ``geometry``: the column of points; bytes are read as WKB, text as WKT. None is the only one, or the active one;
+    ``x``, ``y``: the columns of lon and lat, or of x and y; where they are None and there are no geometries, those that
+    :func:`dtoss.geometry.axes.axes_of` finds; ``missing``: whether rows may have no position: it is NaN then.
     """
     if (x is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'x'}= is missing: both name columns of coordinates, or neither does")
@@ -103,13 +77,7 @@ def _geometries(table: Table, name: Any) -> Any:
 
 
 def there(table: Table, name: Any, argument: str) -> pa.Array:
-    """Return a column that an argument names.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name, or it cannot be read.
-    """
+    """Return a column that an argument names."""
     if name not in table.names:
         known = [str(other) for other in table.names]
         meant = did_you_mean(str(name), known)

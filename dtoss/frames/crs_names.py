@@ -17,16 +17,8 @@ NO_CRS_SAID = "unknown"
 def crs_name(crs: Any) -> str | None:
     """Return the name of a CRS: "EPSG:32610" or another authority's where it is that one exactly, else its WKT.
 
-    Parameters
-    ----------
-    crs
-        What pyproj reads (an object, text, PROJJSON), "none", or None, which is None. The axes are lon, lat or x, y
-        whatever order it says, so OGC:CRS84 is EPSG:4326.
-
-    Raises
-    ------
-    ValueError
-        If pyproj cannot read it.
+    ``crs``: what pyproj reads (an object, text, PROJJSON), "none", or None, which is None. The axes are lon, lat or x,
+    y whatever order it says, so OGC:CRS84 is EPSG:4326.
 
     Examples
     --------
@@ -65,21 +57,7 @@ def short(crs: str) -> str:
 def agree_crs(crs: Any, found: str | None, whose: str, way_out: str) -> str | None:
     """Return the CRS that is named and the one that was found, which are the same; either may be None.
 
-    Parameters
-    ----------
-    crs
-        As the caller names it.
-    found
-        As :func:`crs_name`.
-    whose
-        What the second one belongs to, for the message.
-    way_out
-        What to do where they differ.
-
-    Raises
-    ------
-    ValueError
-        If they differ.
+    ``whose``: what the second one belongs to, for the message.
     """
     if crs is None or found is None:
         return found if crs is None else crs
@@ -89,13 +67,7 @@ def agree_crs(crs: Any, found: str | None, whose: str, way_out: str) -> str | No
 
 
 def check_crs(crs: str | None, space: Space, what: str = "the zones", whose: str = "the index") -> None:
-    """Check that the CRS of zones or places is that of a space; nothing is ever transformed in silence.
-
-    Raises
-    ------
-    ValueError
-        If it is another one, or one that could be known is not.
-    """
+    """Check that the CRS of zones or places is that of a space; nothing is ever transformed in silence."""
     if crs is None:
         return
     if crs == NO_CRS_SAID:

@@ -17,37 +17,19 @@ EXTENSION_NAME, EXTENSION_TOLD = b"ARROW:extension:name", b"ARROW:extension:meta
 
 @dataclass(frozen=True)
 class GeoColumn:
-    """A column of geometries.
+    """A column of geometries."""
 
-    Parameters
-    ----------
-    values
-        As they are stored.
-    encoding
-        "point", "wkb", "wkt", or the name of what is no point, such as "polygon": https://geoarrow.org/format.html.
-    crs
-        As :func:`dtoss.frames.crs_names.crs_name`; None where the column says none.
-    edges
-        As the column says; None where it does not: straight ones.
-    """
-
-    values: pa.Array
+    values: pa.Array  # As they are stored
+    # "point", "wkb", "wkt", or the name of what is no point, such as "polygon": https://geoarrow.org/format.html
     encoding: str
-    crs: str | None
-    edges: str | None = None
+    crs: str | None  # As :func:`dtoss.frames.crs_names.crs_name`; None where the column says none
+    edges: str | None = None  # As the column says; None where it does not: straight ones
 
 
 def geo_column(values: Any, field: pa.Field | None = None, file: bytes | None = None) -> GeoColumn | None:
     """Return a column as one of geometries, None where nothing says that it is one.
 
-    Parameters
-    ----------
-    values
-        An Arrow array, chunked or not.
-    field
-        Its field, whose metadata name the encoding; not needed where the type is an extension.
-    file
-        What a GeoParquet file says of all its columns, as JSON: the metadata "geo" of its schema.
+    ``file``: what a GeoParquet file says of all its columns, as JSON: the metadata "geo" of its schema.
     """
     said = _said(values.type, field)
     if said is None and field is not None and file is not None:

@@ -26,24 +26,12 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Objects:
-    """What an index is built of.
+    """What an index is built of."""
 
-    Parameters
-    ----------
-    ids
-        Of the objects, (n,).
-    positions
-        (n, 2).
-    crs
-        As the caller names it or the frame does; None where neither does.
-    columns
-        Attributes by their names, Arrow arrays of length n.
-    """
-
-    ids: Any
-    positions: Any
-    crs: Any
-    columns: Mapping[str, Any]
+    ids: Any  # Of the objects, (n,)
+    positions: Any  # (n, 2)
+    crs: Any  # As the caller names it or the frame does; None where neither does
+    columns: Mapping[str, Any]  # Attributes by their names, Arrow arrays of length n
 
 
 def given_objects(
@@ -60,19 +48,8 @@ def given_objects(
 ) -> Objects:
     """Return what an index is built of: a frame where there are no positions, else what is given, not yet checked.
 
-    Parameters
-    ----------
-    ids, positions
-        As :func:`dtoss.build`.
-    id, geometry, x, y, columns, crs, metric
-        As :func:`objects_of`; of ids and positions, columns are a mapping, and none of the first four is given.
-
-    Raises
-    ------
-    TypeError
-        As :func:`objects_of`.
-    ValueError
-        As :func:`objects_of`, or if an argument is of the other way.
+    ``id``, ``geometry``, ``x``, ``y``, ``columns``, ``crs``, ``metric``: as :func:`objects_of`; of ids and positions,
+    columns are a mapping, and none of the first four is given.
     """
     if positions is None:
         return objects_of(ids, id=id, geometry=geometry, x=x, y=y, columns=columns, crs=crs, metric=metric)
@@ -105,30 +82,10 @@ def objects_of(
 ) -> Objects:
     """Return the objects in a frame.
 
-    Parameters
-    ----------
-    frame
-        As :func:`dtoss.frames.arrow_tables.table_of`.
-    id
-        The column of ids; None is the column ``id``, in any case, or else the index of pandas, whatever it holds.
-    geometry, x, y
-        As :func:`dtoss.frames.coordinates.locate_rows`.
-    columns
-        Attributes; None is all columns but those that ids and positions are read from. Those that cannot be attributes
-        are left out, and a warning names them.
-    crs
-        Of the positions. Where the frame names one as well, they have to be the same.
-    metric
-        As :func:`dtoss.geometry.space.space_of`.
-    missing
-        Whether rows may have no position: it is NaN then.
-
-    Raises
-    ------
-    TypeError
-        If it is no frame.
-    ValueError
-        If ids, positions or a CRS are not there, not legal or do not fit; the message says the way out.
+    ``id``: the column of ids; None is the column ``id``, in any case, or else the index of pandas, whatever it holds;
+    ``columns``: attributes; None is all columns but those that ids and positions are read from. Those that cannot be
+    attributes are left out, and a warning names them; ``crs``: of the positions. Where the frame names one as well,
+    they have to be the same; ``missing``: whether rows may have no position: it is NaN then.
 
     Examples
     --------

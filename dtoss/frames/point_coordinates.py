@@ -23,26 +23,8 @@ LITTLE_ENDIAN_POINT = bytes([1, 1, 0, 0, 0])
 def points_of(column: Any, *, missing: bool = False, threads: int = 1) -> tuple[NDArray[np.float64], str | None]:
     """Return the coordinates of points, float64 (n, 2), and their CRS as :func:`dtoss.frames.crs_names.crs_name`.
 
-    Parameters
-    ----------
-    column
-        A GeoSeries or its array, a shapely Point, a list or an array of them, a column of GeoArrow points, or of WKB or
-        WKT that says so (:mod:`dtoss.frames.geo_columns`), of pyarrow or any library with the Arrow C interface.
-    missing
-        Whether missing and empty points are rows of NaN, and no error.
-    threads
-        Geometries of shapely are read in so many.
+    ``missing``: whether missing and empty points are rows of NaN, and no error.
 
-    Raises
-    ------
-    ValueError
-        If one is missing, empty or no point, or the column is none of these; the message says how many, and which row
-        is the first.
-    InputError
-        If shapely is needed to read it and not installed.
-
-    Notes
-    -----
     Of points with z, x and y are taken, and a warning says so. Cost O(n); 70 ns a point of a GeoSeries.
     """
     found = as_geometries(column)

@@ -41,18 +41,10 @@ POLYGON_ID, MULTI_POLYGON_ID = 3, 6
 
 @dataclass(frozen=True)
 class Zones:
-    """The polygons of a frame, a shape for each row; one that is missing or empty has no polygons.
+    """The polygons of a frame, a shape for each row; one that is missing or empty has no polygons."""
 
-    Parameters
-    ----------
-    rings
-        Of all of them.
-    crs
-        As the frame names it; None where it cannot say, "unknown" where it could and does not.
-    """
-
-    rings: Rings
-    crs: str | None = None
+    rings: Rings  # Of all of them
+    crs: str | None = None  # As the frame names it; None where it cannot say, "unknown" where it could and does not
 
     def __len__(self) -> int:
         return len(self.rings)
@@ -70,26 +62,8 @@ class Zones:
 def polygons_asked(shapes: Any, space: Space, edges: str | None = None) -> list[list[Polygon]]:
     """Return the polygons of each shape that is searched within: frames and whatever an index takes besides.
 
-    Parameters
-    ----------
-    shapes
-        As :func:`zones_of`, or as :func:`dtoss.geometry.polygons.as_polygons`, or a list of these.
-    space
-        Of the index.
-    edges
-        On the sphere "spherical" or "planar" (straight in longitude and latitude); None is what the shapes mean:
-        straight ones where they are GeoJSON, shapely's, WKB or of a frame, arcs where they are arrays of corners.
-
-    Raises
-    ------
-    ValueError
-        If a shape is none or not legal (:func:`dtoss.geometry.polygons.as_polygons`), a frame has no geometries or
-        others than polygons, its CRS is not that of the space, or edges are of no such kind.
-
-    Warns
-    -----
-    UserWarning
-        Where an edge spans more than half the longitudes, and nobody said which way it goes.
+    ``edges``: on the sphere "spherical" or "planar" (straight in longitude and latitude); None is what the shapes mean:
+    straight ones where they are GeoJSON, shapely's, WKB or of a frame, arcs where they are arrays of corners.
     """
     zones = zones_of(shapes)
     found = _meant(shapes, zones, space, edges)
@@ -99,13 +73,7 @@ def polygons_asked(shapes: Any, space: Space, edges: str | None = None) -> list[
 
 
 def shapes_asked(shapes: Any, space: Space, edges: str | None = None) -> list[tuple[list[list[Any]], str]]:
-    """Return the rings of the polygons of each shape, checked as by :func:`polygons_asked`, and which edges they have.
-
-    Raises
-    ------
-    ValueError
-        As there.
-    """
+    """Return the rings of the polygons of each shape, checked as by :func:`polygons_asked`, and their edges."""
     zones = zones_of(shapes)
     found = _meant(shapes, zones, space, edges)
     if zones is not None:
@@ -142,17 +110,9 @@ _WAYS = {
 def zones_of(shapes: Any) -> Zones | None:
     """Return the polygons of a frame or of a list of geometries; None where it is neither.
 
-    Parameters
-    ----------
-    shapes
-        A GeoDataFrame, GeoSeries or GeometryArray; a list, array or pandas Series of shapely polygons or WKB; a
-        DataFrame of pandas or polars, an Arrow table, or what gives one (``__arrow_c_stream__``), with a column of WKB
-        that is called geometry, geom, wkb or wkb_geometry, or that is the only one of bytes. GeoArrow's WKB is WKB.
-
-    Raises
-    ------
-    ValueError
-        If a table has no such column, or a geometry is no polygon; the message says which.
+    ``shapes``: A GeoDataFrame, GeoSeries or GeometryArray; a list, array or pandas Series of shapely polygons or WKB; a
+    DataFrame of pandas or polars, an Arrow table, or what gives one (``__arrow_c_stream__``), with a column of WKB that
+    is called geometry, geom, wkb or wkb_geometry, or that is the only one of bytes. GeoArrow's WKB is WKB.
     """
     if isinstance(shapes, Zones):
         return shapes
@@ -255,13 +215,7 @@ def _of_values(shapes: Any) -> Rings:
 
 
 def rings_of_values(shapes: Sequence[Any]) -> Rings:
-    """Return the rings of shapes: WKB, GeoJSON as text or as it is read, shapely's, and None where one is missing.
-
-    Raises
-    ------
-    ValueError
-        If one is no polygon, or has other edges than the first; the message says which, by its number.
-    """
+    """Return the rings of shapes: WKB, GeoJSON as text or as it is read, shapely's, and None where one is missing."""
     found, meant = [], None
     for number, shape in enumerate(shapes):
         try:

@@ -18,23 +18,7 @@ NO_POINTS = (bool, int, float, str, list, tuple, np.ndarray, np.generic)
 
 
 def as_places(positions: Any, space: Space, crs: str | None = None) -> NDArray[np.float64]:
-    """Return places as float64 (n, 2), C-contiguous: those of frames and geometries, and all that numpy reads.
-
-    Parameters
-    ----------
-    positions
-        As :func:`places_of`, or what it has returned.
-    space
-        Of the index.
-    crs
-        As the caller names it, for places that name none; it has to be the index's own.
-
-    Raises
-    ------
-    ValueError
-        As :func:`places_of` and :func:`dtoss.geometry.space.as_positions`, or if the places are in another CRS than the
-        index, or could name one and do not. Nothing is ever transformed.
-    """
+    """Return places as float64 (n, 2), C-contiguous: those of frames and geometries, and all that numpy reads."""
     if crs is not None and crs != space.crs and not same_crs(named := crs_name(crs) or NO_CRS, space.crs):
         raise ValueError(
             f"crs {short(named)!r} of the query is not {short(space.crs)!r} of the snapshot: transform the query first"
@@ -47,19 +31,7 @@ def as_places(positions: Any, space: Space, crs: str | None = None) -> NDArray[n
 
 
 def places_of(positions: Any) -> Located | None:
-    """Return places of frames and geometries, None of anything else, which numpy may read.
-
-    Parameters
-    ----------
-    positions
-        A GeoDataFrame, a GeoSeries, a shapely Point, a list or an array of them, GeoArrow points, or a table
-        (:func:`dtoss.frames.arrow_tables.table_of`) with a column of points or two of coordinates.
-
-    Raises
-    ------
-    ValueError
-        As :func:`dtoss.frames.point_coordinates.points_of` and :func:`dtoss.frames.coordinates.locate_rows`.
-    """
+    """Return places of frames and geometries, None of anything else, which numpy may read."""
     if type(positions) is np.ndarray and positions.dtype.kind not in "OV":
         return None
     if type(positions) in (list, tuple) and positions and isinstance(positions[0], NO_POINTS):

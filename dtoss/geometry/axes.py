@@ -16,17 +16,7 @@ def axes_of(names: Iterable[Any], *, half: bool = False) -> tuple[Any, Any] | No
 
     lon and lat win over all others. A name in lower case wins over one that differs in case only.
 
-    Parameters
-    ----------
-    names
-        Of all columns.
-    half
-        Where only one of two is there, return it with the name that the other would have; else that is an error.
-
-    Raises
-    ------
-    ValueError
-        If there is no lon and lat, and several others are called as coordinates; or only one of two is there.
+    ``half``: where only one of two is there, return it with the name that the other would have; else that is an error.
 
     Examples
     --------
@@ -70,11 +60,6 @@ def by_name(positions: Any) -> Any:
 
     What is no table is returned as it is, and so is one none of whose columns is called as a coordinate: it is an array
     of what it holds. Tables are those of pandas, Polars and Arrow, dictionaries, and structured arrays of numpy.
-
-    Raises
-    ------
-    ValueError
-        As :func:`axes_of`.
 
     Examples
     --------

@@ -137,20 +137,10 @@ def curve_keys(
 ) -> NDArray[np.int64]:
     """Return each vector's place along a Hilbert curve.
 
-    Parameters
-    ----------
-    vectors
-        shape (n, 2) in the plane or (n, 3) of unit length on the sphere, C-contiguous.
-    box
-        Plane only, float64 (4,): xmin, ymin, xmax, ymax of the square that the curve fills; the box of the vectors when
-        None. Vectors outside are moved to its rim.
-    coarse
-        Leave the last 16 bits 0, about 2.5 metres on the sphere: enough to start a query, and quicker.
-
-    Returns
-    -------
-    int64 (n,)
-        Not negative. Cost O(n).
+    Not negative. Cost O(n). ``vectors``: shape (n, 2) in the plane or (n, 3) of unit length on the sphere,
+    C-contiguous; ``box``: plane only, float64 (4,): xmin, ymin, xmax, ymax of the square that the curve fills; the box
+    of the vectors when None. Vectors outside are moved to its rim; ``coarse``: leave the last 16 bits 0, about 2.5
+    metres on the sphere: enough to start a query, and quicker.
 
     Examples
     --------
@@ -310,19 +300,8 @@ def curve_order(
     Objects on one site are neighbours in it, in the order of their ranks, so the result depends on the objects alone
     and not on the order in which they came.
 
-    Parameters
-    ----------
-    vectors
-        (n, 2) or (n, 3), C-contiguous.
-    ranks
-        int64 (n,), distinct. The ids, or the ids' places in code point order.
-    box
-        Plane only: as in :func:`curve_keys`.
-
-    Returns
-    -------
-    int32 (n,)
-        Cost O(n), O(n log n) in the longest run of one key.
+    Cost O(n), O(n log n) in the longest run of one key. ``vectors``: (n, 2) or (n, 3), C-contiguous; ``ranks``: int64
+    (n,), distinct. The ids, or the ids' places in code point order; ``box``: plane only: as in :func:`curve_keys`.
     """
     keys = curve_keys(vectors, box)
     order = radix_order(keys)

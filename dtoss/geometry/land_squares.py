@@ -52,10 +52,7 @@ def look_swapped(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> str | No
     A latitude above 90 gives a swap away; New York's (-74, 40.7) does not, but leads to Antarctica. Ships in some seas
     look the same: it is a hint.
 
-    Parameters
-    ----------
-    lon, lat
-        Degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
+    ``lon``, ``lat``: degrees, float64 (n,), legal ones; some hundreds are enough, fewer than 20 say nothing.
 
     Examples
     --------

@@ -199,17 +199,10 @@ def inside(
 ) -> NDArray[np.bool_]:
     """Return which places (n, dimension) lie inside a polygon or on one of its edges, bool (n,).
 
-    Parameters
-    ----------
-    points
-        float64 (n, dimension). Vectors.
-    polygon
-        On the sphere its ``degrees`` or ``straight`` say that numbers decide that were written.
-    positions
-        float64 (n, 2). Lon and lat of the places as they were written; None is those of the vectors, about.
+    ``points``: float64 (n, dimension). Vectors; ``polygon``: on the sphere its ``degrees`` or ``straight`` say that
+    numbers decide that were written; ``positions``: float64 (n, 2). Lon and lat of the places as they were written;
+    None is those of the vectors, about.
 
-    Notes
-    -----
     Cost O(n v) for v corners.
     """
     if polygon.straight is None and polygon.degrees is None:

@@ -52,35 +52,18 @@ FACT_COLUMNS = SIDE_SLACK + 1
 
 
 class Areas(NamedTuple):
-    """Polygons and their edges, as kernels take them.
+    """Polygons and their edges, as kernels take them."""
 
-    Parameters
-    ----------
-    facts
-        float64 (p, 17). Of each polygon, see the names of the columns.
-    sides
-        float64 (p, 5, 5). Half-spaces: a place v is outside where ``v . n > b``, as n, b, and the length of n; places
-        of the plane have z = 1.
-    begins, ends
-        float64 (e, 3). Of all edges, as vectors; those of the plane have z = 1.
-    flat
-        float64 (e, 4). The same, projected: u and v of the beginning, u and v of the end.
-    strip
-        int64 (p + 1,). Polygon i has the strips ``strip[i]:strip[i + 1]``.
-    listed
-        int64 (strips + 1,). Strip i lists the edges ``edges[listed[i]:listed[i + 1]]``.
-    edges
-        int32.
-    """
-
-    facts: NDArray[np.float64]
+    facts: NDArray[np.float64]  # float64 (p, 17). Of each polygon, see the names of the columns
+    # float64 (p, 5, 5). Half-spaces: a place v is outside where ``v . n > b``, as n, b, and the length of n; places of
+    # the plane have z = 1
     sides: NDArray[np.float64]
-    begins: NDArray[np.float64]
+    begins: NDArray[np.float64]  # begins, ends: float64 (e, 3). Of all edges, as vectors; those of the plane have z = 1
     ends: NDArray[np.float64]
-    flat: NDArray[np.float64]
-    strip: NDArray[np.int64]
-    listed: NDArray[np.int64]
-    edges: NDArray[np.int32]
+    flat: NDArray[np.float64]  # float64 (e, 4). The same, projected: u and v of the beginning, u and v of the end
+    strip: NDArray[np.int64]  # int64 (p + 1,). Polygon i has the strips ``strip[i]:strip[i + 1]``
+    listed: NDArray[np.int64]  # int64 (strips + 1,). Strip i lists the edges ``edges[listed[i]:listed[i + 1]]``
+    edges: NDArray[np.int32]  # int32
 
 
 def areas_of(polygons: list[Polygon]) -> Areas:

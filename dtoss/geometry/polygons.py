@@ -24,32 +24,19 @@ LEAST_CORNERS = 3
 
 @dataclass(frozen=True)
 class Polygon:
-    """A region bounded by rings; a place is inside where it is inside of an odd number of them, or on an edge.
+    """A region bounded by rings; a place is inside where it is inside of an odd number of them, or on an edge."""
 
-    Parameters
-    ----------
-    corners
-        float64 (v, dimension). The corners of all rings, none repeated at the end.
-    first
-        int64 (rings + 1,). Ring i has the corners ``first[i]:first[i + 1]``.
-    middle
-        float64 (dimension,). On the sphere the unit vector from which all corners are less than 89.4 degrees.
-    degrees
-        float64 (v, 2). The corners as they were written, lon and lat: without ``straight`` they decide about corners,
-        meridians and the equator. None where vectors decide about everything.
-    straight
-        The same polygon in lon and lat, where its edges are straight there: it decides, and the corners above are those
-        of arcs that stay near it. Parts of one polygon have the whole one here.
-    band
-        Radians that these arcs may leave the straight edges.
-    """
-
-    corners: NDArray[np.float64]
-    first: NDArray[np.int64]
+    corners: NDArray[np.float64]  # float64 (v, dimension). The corners of all rings, none repeated at the end
+    first: NDArray[np.int64]  # int64 (rings + 1,). Ring i has the corners ``first[i]:first[i + 1]``
+    # float64 (dimension,). On the sphere the unit vector from which all corners are less than 89.4 degrees
     middle: NDArray[np.float64]
+    # float64 (v, 2). The corners as they were written, lon and lat: without ``straight`` they decide about corners,
+    # meridians and the equator. None where vectors decide about everything
     degrees: NDArray[np.float64] | None = None
+    # The same polygon in lon and lat, where its edges are straight there: it decides, and the corners above are those
+    # of arcs that stay near it. Parts of one polygon have the whole one here
     straight: Polygon | None = None
-    band: float = 0.0
+    band: float = 0.0  # Radians that these arcs may leave the straight edges
 
     def edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the beginnings and ends of all edges, float64 (v, dimension) each."""
@@ -65,37 +52,18 @@ class Polygon:
 def as_polygons(shape: Any, space: Space, edges: str | None = None) -> list[Polygon]:
     """Return the polygons that one shape is made of.
 
-    Parameters
-    ----------
-    shape
-        An array (v, 2) of positions, the corners of one ring; or a GeoJSON Polygon, MultiPolygon, or Feature of one, as
-        a dictionary or as an object with ``__geo_interface__``. A ring may end where it began or not, and run either
-        way round. Edges are segments in the plane.
-    space
-        What its positions mean.
-    edges
-        On the sphere: "spherical" edges are great-circle arcs, for which the antimeridian and the poles are places like
-        others; "planar" ones are straight in longitude and latitude, and one from 179 to -179 goes round the globe.
-        None is what the shape means (:func:`edges_meant`).
-
-    Raises
-    ------
-    ValueError
-        If the shape is none of these, a ring has fewer than three corners, a position is not legal, or a polygon of
-        arcs does not fit in a hemisphere.
+    ``shape``: an array (v, 2) of positions, the corners of one ring; or a GeoJSON Polygon, MultiPolygon, or Feature of
+    one, as a dictionary or as an object with ``__geo_interface__``. A ring may end where it began or not, and run
+    either way round. Edges are segments in the plane; ``edges``: on the sphere: "spherical" edges are great-circle
+    arcs, for which the antimeridian and the poles are places like others; "planar" ones are straight in longitude and
+    latitude, and one from 179 to -179 goes round the globe. None is what the shape means (:func:`edges_meant`).
     """
     meant = edges or edges_meant(shape)
     return [part for polygon in rings_of(shape) for part in _alone(polygon, space, meant)]
 
 
 def arcs_meant(shape: Any, space: Space) -> float:
-    """Return how many great-circle arcs the straight edges of a shape become, about; 0 where its edges are arcs.
-
-    Raises
-    ------
-    ValueError
-        If the shape is none.
-    """
+    """Return how many great-circle arcs the straight edges of a shape become, about; 0 where its edges are arcs."""
     if not space.geographic or edges_meant(shape) != PLANAR:
         return 0.0
     rings = [ring for polygon in rings_of(shape) for ring in map(_corners, polygon) if len(ring)]
@@ -106,11 +74,6 @@ def edges_meant(shape: Any) -> str:
     """Return the edges of a shape that nobody named: straight ones for GeoJSON, as RFC 7946 says, arcs for an array.
 
     A geometry may say itself what its edges are, in a member of that name, as GeoParquet's columns do.
-
-    Raises
-    ------
-    ValueError
-        If it says something else.
     """
     if not isinstance(shape, Mapping):
         return PLANAR if hasattr(shape, "__geo_interface__") else SPHERICAL
@@ -138,13 +101,7 @@ def long_edge(corners: NDArray[np.float64], first: NDArray[np.int64], edges: str
 
 
 def rings_of(shape: Any) -> list[list[Any]]:
-    """Return the rings of each polygon that one shape is made of, each (v, 2) as it was given; no number is checked.
-
-    Raises
-    ------
-    ValueError
-        If the shape is of another kind than :func:`as_polygons` takes.
-    """
+    """Return the rings of each polygon that one shape is made of, each (v, 2) as it was given; no number is checked."""
     if hasattr(shape, "__geo_interface__"):
         shape = shape.__geo_interface__
     return _geojson_rings(shape) if isinstance(shape, Mapping) else [[shape]]
@@ -182,27 +139,15 @@ def _listed(shape: Mapping[str, Any], name: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Rings:
-    """The rings of many shapes as flat arrays: how frames of polygons come, by the hundred thousand.
+    """The rings of many shapes as flat arrays: how frames of polygons come, by the hundred thousand."""
 
-    Parameters
-    ----------
-    corners
-        float64 (v, 2). Of all rings; one may end where it began or not.
-    ring
-        int64 (rings + 1,). Ring i has the corners ``ring[i]:ring[i + 1]``.
-    polygon
-        int64 (polygons + 1,). Polygon i has the rings ``polygon[i]:polygon[i + 1]``, at least one.
-    shape
-        int64 (shapes + 1,). Shape i has the polygons ``shape[i]:shape[i + 1]``; one without any holds nothing.
-    edges
-        On the sphere: "planar", "spherical", or "vectors" (:mod:`dtoss.geometry.straight_edges`).
-    """
-
-    corners: NDArray[np.float64]
-    ring: NDArray[np.int64]
+    corners: NDArray[np.float64]  # float64 (v, 2). Of all rings; one may end where it began or not
+    ring: NDArray[np.int64]  # int64 (rings + 1,). Ring i has the corners ``ring[i]:ring[i + 1]``
+    # int64 (polygons + 1,). Polygon i has the rings ``polygon[i]:polygon[i + 1]``, at least one
     polygon: NDArray[np.int64]
+    # int64 (shapes + 1,). Shape i has the polygons ``shape[i]:shape[i + 1]``; one without any holds nothing
     shape: NDArray[np.int64]
-    edges: str = PLANAR
+    edges: str = PLANAR  # On the sphere: "planar", "spherical", or "vectors" (:mod:`dtoss.geometry.straight_edges`)
 
     def __len__(self) -> int:
         return len(self.shape) - 1
@@ -229,13 +174,7 @@ class Rings:
 
 
 def rings_together(shapes: list[list[list[Any]]], edges: str = PLANAR) -> Rings:
-    """Return the rings of shapes, each a list of polygons, each a list of rings, as flat arrays.
-
-    Raises
-    ------
-    ValueError
-        If a ring is not a list of corners of two or three numbers; the message says of which shape.
-    """
+    """Return the rings of shapes, each a list of polygons, each a list of rings, as flat arrays."""
     corners, sizes = [np.zeros((0, 2))], []
     for number, polygons in enumerate(shapes):
         for ring in (ring for rings in polygons for ring in rings):
@@ -276,13 +215,7 @@ def _corners(ring: Any) -> NDArray[np.float64]:
 
 
 def polygons_in(rings: Rings, space: Space) -> list[list[Polygon]]:
-    """Return the polygons that each shape is made of: :func:`as_polygons` of many at once.
-
-    Raises
-    ------
-    ValueError
-        As there; the message says of which shape.
-    """
+    """Return the polygons that each shape is made of: :func:`as_polygons` of many at once."""
     try:
         made = [[one] for one in _polygons(rings.corners, rings.ring, rings.polygon, space, rings.edges)]
     except ValueError:  # one by one, until the one that is wrong says what
@@ -323,13 +256,7 @@ def _alone(rings: list[Any], space: Space, edges: str) -> list[Polygon]:
 def _polygons(
     corners: NDArray[np.float64], first: NDArray[np.int64], polygon: NDArray[np.int64], space: Space, edges: str
 ) -> list[Polygon]:
-    """Return the polygons of rings: ``i`` has the rings ``polygon[i]:polygon[i + 1]``, as ``first`` cuts the corners.
-
-    Raises
-    ------
-    ValueError
-        If one is none; where there is one, the message fits it.
-    """
+    """Return polygons of rings: ``i`` has the rings ``polygon[i]:polygon[i + 1]``, as ``first`` cuts the corners."""
     if len(polygon) == 1:
         return []
     if (np.diff(polygon) == 0).any():
@@ -389,13 +316,7 @@ def _fit(
 def _distinct(
     values: NDArray[np.float64], first: NDArray[np.int64], least: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return which corners differ from the one before, and from the first at the end, and where each ring begins then.
-
-    Raises
-    ------
-    ValueError
-        If a ring has fewer than so many.
-    """
+    """Return which corners differ from the one before, the last from the first, and where each ring begins then."""
     kept = np.ones(len(values), np.bool_)
     kept[1:] = (values[1:] != values[:-1]).any(axis=1)
     begin = first[:-1]

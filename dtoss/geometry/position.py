@@ -14,17 +14,9 @@ XMIN, YMIN, XMAX, YMAX = range(4)
 
 
 class Place(NamedTuple):
-    """A place of either surface, made inside a kernel: compiled, it is four registers.
+    """A place of either surface, made inside a kernel: compiled, it is four registers."""
 
-    Parameters
-    ----------
-    x, y, z
-        CRS units and z = 0 in the plane, a unit vector on the sphere.
-    dimension
-        2 or 3.
-    """
-
-    x: float
+    x: float  # x, y, z: CRS units and z = 0 in the plane, a unit vector on the sphere
     y: float
     z: float
     dimension: int

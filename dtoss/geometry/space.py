@@ -29,21 +29,12 @@ are made of, have no digits left."""
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A CRS and the metric in which its positions are compared.
+    """A CRS and the metric in which its positions are compared."""
 
-    Parameters
-    ----------
-    crs
-        As the user named it, or "none".
-    metric
-        "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS units).
-    to_lonlat
-        Positions are in a projected CRS and compared on the sphere.
-    """
-
-    crs: str
+    crs: str  # As the user named it, or "none"
+    # "sphere" (positions are lon, lat in degrees, distances metres) or "plane" (x, y and distances in CRS units)
     metric: str
-    to_lonlat: bool = False
+    to_lonlat: bool = False  # Positions are in a projected CRS and compared on the sphere
 
     @property
     def dimension(self) -> int:
@@ -64,11 +55,6 @@ class Space:
         """Return the vectors (n, dimension) of legal positions (n, 2); equal places are equal vectors.
 
         On the sphere lon -180 is 180, lon does not matter at the poles, and -0.0 is 0.0.
-
-        Raises
-        ------
-        ValueError
-            If a projected CRS is compared on the sphere, and a position is no place there.
         """
         positions = operand(positions, dtype=np.float64)
         if self.to_lonlat:
@@ -120,18 +106,8 @@ class Space:
 def space_of(crs: str | pyproj.CRS | None = None, metric: str | None = None) -> Space:
     """Return the space of a CRS: geographic -> sphere, projected -> plane.
 
-    Parameters
-    ----------
-    crs
-        Anything pyproj reads; "none" is a plane without one. None is EPSG:4326, or "none" where metric is "plane".
-    metric
-        "sphere" for a projected CRS compares its positions on the sphere; None is what the CRS says.
-
-    Raises
-    ------
-    ValueError
-        If pyproj cannot read the CRS, it is neither geographic in degrees nor projected, or the metric does not go
-        with it.
+    ``crs``: anything pyproj reads; "none" is a plane without one. None is EPSG:4326, or "none" where metric is "plane";
+    ``metric``: "sphere" for a projected CRS compares its positions on the sphere; None is what the CRS says.
 
     Examples
     --------
@@ -183,14 +159,7 @@ def _transformer(crs: str) -> pyproj.Transformer:
 
 
 def as_positions(positions: ArrayLike, space: Space, name: str = "positions") -> NDArray[np.float64]:
-    """Return positions as float64 (n, 2), C-contiguous; the columns of a table go by their names.
-
-    Raises
-    ------
-    ValueError
-        If only one coordinate of a table is named (:func:`dtoss.geometry.axes.by_name`), the shape is not (2,) or (n,
-        2), or a position is not legal; it names the argument, the row and the value.
-    """
+    """Return positions as float64 (n, 2), C-contiguous; the columns of a table go by their names."""
     if type(positions) is not np.ndarray or positions.dtype.kind == "V":
         positions = by_name(positions)
     try:

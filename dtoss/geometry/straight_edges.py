@@ -22,13 +22,7 @@ CELL = QUARTER_TURN
 
 
 def check_edges(edges: Any) -> str | None:
-    """Return edges that a user names; None is what the shape means.
-
-    Raises
-    ------
-    ValueError
-        If it is no kind of edges.
-    """
+    """Return edges that a user names; None is what the shape means."""
     if edges not in (None, SPHERICAL, PLANAR):
         raise ValueError(f"edges is {edges!r}: one of {SPHERICAL!r}, {PLANAR!r} is wanted")
     return str(edges) if edges else None
@@ -39,22 +33,11 @@ def chains(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """Return rings with so many corners more that great-circle arcs stay within 0.1 m of the straight edges.
 
-    Parameters
-    ----------
-    corners
-        float64 (v, 2). In degrees. An edge goes from one number to the other: none crosses the antimeridian, and one
-        from 179 to -179 goes round the globe.
-    first
-        int64 (rings + 1,). Ring i has the corners ``first[i]:first[i + 1]``, one at least.
+    Corners (w, 2), where each ring begins, and how far the arcs of each edge of before may be from it, float64 (v,), in
+    radians. ``corners``: float64 (v, 2). In degrees. An edge goes from one number to the other: none crosses the
+    antimeridian, and one from 179 to -179 goes round the globe; ``first``: int64 (rings + 1,). Ring i has the corners
+    ``first[i]:first[i + 1]``, one at least.
 
-    Returns
-    -------
-    tuple
-        Corners (w, 2), where each ring begins, and how far the arcs of each edge of before may be from it, float64
-        (v,), in radians.
-
-    Notes
-    -----
     A line on which longitude and latitude grow evenly, by ``a`` and ``b`` radians, has the geodesic curvature
     ``sin(lat) a (cos(lat)^2 a^2 + 2 b^2) / v^3`` where ``v^2 = cos(lat)^2 a^2 + b^2``; the middle of a piece leaves its
     chord by an eighth of that times the square of its length, which is less than ``sin(lat) a v / 4``.

@@ -20,11 +20,6 @@ HAS_Z, HAS_M, HAS_SRID = 0x80000000, 0x40000000, 0x20000000
 def polygons_of_wkb(data: bytes) -> list[list[NDArray[np.float64]]]:
     """Return the rings of each polygon of a Polygon or MultiPolygon, float64 (v, 2) each; empty ones are left out.
 
-    Raises
-    ------
-    ValueError
-        If it is another geometry, or its bytes are none.
-
     Examples
     --------
     >>> corners = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]

@@ -22,29 +22,12 @@ OF_FILE, OF_STREAM, OF_CALLER = "file", "stream", "given"
 
 @dataclass(frozen=True)
 class Key:
-    """What tells a batch from others.
+    """What tells a batch from others."""
 
-    Parameters
-    ----------
-    key
-        The text by which it is known.
-    kind
-        "file", "stream" or "given".
-    source
-        The path, or what the stream reads.
-    batch
-        The number of a stream's batch; else -1.
-
-    Raises
-    ------
-    ValueError
-        If the key is no text, or an empty one.
-    """
-
-    key: str
-    kind: str = OF_CALLER
-    source: str = ""
-    batch: int = -1
+    key: str  # The text by which it is known
+    kind: str = OF_CALLER  # "file", "stream" or "given"
+    source: str = ""  # The path, or what the stream reads
+    batch: int = -1  # The number of a stream's batch; else -1
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str) or not self.key.strip():
@@ -53,30 +36,14 @@ class Key:
 
 @dataclass(frozen=True)
 class AppendResult:
-    """What an append did.
+    """What an append did."""
 
-    Parameters
-    ----------
-    version
-        Of the history now; None where there is none, because nothing was there to append.
-    rows
-        That were appended.
-    repeated
-        Keys that stood in the history already, and were skipped.
-    rejected
-        Rows that were set aside, by their reasons.
-    files
-        Paths of files that hold those rows.
-    forgotten
-        Rows that were dropped, as those of whom they are were forgotten.
-    """
-
-    version: int | None
+    version: int | None  # Of the history now; None where there is none, because nothing was there to append
     rows: int
-    repeated: int
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    forgotten: int = 0
+    repeated: int  # Keys that stood in the history already, and were skipped
+    rejected: Mapping[str, int] = field(default_factory=dict)  # Rows that were set aside, by their reasons
+    files: tuple[str, ...] = ()  # Paths of files that hold those rows
+    forgotten: int = 0  # Rows that were dropped, as those of whom they are were forgotten
 
 
 def unknown(version: Version | None, keys: Sequence[Key]) -> list[Key]:
@@ -110,11 +77,6 @@ def check_stream(version: Version | None, query: str, source: str) -> None:
     """Check that a stream is one whose batches are known, or the first one of its source.
 
     A query that begins anew, because its checkpoint was deleted, reads its source again: all of it would be doubled.
-
-    Raises
-    ------
-    InputError
-        If the history has batches of another query of this source.
     """
     if version is None:
         return
@@ -137,25 +99,8 @@ def _said(version: Version, kind: str) -> pa.Table:
 def commit_batch(home: Home, schema: Schema, files: Sequence[NewFile], keys: Sequence[Key]) -> Version:
     """Commit the files of a batch as a period of its own, and return the version.
 
-    Parameters
-    ----------
-    home
-        The history; made where it is not there.
-    schema
-        Of the rows.
-    files
-        By time; none where the batch has no rows, of which the keys are then still known.
-    keys
-        Of the batch, at least one. Where there are several, the rows are those of all, and stand with the first.
-
-    Raises
-    ------
-    Repeated
-        If another writer has appended one of the keys meanwhile; nothing was committed.
-    InputError
-        If the rows do not fit the history.
-    StoreError, OSError
-        As :func:`dtoss.history.history_commit.commit`.
+    ``home``: the history; made where it is not there; ``keys``: of the batch, at least one. Where there are several,
+    the rows are those of all, and stand with the first.
     """
     rows = sum(file.rows for file in files)
     total = sum(file.sum for file in files)

@@ -123,18 +123,7 @@ def rows_of_frame(
     crs: Any,
     metric: str | None,
 ) -> tuple[pa.Table, Schema]:
-    """Return the rows of a frame and their schema.
-
-    Parameters
-    ----------
-    frame, id, time, geometry, x, y, columns, deleted, crs, metric
-        As :func:`append`.
-
-    Raises
-    ------
-    InputError, TypeError, ValueError
-        As :func:`append`.
-    """
+    """Return the rows of a frame and their schema."""
     table = table_of(frame)
     if table is None:
         raise TypeError(f"{type(frame).__name__} is no frame: a DataFrame, an Arrow table or a mapping is wanted")
@@ -176,13 +165,7 @@ def _time_column(table: Table, time: str | None) -> Any:
 
 
 def _marks(values: pa.Array, name: str) -> NDArray[np.bool_]:
-    """Return which rows delete their objects, bool (n,); no mark is no.
-
-    Raises
-    ------
-    ValueError
-        If a mark is neither true nor false.
-    """
+    """Return which rows delete their objects, bool (n,); no mark is no."""
     legal = pa.types.is_boolean(values.type) or pa.types.is_null(values.type)
     if not legal and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         legal = bool(pc.all(pc.is_in(values, pa.array([0, 1, None], values.type))).as_py() in (True, None))
@@ -192,13 +175,7 @@ def _marks(values: pa.Array, name: str) -> NDArray[np.bool_]:
 
 
 def _checked(positions: NDArray[np.float64], gone: NDArray[np.bool_], space: Space) -> NDArray[np.float64]:
-    """Return positions of rows; deletions have none, wherever they are said to be.
-
-    Raises
-    ------
-    ValueError
-        If another one is not legal; it names the row and the value.
-    """
+    """Return positions of rows; deletions have none, wherever they are said to be."""
     missing = np.asarray(~np.isfinite(positions).all(axis=1))
     filled = np.where(missing[:, None], 0.0, positions)
     legal = np.asarray(space.legal(filled)) & ~missing

@@ -12,26 +12,12 @@ from dtoss.history.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the ledger: a batch that came, or rows that went (then ``rows`` and ``sum`` are negative).
+    """An entry of the ledger: a batch that came, or rows that went (then ``rows`` and ``sum`` are negative)."""
 
-    Parameters
-    ----------
-    key
-        What tells the batch from others.
-    kind
-        "file", "stream", "given", "forget" or "retain".
-    source
-        The path or query.
-    batch
-        The number of a stream's batch; else -1.
-    rows, sum
-        Of it.
-    """
-
-    key: str
-    kind: str
-    source: str
-    batch: int
+    key: str  # What tells the batch from others
+    kind: str  # "file", "stream", "given", "forget" or "retain"
+    source: str  # The path or query
+    batch: int  # The number of a stream's batch; else -1
     rows: int
     sum: int
 
@@ -45,42 +31,18 @@ class NewPeriod:
 
 @dataclass(frozen=True)
 class Change:
-    """What is to become of a version.
+    """What is to become of a version."""
 
-    Parameters
-    ----------
-    what
-        In a word, such as "append".
-    files
-        Files that were written, each with its period: the number of one that stands, or -1 - i for ``periods[i]``.
-    gone
-        Leaves that go and have to stand still: the name of the file and the number of the first row group.
-    gone_periods
-        Periods that go with all their leaves.
-    periods
-        That are new.
-    entries
-        Of the ledger.
-    schema
-        Of the rows that come; None where none do.
-    detail
-        What the version says of itself.
-    options
-        Of the history, where they change.
-    oldest
-        The oldest version that can be asked from now on; 0 where that does not change.
-    bare
-        No segment keeps blocks of leaves that are gone: they say between which ids these were.
-    """
-
-    what: str
+    what: str  # In a word, such as "append"
+    # Files that were written, each with its period: the number of one that stands, or -1 - i for ``periods[i]``
     files: tuple[tuple[NewFile, int], ...] = ()
+    # Leaves that go and have to stand still: the name of the file and the number of the first row group
     gone: tuple[tuple[str, int], ...] = ()
-    gone_periods: tuple[int, ...] = ()
+    gone_periods: tuple[int, ...] = ()  # Periods that go with all their leaves
     periods: tuple[NewPeriod, ...] = ()
     entries: tuple[Entry, ...] = ()
-    schema: Schema | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    oldest: int = 0
-    bare: bool = False
+    schema: Schema | None = None  # Of the rows that come; None where none do
+    detail: Mapping[str, Any] = field(default_factory=dict)  # What the version says of itself
+    options: Mapping[str, Any] = field(default_factory=dict)  # Of the history, where they change
+    oldest: int = 0  # The oldest version that can be asked from now on; 0 where that does not change
+    bare: bool = False  # No segment keeps blocks of leaves that are gone: they say between which ids these were

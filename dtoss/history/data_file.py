@@ -32,49 +32,26 @@ _NAMED = 16
 
 @dataclass(frozen=True, slots=True)
 class NewLeaf:
-    """Blocks of a file that belong together.
+    """Blocks of a file that belong together."""
 
-    Parameters
-    ----------
-    first, count
-        Which blocks of the file.
-    cell
-        x0, y0, x1, y1 of the tree: x0 < x <= x1, y0 < y <= y1; :data:`WHOLE_PLANE` where nothing was cut.
-    """
-
-    first: int
-    count: int
+    first: int  # Which blocks of the file
+    count: int  # Which blocks of the file
+    # x0, y0, x1, y1 of the tree: x0 < x <= x1, y0 < y <= y1; :data:`WHOLE_PLANE` where nothing was cut
     cell: tuple[float, float, float, float] = WHOLE_PLANE
 
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file that was written, and is of no version yet.
+    """A file that was written, and is of no version yet."""
 
-    Parameters
-    ----------
-    name
-        Within the history, such as ``place/0123456789abcdef.parquet``.
-    order
-        Its code, of :data:`dtoss.history.row_blocks.ORDER_NAMES`.
-    bytes, rows, sum
-        Of all of it.
-    sha256
-        Of its bytes.
-    blocks
-        All of them, in the order of the file.
-    leaves
-        Which cover the blocks without a gap.
-    """
-
-    name: str
-    order: int
-    bytes: int
-    rows: int
-    sum: int
-    sha256: str
-    blocks: Blocks
-    leaves: tuple[NewLeaf, ...]
+    name: str  # Within the history, such as ``place/0123456789abcdef.parquet``
+    order: int  # Its code, of :data:`dtoss.history.row_blocks.ORDER_NAMES`
+    bytes: int  # Of all of it
+    rows: int  # Of all of it
+    sum: int  # Of all of it
+    sha256: str  # Of its bytes
+    blocks: Blocks  # All of them, in the order of the file
+    leaves: tuple[NewLeaf, ...]  # Which cover the blocks without a gap
 
 
 Part = tuple[pa.Table, tuple[float, float, float, float] | None]
@@ -84,25 +61,8 @@ Part = tuple[pa.Table, tuple[float, float, float, float] | None]
 def write_file(folder: Folder, order: int, parts: Iterable[Part], schema: Schema, of: str = "") -> NewFile:
     """Write a file of rows and return what it is. It is not synced: a commit does that.
 
-    Parameters
-    ----------
-    folder
-        Of the history.
-    order
-        The code of its order.
-    parts
-        The leaves; each begins a block. All of them stay in memory, compressed, until the file is whole.
-    schema
-        Of the rows.
-    of
-        The batch, or what the rows were read from: files of the same rows that come from elsewhere have other names.
-
-    Raises
-    ------
-    ValueError
-        If there is no row.
-    OSError
-        If it cannot be written.
+    ``order``: the code of its order; ``of``: the batch, or what the rows were read from: files of the same rows that
+    come from elsewhere have other names.
     """
     sink = pa.BufferOutputStream()
     writer: pq.ParquetWriter | None = None

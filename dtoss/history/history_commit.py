@@ -44,13 +44,7 @@ class Stale(StoreError):
 
 
 class RepeatedKeys(StoreError):
-    """Keys of a change stand in the ledger already.
-
-    Parameters
-    ----------
-    keys
-        Those.
-    """
+    """Keys of a change stand in the ledger already."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"{len(keys)} batches are in the history already: {', '.join(keys[:3])}")
@@ -60,27 +54,8 @@ class RepeatedKeys(StoreError):
 def commit(home: Home, change: Change, after: Version | None) -> Version:
     """Commit a change and return the version that it makes.
 
-    Parameters
-    ----------
-    home
-        The history; made where it is not there.
-    change
-        Whose files are written already.
-    after
-        The version that the change was made of; None where there was none.
-
-    Raises
-    ------
-    Stale
-        If another writer has taken what the change rewrites; nothing was committed.
-    Repeated
-        If a key stands in the ledger; nothing was committed.
-    InputError
-        If the rows do not fit the schema of the history.
-    StoreError
-        If rows would be lost or doubled, or too many races were lost.
-    OSError
-        If something cannot be written.
+    ``home``: the history; made where it is not there; ``change``: whose files are written already; ``after``: the
+    version that the change was made of; None where there was none.
     """
     with undone(home, after):
         return _commit_change(home, change, after)
@@ -107,13 +82,7 @@ def _commit_change(home: Home, change: Change, after: Version | None) -> Version
 
 
 def applied(home: Home, version: Version | None, change: Change) -> tuple[dict[str, Any], list[Segment]]:
-    """Return the document of a version with a change, and the segments that were written for it.
-
-    Raises
-    ------
-    Stale, Repeated, InputError, StoreError, OSError
-        As :func:`commit`.
-    """
+    """Return the document of a version with a change, and the segments that were written for it."""
     schema = _schema(version, change)
     standing = None if version is None else _standing(version, change)
     numbered = 0 if version is None else int(version.document["next_period"])
@@ -149,14 +118,7 @@ def applied(home: Home, version: Version | None, change: Change) -> tuple[dict[s
 
 
 def check_kept(leaves: Leaves, rows: int, total: int, periods: set[int]) -> None:
-    """Check that no row is lost or doubled.
-
-    Raises
-    ------
-    StoreError
-        If the time order has other rows than the ledger, a derived order others than its period, or a leaf belongs to
-        a period that is not there.
-    """
+    """Check that no row is lost or doubled."""
     truth = leaves.order == BY_TIME
     found = int(leaves.rows[truth].sum()), int(leaves.sum[truth].sum(dtype=np.uint64))
     if found != (rows, total):
@@ -210,13 +172,7 @@ def _periods(version: Version | None, change: Change, numbered: int) -> list[dic
 
 
 def _standing(version: Version, change: Change) -> NDArray[np.bool_]:
-    """Return which leaves stay.
-
-    Raises
-    ------
-    Stale
-        If one that is to go, or a period that gets an order, is not there.
-    """
+    """Return which leaves stay."""
     leaves, names = version.leaves, version.files.name
     stays = ~np.isin(leaves.period, np.array(change.gone_periods, np.int32))
     if change.gone:
@@ -349,13 +305,7 @@ def _with_files(version: Version | None, change: Change, leaves: Leaves) -> tupl
 
 
 def _ledger(home: Home, version: Version | None, change: Change) -> tuple[list[Segment], list[Segment]]:
-    """Return the segments of the ledger with a change's entries, and which of them are new.
-
-    Raises
-    ------
-    Repeated
-        If a key stands there already, or twice in the change.
-    """
+    """Return the segments of the ledger with a change's entries, and which of them are new."""
     segments = [] if version is None else [Segment.of(said) for said in version.document["ledger"]]
     if not change.entries:
         return segments, []

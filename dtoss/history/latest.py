@@ -16,15 +16,8 @@ def latest(table: pa.Table, compared: Sequence[str]) -> pa.Table:
     Nulls are below all values, -0.0 below 0.0, NaN above all numbers, and nested attributes are compared by their
     text: rows that are equal in everything compared are the same, so which one stays does not depend on their order.
 
-    Parameters
-    ----------
-    table
-        Columns id, t, x and y, and attributes.
-    compared
-        The columns that settle equal times, the first one first.
+    ``compared``: the columns that settle equal times, the first one first.
 
-    Notes
-    -----
     Cost O(n) for times and coordinates, O(m log m) for attributes of the m rows that those leave equal.
     """
     if len(table) == 0:

@@ -32,53 +32,26 @@ _ABOUT = b"dtoss"
 
 @dataclass(frozen=True)
 class Gathered:
-    """What is known of questions.
+    """What is known of questions."""
 
-    Parameters
-    ----------
-    questions
-        The last ones, numbered.
-    looks
-        What adapting keeps for the next time, as JSON.
-    ring
-        The name of the newest ring; None where there is none.
-    files
-        Names of the files that are in no ring yet.
-    stale
-        Names of files that may go once there is another ring: older rings, and what the ring holds already.
-    unreadable
-        How many files could not be read: they are left out.
-    """
-
-    questions: Questions
-    looks: Mapping[str, Any] = field(default_factory=dict)
-    ring: str | None = None
-    files: tuple[str, ...] = ()
+    questions: Questions  # The last ones, numbered
+    looks: Mapping[str, Any] = field(default_factory=dict)  # What adapting keeps for the next time, as JSON
+    ring: str | None = None  # The name of the newest ring; None where there is none
+    files: tuple[str, ...] = ()  # Names of the files that are in no ring yet
+    # Names of files that may go once there is another ring: older rings, and what the ring holds already
     stale: tuple[str, ...] = ()
-    unreadable: int = 0
+    unreadable: int = 0  # How many files could not be read: they are left out
 
 
 def note(home: Home, questions: Questions) -> None:
-    """Write what was asked, as one small file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write what was asked, as one small file."""
     home.folder.make(ASKED)
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.parquet"
     home.folder.write(_bytes(questions.as_table()), ASKED, name)
 
 
 def gather(home: Home, dimension: int) -> Gathered:
-    """Return what was asked, oldest first; nothing is written.
-
-    Raises
-    ------
-    OSError
-        If something cannot be read.
-    """
+    """Return what was asked, oldest first; nothing is written."""
     names = [name for name in home.folder.files(ASKED) if name.endswith(".parquet")]
     rings = [name for name in names if name.startswith(_RING)]
     unreadable = 0
@@ -111,19 +84,7 @@ def gather(home: Home, dimension: int) -> Gathered:
 def keep(home: Home, gathered: Gathered, looks: Mapping[str, Any] | None = None) -> None:
     """Write a new ring of what was gathered, and remove what it holds; nothing where it would be the old one.
 
-    Parameters
-    ----------
-    home
-        The history.
-    gathered
-        Of :func:`gather`.
-    looks
-        To be kept in place of those that were there; those when None.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``looks``: to be kept in place of those that were there; those when None.
     """
     looks = dict(gathered.looks if looks is None else looks)
     if not gathered.files and looks == dict(gathered.looks):

@@ -22,37 +22,18 @@ class Questions:
 
     A piece is all places nearer than ``reach`` to a box of vectors: a disc is a box without extent, a box has no reach.
     A question without pieces asks about everywhere.
-
-    Parameters
-    ----------
-    number
-        int64 (m,), ascending. The first question ever asked is 1.
-    kind
-        int8 (m,). Its place in :data:`dtoss.history.query.explain.QUESTIONS`.
-    version
-        int64 (m,). Of the history, which it read.
-    ids
-        int32 (m,). How many objects it was about; 0 where about all.
-    first, last
-        float64 (m,). Its interval as times are stored; both ends belong to it.
-    begin
-        int64 (m + 1,). Where the pieces of each begin.
-    low, high
-        float64 (p, dimension). The boxes of the pieces.
-    reach
-        float64 (p,). A distance of vectors.
     """
 
-    number: NDArray[np.int64]
-    kind: NDArray[np.int8]
-    version: NDArray[np.int64]
-    ids: NDArray[np.int32]
-    first: NDArray[np.float64]
+    number: NDArray[np.int64]  # int64 (m,), ascending. The first question ever asked is 1
+    kind: NDArray[np.int8]  # int8 (m,). Its place in :data:`dtoss.history.query.explain.QUESTIONS`
+    version: NDArray[np.int64]  # int64 (m,). Of the history, which it read
+    ids: NDArray[np.int32]  # int32 (m,). How many objects it was about; 0 where about all
+    first: NDArray[np.float64]  # first, last: float64 (m,). Its interval as times are stored; both ends belong to it
     last: NDArray[np.float64]
-    begin: NDArray[np.int64]
-    low: NDArray[np.float64]
+    begin: NDArray[np.int64]  # int64 (m + 1,). Where the pieces of each begin
+    low: NDArray[np.float64]  # low, high: float64 (p, dimension). The boxes of the pieces
     high: NDArray[np.float64]
-    reach: NDArray[np.float64]
+    reach: NDArray[np.float64]  # float64 (p,). A distance of vectors
 
     def __len__(self) -> int:
         return len(self.number)
@@ -92,13 +73,7 @@ class Questions:
 
     @classmethod
     def of_table(cls, table: pa.Table, dimension: int) -> Questions:
-        """Return the questions of a table.
-
-        Raises
-        ------
-        ValueError
-            If it is no table of questions of that dimension.
-        """
+        """Return the questions of a table."""
         try:
             plain = [table.column(name).to_numpy() for name in _PLAIN]
             reaches = table.column("reach").combine_chunks()

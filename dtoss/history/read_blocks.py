@@ -31,13 +31,7 @@ _AT_ONCE = 8
 
 @dataclass
 class Reads:
-    """What was read: a counter that whoever asks hands in.
-
-    Parameters
-    ----------
-    ranges, bytes, blocks, rows
-        So many.
-    """
+    """What was read: a counter that whoever asks hands in."""
 
     ranges: int = 0
     bytes: int = 0
@@ -66,34 +60,10 @@ def read_blocks(
 ) -> pa.Table:
     """Return the rows of blocks of one file, in its order.
 
-    Parameters
-    ----------
-    home
-        The history.
-    name
-        Of the file, as :class:`dtoss.history.version_leaves.Files` has it.
-    blocks
-        By ascending row groups.
-    schema
-        Of the version: attributes that the file does not have are nulls.
-    columns
-        Names of the schema to read, in its order then; all when None.
-    reads
-        Counts what was read.
-    gap
-        Bytes between two ranges up to which they are read as one.
-
-    Returns
-    -------
-    pa.Table
-        The columns of the schema that are wanted; x and y are NaN where a deletion has no position.
-
-    Raises
-    ------
-    StoreError
-        If the file is gone or damaged; the message names it.
-    OSError
-        If it cannot be read.
+    The columns of the schema that are wanted; x and y are NaN where a deletion has no position. ``blocks``: by
+    ascending row groups; ``schema``: of the version: attributes that the file does not have are nulls; ``columns``:
+    names of the schema to read, in its order then; all when None; ``gap``: bytes between two ranges up to which they
+    are read as one.
     """
     wanted = [column for column in schema.arrow if columns is None or column.name in columns]
     if not len(blocks):

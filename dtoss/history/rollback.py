@@ -14,15 +14,8 @@ from dtoss.history.versions import Home, Version, files_of
 def undone(home: Home, after: Version | None) -> Iterator[None]:
     """Remove what is written within where it fails, whatever the reason; a version that stands by then keeps its own.
 
-    Parameters
-    ----------
-    home
-        The history.
-    after
-        The version that the change is made of; None where there is none.
+    ``after``: the version that the change is made of; None where there is none.
 
-    Notes
-    -----
     A file that another writer has found there and touched stays. On object stores nothing tells that it was touched:
     there, as after a kill, files wait for :func:`dtoss.history.maintenance.vacuum.clear`.
     """

@@ -23,39 +23,20 @@ BY_TIME, BY_PLACE, BY_OBJECT = 0, 1, 2
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of one file, or of several, in the order of their files; all arrays have n rows.
+    """Blocks of one file, or of several, in the order of their files; all arrays have n rows."""
 
-    Parameters
-    ----------
-    row_group
-        int32. Its number in its file.
-    rows, marks
-        int32. How many rows it has, and how many of them are deletions.
-    offset
-        int64. Where its bytes begin in the file.
-    bytes
-        int32.
-    sum
-        uint64. Of its rows: :mod:`dtoss.history.sums`.
-    t_from, t_to
-        int64 or float64. Its earliest and latest time, as times are stored.
-    id_from, id_to
-        int64. Between which its ids are, as :func:`id_words` numbers them.
-    low, high
-        float64 (n, dimension). The closed box of its vectors (:meth:`dtoss.geometry.space.Space.vectors`); inf and -inf
-        where no row has a position.
-    """
-
-    row_group: NDArray[np.int32]
-    rows: NDArray[np.int32]
+    row_group: NDArray[np.int32]  # int32. Its number in its file
+    rows: NDArray[np.int32]  # rows, marks: int32. How many rows it has, and how many of them are deletions
     marks: NDArray[np.int32]
-    offset: NDArray[np.int64]
-    bytes: NDArray[np.int32]
-    sum: NDArray[np.uint64]
-    t_from: NDArray[Any]
+    offset: NDArray[np.int64]  # int64. Where its bytes begin in the file
+    bytes: NDArray[np.int32]  # int32
+    sum: NDArray[np.uint64]  # uint64. Of its rows: :mod:`dtoss.history.sums`
+    t_from: NDArray[Any]  # t_from, t_to: int64 or float64. Its earliest and latest time, as times are stored
     t_to: NDArray[Any]
-    id_from: NDArray[np.int64]
+    id_from: NDArray[np.int64]  # id_from, id_to: int64. Between which its ids are, as :func:`id_words` numbers them
     id_to: NDArray[np.int64]
+    # low, high: float64 (n, dimension). The closed box of its vectors (:meth:`dtoss.geometry.space.Space.vectors`); inf
+    # and -inf where no row has a position
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
@@ -138,14 +119,7 @@ def starts_of(rows: int) -> NDArray[np.int64]:
 def described(rows: pa.Table, starts: NDArray[np.int64], space: Space) -> dict[str, NDArray[Any]]:
     """Return what blocks say of rows, by name: all but where they are in a file. Cost O(rows).
 
-    Parameters
-    ----------
-    rows
-        In the order of a file, at least one.
-    starts
-        int64. Where each block begins; the first at 0.
-    space
-        Of the positions.
+    ``rows``: in the order of a file, at least one; ``starts``: int64. Where each block begins; the first at 0.
     """
     t = t_numbers(rows.column("t"))
     deleted = rows.column("deleted").to_numpy(zero_copy_only=False)

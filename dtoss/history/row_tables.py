@@ -15,20 +15,7 @@ from dtoss.history.schema import OWN, TIME_TYPES, Schema
 
 
 def rows_of(table: pa.Table, schema: Schema) -> pa.Table:
-    """Return a table as rows of a schema: its columns in order, nulls for attributes that the table lacks.
-
-    Parameters
-    ----------
-    table
-        Columns id, t, x, y, perhaps deleted, and attributes by their stored names.
-    schema
-        Which has all attributes of the table.
-
-    Raises
-    ------
-    InputError
-        If a row has no id, no time, or no position without being a deletion, or a value does not fit its type.
-    """
+    """Return a table as rows of a schema: its columns in order, nulls for attributes that the table lacks."""
     columns: dict[str, Any] = {}
     for column in schema.arrow:
         if column.name in table.column_names:

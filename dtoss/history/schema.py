@@ -29,23 +29,12 @@ TAKEN = frozenset({*RESERVED, "t", "deleted"})
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What the rows of a history are.
-
-    Parameters
-    ----------
-    space
-        Of the positions.
-    id_type
-        "int64" or "string".
-    t_type
-        "timestamp" (microseconds, UTC), "int64" or "double".
-    attributes
-        The types of the attributes by their stored names, none of which is one of :data:`TAKEN`.
-    """
+    """What the rows of a history are."""
 
     space: Space
-    id_type: IdType
-    t_type: TimeType
+    id_type: IdType  # "int64" or "string"
+    t_type: TimeType  # "timestamp" (microseconds, UTC), "int64" or "double"
+    # The types of the attributes by their stored names, none of which is one of :data:`TAKEN`
     attributes: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     @property
@@ -74,13 +63,7 @@ class Schema:
 
     @classmethod
     def of(cls, said: Any) -> Schema:
-        """Return the schema that :meth:`as_json` has made.
-
-        Raises
-        ------
-        StoreError
-            If it is not one.
-        """
+        """Return the schema that :meth:`as_json` has made."""
         try:
             if said["id"] not in get_args(IdType) or said["t"] not in get_args(TimeType):
                 raise ValueError("types of ids and times")
@@ -91,13 +74,7 @@ class Schema:
             raise StoreError(f"the schema of the history is damaged: {error}") from None
 
     def merged(self, other: Schema) -> Schema:
-        """Return this schema with the attributes of rows that are new; rows before had nulls there.
-
-        Raises
-        ------
-        InputError
-            If the others' CRS, metric, type of ids or times, or of an attribute is another one; it names both.
-        """
+        """Return this schema with the attributes of rows that are new; rows before had nulls there."""
         if self.space != other.space and (
             self.space.metric != other.space.metric
             or self.space.to_lonlat != other.space.to_lonlat
@@ -148,13 +125,7 @@ def attribute_names(names: list[str]) -> dict[str, str]:
 
 
 def time_type_of(kind: pa.DataType) -> TimeType:
-    """Return as what times of a type are kept.
-
-    Raises
-    ------
-    InputError
-        If they are neither times nor numbers.
-    """
+    """Return as what times of a type are kept."""
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return "timestamp"
     if pa.types.is_integer(kind):

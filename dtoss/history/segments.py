@@ -50,13 +50,7 @@ class Segment:
 
     @classmethod
     def of(cls, said: Any) -> Segment:
-        """Return the segment that :meth:`as_json` has made.
-
-        Raises
-        ------
-        StoreError
-            If it is not one.
-        """
+        """Return the segment that :meth:`as_json` has made."""
         try:
             return cls(str(said["name"]), int(said["rows"]), int(said["crc"]), str(said["sha256"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -64,13 +58,7 @@ class Segment:
 
 
 def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
-    """Write a table as a segment and return it; the same table has the same name. It is not synced.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write a table as a segment and return it; the same table has the same name. It is not synced."""
     sink = pa.BufferOutputStream()
     table = table.combine_chunks()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -83,13 +71,7 @@ def write_segment(folder: Folder, kind: str, table: pa.Table) -> Segment:
 
 
 def write_named(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
-    """Write a file that is named by what it holds. One that is there already is touched, so that gc leaves it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write a file that is named by what it holds. One that is there already is touched, so that gc leaves it."""
     folder.make(room)
     with suppress(FileNotFoundError):
         if folder.is_file(room, name):
@@ -101,15 +83,7 @@ def write_named(folder: Folder, data: pa.Buffer, room: str, name: str) -> None:
 
 
 def read_segment(folder: Folder, segment: Segment) -> pa.Table:
-    """Return the table of a segment, mapped where the disk is local.
-
-    Raises
-    ------
-    StoreError
-        If it is missing, or a byte of it has changed; the message names the file.
-    OSError
-        If it cannot be read.
-    """
+    """Return the table of a segment, mapped where the disk is local."""
     return _read(_Place(folder.path(SEGMENTS, segment.name), segment, folder))
 
 

@@ -22,17 +22,7 @@ _EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
 def interval_of(between: Sequence[Any] | None, t_type: TimeType) -> tuple[int | float, int | float]:
     """Return the first and the last time of an interval as they are stored, both within; open ends are the extremes.
 
-    Parameters
-    ----------
-    between
-        Two moments, None or "-" where there is no end; None for all times.
-    t_type
-        Of the history.
-
-    Raises
-    ------
-    InputError
-        If one is no time, or the first is after the second.
+    ``between``: two moments, None or "-" where there is no end; None for all times.
 
     Examples
     --------
@@ -62,22 +52,8 @@ def _no_end(value: Any) -> bool:
 def moment_of(value: Any, t_type: TimeType, name: str = "time", *, up: bool = False) -> int | float:
     """Return a moment as it is stored.
 
-    Parameters
-    ----------
-    value
-        A date or time, UTC where it has no zone; ISO 8601; or, where times are numbers, a number. ISO 8601 beside
-        numbers means seconds since 1970.
-    t_type
-        Of the history.
-    name
-        What it is called in errors.
-    up
-        Whether what lies between two stored numbers is the next one, and not the one before.
-
-    Raises
-    ------
-    InputError
-        If it is no time.
+    ``value``: A date or time, UTC where it has no zone; ISO 8601; or, where times are numbers, a number. ISO 8601
+    beside numbers means seconds since 1970; ``name``: what it is called in errors.
 
     Examples
     --------

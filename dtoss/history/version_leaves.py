@@ -15,26 +15,14 @@ from dtoss.partition import numbers
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a version, in no order that means anything; arrays (n,).
-
-    Parameters
-    ----------
-    name, sha256
-        Lists of text.
-    order
-        int8.
-    bytes, rows
-        int64, of the whole file, live or not.
-    sum
-        uint64.
-    """
+    """The files of a version, in no order that means anything; arrays (n,)."""
 
     name: list[str]
     sha256: list[str]
-    order: NDArray[np.int8]
-    bytes: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    sum: NDArray[np.uint64]
+    order: NDArray[np.int8]  # int8
+    bytes: NDArray[np.int64]  # int64, of the whole file, live or not
+    rows: NDArray[np.int64]  # int64, of the whole file, live or not
+    sum: NDArray[np.uint64]  # uint64
 
     def as_table(self) -> pa.Table:
         """Return what a segment holds of them."""
@@ -50,55 +38,28 @@ class Files:
 
 @dataclass(frozen=True)
 class Leaves:
-    """The leaves of a version: runs of blocks of a file, which are live. Arrays (n,).
+    """The leaves of a version: runs of blocks of a file, which are live. Arrays (n,)."""
 
-    Parameters
-    ----------
-    file
-        int32. Its number in :class:`Files`.
-    order
-        int8.
-    period
-        int32. The number of its period.
-    segment, first, count
-        int32, int64, int32. Which blocks of which of the version's segments of blocks.
-    rows, bytes, offset
-        int64. Of its blocks, and where the first one begins in the file.
-    sum
-        uint64.
-    t_from, t_to
-        int64 or float64.
-    id_from, id_to
-        int64. As of :class:`dtoss.history.row_blocks.Blocks`.
-    low, high
-        float64 (n, dimension). The box of its blocks.
-    cell
-        float64 (n, 4). x0, y0, x1, y1 of the tree, half-open: x0 < x <= x1.
-    since
-        int64. The number of the version that it was made in.
-    marks
-        int64. Its deletions.
-    """
-
-    file: NDArray[np.int32]
-    order: NDArray[np.int8]
-    period: NDArray[np.int32]
+    file: NDArray[np.int32]  # int32. Its number in :class:`Files`
+    order: NDArray[np.int8]  # int8
+    period: NDArray[np.int32]  # int32. The number of its period
+    # segment, first, count: int32, int64, int32. Which blocks of which of the version's segments of blocks
     segment: NDArray[np.int32]
     first: NDArray[np.int64]
     count: NDArray[np.int32]
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # rows, bytes, offset: int64. Of its blocks, and where the first one begins in the file
     bytes: NDArray[np.int64]
     offset: NDArray[np.int64]
-    sum: NDArray[np.uint64]
-    t_from: NDArray[Any]
-    t_to: NDArray[Any]
-    id_from: NDArray[np.int64]
+    sum: NDArray[np.uint64]  # uint64
+    t_from: NDArray[Any]  # int64 or float64
+    t_to: NDArray[Any]  # int64 or float64
+    id_from: NDArray[np.int64]  # id_from, id_to: int64. As of :class:`dtoss.history.row_blocks.Blocks`
     id_to: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    cell: NDArray[np.float64]
-    since: NDArray[np.int64]
-    marks: NDArray[np.int64]
+    low: NDArray[np.float64]  # float64 (n, dimension). The box of its blocks
+    high: NDArray[np.float64]  # float64 (n, dimension). The box of its blocks
+    cell: NDArray[np.float64]  # float64 (n, 4). x0, y0, x1, y1 of the tree, half-open: x0 < x <= x1
+    since: NDArray[np.int64]  # int64. The number of the version that it was made in
+    marks: NDArray[np.int64]  # int64. Its deletions
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -133,28 +94,14 @@ class Leaves:
 
 @dataclass(frozen=True)
 class Periods:
-    """The periods of a version by ascending number; arrays (n,).
+    """The periods of a version by ascending number; arrays (n,)."""
 
-    Parameters
-    ----------
-    number
-        int32. Never used again.
-    tier
-        int16. 0 for an append, k + 1 for what eight of tier k have become.
-    rows, bytes
-        int64. Of its time order.
-    sum
-        uint64.
-    orders
-        uint8. ``1 << code`` of each order that it has.
-    """
-
-    number: NDArray[np.int32]
-    tier: NDArray[np.int16]
-    rows: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    sum: NDArray[np.uint64]
-    orders: NDArray[np.uint8]
+    number: NDArray[np.int32]  # int32. Never used again
+    tier: NDArray[np.int16]  # int16. 0 for an append, k + 1 for what eight of tier k have become
+    rows: NDArray[np.int64]  # int64. Of its time order
+    bytes: NDArray[np.int64]  # int64. Of its time order
+    sum: NDArray[np.uint64]  # uint64
+    orders: NDArray[np.uint8]  # uint8. ``1 << code`` of each order that it has
 
     def __len__(self) -> int:
         return len(self.number)

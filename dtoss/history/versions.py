@@ -41,31 +41,15 @@ a stream's batch (else -1), its rows and their sum (of those that went negative,
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a history: immutable, and readable as long as gc leaves its files.
-
-    Parameters
-    ----------
-    folder
-        Of the history.
-    commit
-        Whose document it is.
-    schema
-        Of the rows.
-    """
+    """A version of a history: immutable, and readable as long as gc leaves its files."""
 
     folder: Folder
-    commit: Commit
+    commit: Commit  # Whose document it is
     schema: Schema
 
     @classmethod
     def of(cls, folder: Folder, commit: Commit) -> Version:
-        """Return the version that a commit says.
-
-        Raises
-        ------
-        StoreError
-            If it is no version of a history, or one of a newer format.
-        """
+        """Return the version that a commit says."""
         document = commit.document
         where = f"version {commit.number} of {folder.path()}"
         if document.get("kind") != KIND:
@@ -149,25 +133,13 @@ class Version:
         return {}
 
     def segment_blocks(self, segment: int) -> Blocks:
-        """Return all blocks of a segment, live or not; read once.
-
-        Raises
-        ------
-        StoreError
-            If it is damaged or gone.
-        """
+        """Return all blocks of a segment, live or not; read once."""
         if segment not in self._opened:
             self._opened[segment] = Blocks.of_table(read_segment(self.folder, self.block_segments[segment]))
         return self._opened[segment]
 
     def blocks(self, leaf: int) -> Blocks:
-        """Return the blocks of a leaf, as views.
-
-        Raises
-        ------
-        StoreError
-            If their segment is damaged or gone.
-        """
+        """Return the blocks of a leaf, as views."""
         leaves = self.leaves
         begin = int(leaves.first[leaf])
         return self.segment_blocks(int(leaves.segment[leaf])).part(begin, begin + int(leaves.count[leaf]))
@@ -193,13 +165,7 @@ def files_of(version: Version) -> set[str]:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a history is.
-
-    Parameters
-    ----------
-    path
-        Path or URI.
-    """
+    """Where a history is."""
 
     path: str
 
@@ -222,30 +188,14 @@ class Home:
         return hide_keys(self.path)
 
     def head(self, warn: Callable[[str], None] = silent) -> Version | None:
-        """Return the newest version; None where there is no history yet.
-
-        Raises
-        ------
-        StoreError
-            If the folder holds something else, or the newest version is damaged or of a newer format.
-        OSError
-            If something cannot be read.
-        """
+        """Return the newest version; None where there is no history yet."""
         commit = self.chain.head(warn)
         if commit is None:
             return None
         return Version.of(self.folder, commit)
 
     def version(self, number: int | None = None) -> Version:
-        """Return a version, the newest one if None.
-
-        Raises
-        ------
-        StoreError
-            If there is no history, or no such version any more: those that are there are named.
-        OSError
-            If something cannot be read.
-        """
+        """Return a version, the newest one if None."""
         head = self.head()
         if head is None:
             raise StoreError(

@@ -32,22 +32,10 @@ def joined_frames(
 ) -> geopandas.GeoDataFrame:
     """Return rows of two frames side by side: with the index and the geometry of the one that is kept.
 
-    Parameters
-    ----------
-    left, right
-        The one that is kept, the right one where ``how`` is "right", is a GeoDataFrame. Of the other one the active
-        geometry is left out, and its index becomes columns.
-    left_rows, right_rows
-        int64 (n,); None for all rows as they stand. -1 is no row, of the frame that is not kept.
-    how
-        "inner", "left" or "right".
-    lsuffix, rsuffix
-        Put behind names of both frames, and behind "index" of an index without a name.
-
-    Raises
-    ------
-    ValueError
-        If two columns would have one name.
+    ``left``, ``right``: the one that is kept, the right one where ``how`` is "right", is a GeoDataFrame. Of the other
+    one the active geometry is left out, and its index becomes columns; ``left_rows``, ``right_rows``: int64 (n,); None
+    for all rows as they stand. -1 is no row, of the frame that is not kept; ``how``: "inner", "left" or "right";
+    ``lsuffix``, ``rsuffix``: put behind names of both frames, and behind "index" of an index without a name.
     """
     import geopandas
     import pandas
@@ -100,13 +88,7 @@ def _with_room_for_nulls(flat: pandas.DataFrame, rows: NDArray[np.int64]) -> pan
 def _names(
     left: pandas.DataFrame, right: pandas.DataFrame, *, suffixes: tuple[str, str], geometry: str
 ) -> tuple[list[Any], list[Any]]:
-    """Return the names of both frames' columns, those of their indexes first.
-
-    Raises
-    ------
-    ValueError
-        If two would be the same.
-    """
+    """Return the names of both frames' columns, those of their indexes first."""
     flat_left, flat_right = (list(frame.iloc[:0].reset_index().columns) for frame in (left, right))
     left_names = _index_named(flat_left, left, suffixes[0], right.columns)
     right_names = _index_named(flat_right, right, suffixes[1], flat_left)

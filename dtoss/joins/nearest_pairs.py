@@ -19,40 +19,20 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Nearest:
-    """What is asked of each place.
-
-    Parameters
-    ----------
-    k
-        How many.
-    max_distance
-        Metres on the sphere, CRS units in the plane; infinite where there is no limit.
-    exclusive
-        Whether objects at distance 0 are left out.
-    ties
-        One of ``TIES``.
-    where
-        A condition on the objects.
-    places
-        Whether partitions and objects of hits are wanted, besides ids that are numbers.
-    threads
-        A batch is split among so many.
-    """
+    """What is asked of each place."""
 
     k: int
-    max_distance: float
-    exclusive: bool
+    max_distance: float  # Metres on the sphere, CRS units in the plane; infinite where there is no limit
+    exclusive: bool  # Whether objects at distance 0 are left out
     ties: str
-    where: str | None = None
-    places: bool = False
-    threads: int = 1
+    where: str | None = None  # A condition on the objects
+    places: bool = False  # Whether partitions and objects of hits are wanted, besides ids that are numbers
+    threads: int = 1  # A batch is split among so many
 
 
 def nearest_pairs(index: Index, at: Floats, ask: Nearest) -> RawHits:
     """Return the nearest objects of legal positions (m, 2), those of each in the order (distance, id).
 
-    Notes
-    -----
     Cost O(k) a place and O(1) a hit more: where many objects stand on a place that is asked often, they are looked at
     once for all who ask there.
     """

@@ -17,17 +17,10 @@ from dtoss.partitioning.regions import Regions, nearest_region, past_border, piv
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Where n objects go.
+    """Where n objects go."""
 
-    Parameters
-    ----------
-    home
-        int32 (n,). The partition that owns each object.
-    row, partition
-        int32 (r,). Object ``row[i]`` is also sent to ``partition[i]``; sorted by row.
-    """
-
-    home: NDArray[np.int32]
+    home: NDArray[np.int32]  # int32 (n,). The partition that owns each object
+    # row, partition: int32 (r,). Object ``row[i]`` is also sent to ``partition[i]``; sorted by row
     row: NDArray[np.int32]
     partition: NDArray[np.int32]
 
@@ -79,17 +72,9 @@ def assign(vectors: NDArray[np.float64], regions: Regions, reach: NDArray[np.flo
     knows every object within reach[j] of its region, plane by plane and whatever rounding says (dissertation, section
     3.1.3).
 
-    Parameters
-    ----------
-    vectors
-        (n, dimension).
-    regions
-        Who owns what.
-    reach
-        float64 (P,), lambda of each receiving partition, a distance or chord, not negative; ignored where P is 1.
+    ``vectors``: (n, dimension); ``reach``: float64 (P,), lambda of each receiving partition, a distance or chord, not
+    negative; ignored where P is 1.
 
-    Notes
-    -----
     Cost O(n) with a factor that grows with the borders near an object.
     """
     n = len(vectors)

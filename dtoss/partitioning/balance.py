@@ -39,15 +39,8 @@ ROUNDS = 8
 def balancing_weights(sample: NDArray[np.float64], pivots: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights, float64 (P,), that give each pivot the same number of rows, as rows on one site allow.
 
-    Parameters
-    ----------
-    sample
-        (n, dimension) rows in curve order.
-    pivots
-        float64 (P, dimension).
+    ``sample``: (n, dimension) rows in curve order; ``pivots``: float64 (P, dimension).
 
-    Notes
-    -----
     Few rows first, then more, each level starting from the weights of the one before: what is left to move is that
     level's sampling noise. Cost O(n + moved rows x P).
     """
@@ -155,17 +148,10 @@ def _gap2(sample, r, pivots, i):
 
 
 class _Heaps(NamedTuple):
-    """Skew heaps of rows, one for each border of each region.
+    """Skew heaps of rows, one for each border of each region."""
 
-    Parameters
-    ----------
-    heads
-        int32 (P, listed): the place of each heap's root, -1 where it is empty.
-    pool, links
-        float64 (places,), int32 (places, 3): keys, and rows with the places of both children.
-    """
-
-    heads: NDArray[np.int32]
+    heads: NDArray[np.int32]  # int32 (P, listed): the place of each heap's root, -1 where it is empty
+    # pool, links: float64 (places,), int32 (places, 3): keys, and rows with the places of both children
     pool: NDArray[np.float64]
     links: NDArray[np.int32]
 

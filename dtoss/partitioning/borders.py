@@ -9,26 +9,14 @@ from dtoss.compiled.pointers import pointer
 
 
 class Fences(NamedTuple):
-    """The pivots and borders of all partitions, made inside a kernel by :func:`fences_of`.
+    """The pivots and borders of all partitions, made inside a kernel by :func:`fences_of`."""
 
-    Parameters
-    ----------
-    pivots, weights
-        Pointers to float64, as in :class:`~dtoss.partitioning.regions.Regions`.
-    order, border
-        Pointers to int32 and float64, as ``order`` and ``distance`` of its borders.
-    partitions
-        How many there are.
-    listed
-        Borders that are listed for each.
-    """
-
-    pivots: Any
+    pivots: Any  # pivots, weights: pointers to float64, as in :class:`~dtoss.partitioning.regions.Regions`
     weights: Any
-    order: Any
+    order: Any  # order, border: pointers to int32 and float64, as ``order`` and ``distance`` of its borders
     border: Any
-    partitions: int
-    listed: int
+    partitions: int  # How many there are
+    listed: int  # Borders that are listed for each
 
 
 @kernel

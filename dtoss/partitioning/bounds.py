@@ -10,13 +10,7 @@ from dtoss.plain_numbers import floats
 
 
 def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
-    """Return the rectangle that planar cells are clipped to, float64 (4,).
-
-    Raises
-    ------
-    ValueError
-        If given bounds are not four numbers in order, or an object lies outside them.
-    """
+    """Return the rectangle that planar cells are clipped to, float64 (4,)."""
     low = vectors.min(axis=0) if len(vectors) else np.zeros(2)
     high = vectors.max(axis=0) if len(vectors) else np.zeros(2)
     return bounds_round(low, high, bounds)

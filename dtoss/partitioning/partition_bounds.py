@@ -38,21 +38,11 @@ def knows(place, fences, reach, home, far):
 
 
 class Inside(NamedTuple):
-    """How far inside its home a place lies, for all that are asked near it: made by :func:`inside_from`.
-
-    Parameters
-    ----------
-    place
-        The place.
-    home
-        The partition that holds it; -1 where nothing is known.
-    depth
-        The distance to the nearest border of its home, or less; negative where one may have been passed.
-    """
+    """How far inside its home a place lies, for all that are asked near it: made by :func:`inside_from`."""
 
     place: Place
-    home: int
-    depth: float
+    home: int  # The partition that holds it; -1 where nothing is known
+    depth: float  # The distance to the nearest border of its home, or less; negative where one may have been passed
 
 
 @kernel
@@ -140,22 +130,10 @@ def reads_of(
     The home partition answers alone where it knows everything within the radius; otherwise every partition that may
     own an object there is read as well, as by :meth:`dtoss.Index.search`.
 
-    Parameters
-    ----------
-    manifest
-        Of the snapshot whose regions these are.
-    regions
-        Who owns what.
-    vectors
-        float64 (n, dimension). Where requests ask.
-    home
-        int32 (n,). The region of each.
-    radius
-        float64 (n,). How far a request looks, metres on the sphere, CRS units in the plane; for the k nearest, the
-        distance of the k-th; infinity is everywhere.
+    ``vectors``: float64 (n, dimension). Where requests ask; ``home``: int32 (n,). The region of each; ``radius``:
+    float64 (n,). How far a request looks, metres on the sphere, CRS units in the plane; for the k nearest, the distance
+    of the k-th; infinity is everywhere.
 
-    Notes
-    -----
     Cost O(n P) at worst, O(n) where homes answer alone.
     """
     entries = manifest["partitions"]
@@ -181,24 +159,11 @@ def owners_that_may(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the partitions that may own an object within some distance of each place, as pairs (place, partition).
 
-    Parameters
-    ----------
-    regions
-        Who owns what.
-    vectors
-        float64 (n, dimension).
-    home
-        int32 (n,). The region of each.
-    far
-        float64 (n,). Distances or chords, infinity for everywhere.
-    furthest
-        float64 (P,). How far from its pivot objects of a partition are found, -1 where it has none.
-    reach
-        float64 (P,). Lambda of each partition: where a home knows everything within the distance, it is alone. None
-        where replicas do not count.
+    ``vectors``: float64 (n, dimension); ``home``: int32 (n,). The region of each; ``far``: float64 (n,). Distances or
+    chords, infinity for everywhere; ``furthest``: float64 (P,). How far from its pivot objects of a partition are
+    found, -1 where it has none; ``reach``: float64 (P,). Lambda of each partition: where a home knows everything within
+    the distance, it is alone. None where replicas do not count.
 
-    Notes
-    -----
     The home is always there. Cost O(n P) at worst, O(n) where homes answer alone.
     """
     known = np.full(len(regions), -np.inf) if reach is None else reach
@@ -212,19 +177,9 @@ def owners_near(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the partitions that may own an object within some distance of each place, as pairs (place, partition).
 
-    Parameters
-    ----------
-    regions
-        Who owns what.
-    vectors
-        float64 (n, dimension).
-    far
-        float64 (n,). Distances or chords.
-    furthest
-        float64 (P,). How far from its pivot objects of a partition are found, -1 where it has none.
+    ``vectors``: float64 (n, dimension); ``far``: float64 (n,). Distances or chords; ``furthest``: float64 (P,). How far
+    from its pivot objects of a partition are found, -1 where it has none.
 
-    Notes
-    -----
     Replicas do not count: what lies in one of these partitions alone is found there. Cost O(n P).
     """
     place, part = owners_that_may(regions, vectors, regions.nearest(vectors), far, furthest)
@@ -273,24 +228,10 @@ def shares_that_suffice(
 ) -> NDArray[np.bool_]:
     """Return of which places the home is held, and nothing within a distance is owned by a partition that is not.
 
-    Parameters
-    ----------
-    regions
-        Who owns what.
-    vectors
-        float64 (n, dimension).
-    far
-        float64 (n,). Distances or chords, infinity for everywhere.
-    searched
-        float64 (n,). How far the search looked, at least as far: only where the home knows everything up to there were
-        its replicas looked at.
-    furthest, reach
-        As :func:`owners_that_may`: a home that knows everything that was searched is enough.
-    held
-        bool (P,). The partitions that are held.
+    ``vectors``: float64 (n, dimension); ``far``: float64 (n,). Distances or chords, infinity for everywhere;
+    ``searched``: float64 (n,). How far the search looked, at least as far: only where the home knows everything up to
+    there were its replicas looked at; ``held``: bool (P,). The partitions that are held.
 
-    Notes
-    -----
     An empty home does not suffice: it says nothing of what is beyond. Cost O(n) where homes know enough, O(n P) else.
     """
     wide, whole = operand(far * (1.0 + PRUNE), np.float64), operand(searched * (1.0 + PRUNE), np.float64)

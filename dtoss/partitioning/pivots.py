@@ -33,28 +33,12 @@ def choose_pivots(
 ) -> Regions:
     """Return the pivots of at most ``partitions`` regions, chosen from a sample of the objects.
 
-    Parameters
-    ----------
-    sample
-        (n, dimension) vectors in any order; the result does not depend on it.
-    partitions
-        Wanted; there are fewer where the sample has fewer distinct vectors, and one at least.
-    method
-        "balanced", or "spread" (dissertation, section 3.1.1): of ``candidates`` random sets of P distinct sites each,
-        the one with the largest sum of pairwise distances. (The dissertation draws objects, and counts S =
-        ``candidates * P`` of them.).
-    seed
-        Of the random choices.
-    candidates
-        Random sets that "spread" chooses from.
+    ``sample``: (n, dimension) vectors in any order; the result does not depend on it; ``partitions``: wanted; there are
+    fewer where the sample has fewer distinct vectors, and one at least; ``method``: "balanced", or "spread"
+    (dissertation, section 3.1.1): of ``candidates`` random sets of P distinct sites each, the one with the largest sum
+    of pairwise distances. (The dissertation draws objects, and counts S = ``candidates * P`` of them.); ``candidates``:
+    random sets that "spread" chooses from.
 
-    Raises
-    ------
-    ValueError
-        If ``partitions`` is less than 1 or the method is unknown.
-
-    Notes
-    -----
     Cost O(n log n) for "balanced", O(candidates * P^2) for "spread".
     """
     if partitions < 1:

@@ -23,22 +23,13 @@ _SAGITTA = 1e-8
 
 @dataclass(frozen=True)
 class RegionShape:
-    """One region.
+    """One region."""
 
-    Parameters
-    ----------
-    polygons
-        Its pieces, each a list of closed rings (p, dimension), the outer one first, interior on the left; none for a
-        region that is empty, or is the whole sphere.
-    area
-        Square CRS units or square metres; exact, whatever the rings leave out.
-    neighbours
-        Numbers of the regions that share a border with it.
-    """
-
+    # Its pieces, each a list of closed rings (p, dimension), the outer one first, interior on the left; none for a
+    # region that is empty, or is the whole sphere
     polygons: list[list[NDArray[np.float64]]]
-    area: float
-    neighbours: NDArray[np.int64]
+    area: float  # Square CRS units or square metres; exact, whatever the rings leave out
+    neighbours: NDArray[np.int64]  # Numbers of the regions that share a border with it
 
 
 @dataclass(frozen=True)

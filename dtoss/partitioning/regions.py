@@ -31,31 +31,17 @@ def power_slack(length2, gap2, weights):
 
     ``docs/cells.md`` derives it. Numbers or arrays: ``power_slack.py_func`` takes arrays.
 
-    Parameters
-    ----------
-    length2
-        Squared distance of the two pivots.
-    gap2
-        Squared distance of the place from either pivot.
-    weights
-        Sum of the sizes of the two weights.
+    ``length2``: squared distance of the two pivots; ``gap2``: squared distance of the place from either pivot.
     """
     return BORDER * (length2 + gap2 + weights)
 
 
 @dataclass(frozen=True)
 class Regions:
-    """P weighted pivots.
+    """P weighted pivots."""
 
-    Parameters
-    ----------
-    pivots
-        float64 (P, dimension), distinct. Vectors in the plane or unit vectors.
-    weights
-        float64 (P,). Squared CRS units or squared chords; all 0 is the ordinary Voronoi diagram.
-    """
-
-    pivots: NDArray[np.float64]
+    pivots: NDArray[np.float64]  # float64 (P, dimension), distinct. Vectors in the plane or unit vectors
+    # float64 (P,). Squared CRS units or squared chords; all 0 is the ordinary Voronoi diagram
     weights: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -107,18 +93,11 @@ class Regions:
 
 @dataclass(frozen=True, slots=True)
 class Borders:
-    """For each region, the other regions by the distance of its pivot to their common border.
+    """For each region, the other regions by the distance of its pivot to their common border."""
 
-    Parameters
-    ----------
-    order
-        int32 (P, L). Other regions; L is P - 1, or 256 if that is less.
-    distance
-        float64 (P, L). How far from the pivot places begin that may belong to the other region, rounding included,
-        ascending; less than ``-f_j(p_i)``, and negative where a pivot lies past the border.
-    """
-
-    order: NDArray[np.int32]
+    order: NDArray[np.int32]  # int32 (P, L). Other regions; L is P - 1, or 256 if that is less
+    # float64 (P, L). How far from the pivot places begin that may belong to the other region, rounding included,
+    # ascending; less than ``-f_j(p_i)``, and negative where a pivot lies past the border
     distance: NDArray[np.float64]
 
 

@@ -23,23 +23,9 @@ def answer(
 ) -> RawHits:
     """Answer a batch: the k nearest for k > 0, all within the radius for 0, only their number for -1.
 
-    Parameters
-    ----------
-    opened
-        The partitions, and which of them a query concerns.
-    queries
-        (m, dimension) vectors.
-    radius
-        float64 (m,). Metres on the sphere, CRS units in the plane.
-    k
-        At least 1 for the nearest, 0 for all within the radius, -1 for how many these are.
-    threads
-        A batch is split among so many; the answer is the same.
-    places
-        Whether partitions and objects of hits are wanted. Ids, where they are numbers, and distances are there in any
-        case.
-    ordered
-        Whether hits within a radius are wanted in the order (distance, id).
+    ``queries``: (m, dimension) vectors; ``radius``: float64 (m,). Metres on the sphere, CRS units in the plane;
+    ``threads``: A batch is split among so many; the answer is the same; ``ordered``: whether hits within a radius are
+    wanted in the order (distance, id).
     """
     if k > 0:
         return knn_batch(opened, queries, radius, k, threads, places)

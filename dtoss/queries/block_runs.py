@@ -35,10 +35,7 @@ def runs_of(blocks: Blocks) -> NDArray[np.float64]:
 def balls_of_runs(balls: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a ball round each 16 of b blocks, then round each 256, and so on until there are no more than 16.
 
-    Parameters
-    ----------
-    balls
-        float64 (b, 4). Centres and radii of the blocks.
+    ``balls``: float64 (b, 4). Centres and radii of the blocks.
 
     Examples
     --------

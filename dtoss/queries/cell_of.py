@@ -128,18 +128,10 @@ class Cut:
 
 @dataclass(frozen=True)
 class CellCache:
-    """What is known of cells and of edges in doubt, so that cells asked for one after another share it.
+    """What is known of cells and of edges in doubt, so that cells asked for one after another share it."""
 
-    Parameters
-    ----------
-    cuts
-        By partition and site.
-    edges
-        By the vectors of both sites in order.
-    """
-
-    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)
-    edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)
+    cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)  # By partition and site
+    edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)  # By the vectors of both sites in order
 
 
 def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cut:

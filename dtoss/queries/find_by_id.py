@@ -40,21 +40,11 @@ class Place(NamedTuple):
 
 
 class IdTable(NamedTuple):
-    """Where the orders and filters of all partitions are, and what keeps them there.
+    """Where the orders and filters of all partitions are, and what keeps them there."""
 
-    Parameters
-    ----------
-    rows
-        int64 (P, COLUMNS_OF_IDS). Addresses and counts: :mod:`dtoss.queries.kernels.id_search`.
-    partitions
-        All of them, open.
-    held
-        What else the addresses lead into.
-    """
-
-    rows: NDArray[np.int64]
-    partitions: tuple[Partition, ...]
-    held: tuple[Any, ...]
+    rows: NDArray[np.int64]  # int64 (P, COLUMNS_OF_IDS). Addresses and counts: :mod:`dtoss.queries.kernels.id_search`
+    partitions: tuple[Partition, ...]  # All of them, open
+    held: tuple[Any, ...]  # What else the addresses lead into
 
 
 class Lookup:

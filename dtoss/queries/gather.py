@@ -97,17 +97,7 @@ def take_ids(parts: OpenPartitions, found: RawHits) -> pa.Array:
 
 
 class Whereabouts:
-    """Where the objects of an index are, for hits that are asked for it later.
-
-    Parameters
-    ----------
-    parts
-        The partitions.
-    space
-        What positions mean.
-    string_ids
-        Whether ids are strings.
-    """
+    """Where the objects of an index are, for hits that are asked for it later."""
 
     def __init__(self, parts: OpenPartitions, space: Space, string_ids: bool) -> None:
         self._parts, self._space, self._string_ids = parts, space, string_ids

@@ -167,26 +167,10 @@ def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices,
     first is :data:`NOT_DRAWN` where candidates are crowded, and where the cell reaches so far on the sphere that it is
     cut in 3-D.
 
-    Parameters
-    ----------
-    x, y, z
-        The vector of the site; z is 0 in the plane.
-    others_
-        float64 (c, dimension). Its candidates, at most :data:`MOST_LISTED`.
-    bounds
-        float64 (4,). Those of the plane.
-    shortest
-        The length up to which an edge does not count.
-    real, whole
-        Workspaces of :data:`DRAWN_ROOM` numbers.
-    length
-        float64 (c + 4,). Of the edges.
-    vertices
-        float64 (c + 4, dimension).
-    owner
-        int64 (c + 4,). A candidate, or -1 for the bounds.
-    sure
-        uint8 (c,). Whether a candidate has an edge that counts, beyond doubt.
+    ``others_``: float64 (c, dimension). Its candidates, at most :data:`MOST_LISTED`; ``bounds``: float64 (4,). Those of
+    the plane; ``shortest``: the length up to which an edge does not count; ``length``: float64 (c + 4,). Of the edges;
+    ``vertices``: float64 (c + 4, dimension); ``owner``: int64 (c + 4,). A candidate, or -1 for the bounds; ``sure``:
+    uint8 (c,). Whether a candidate has an edge that counts, beyond doubt.
     """
     count, dimension = others_.shape
     room = VERTICES + 2 * PAD
@@ -211,33 +195,15 @@ def draw_cell(x, y, z, others_, bounds, shortest, real, whole, length, vertices,
 
 
 class Drawn(NamedTuple):
-    """A cell of c candidates.
+    """A cell of c candidates."""
 
-    Parameters
-    ----------
-    vertices
-        float64 (v, dimension), as in :class:`dtoss.cells.cell_polygons.CellPolygons`.
-    owner
-        int64 (v,). The candidate behind the edge from each vertex, -1 for the bounds.
-    area
-        Square CRS units or steradians.
-    clear
-        Whether each candidate has an edge that counts, beyond doubt.
-    sure
-        bool (c,). Which of them have.
-    length
-        float64 (v,). Of the edge from each vertex.
-    others
-        float64 (c, dimension). The candidates.
-    """
-
-    vertices: NDArray[np.float64]
-    owner: NDArray[np.int64]
-    area: float
-    clear: bool
-    sure: NDArray[np.bool_]
-    length: NDArray[np.float64]
-    others: NDArray[np.float64]
+    vertices: NDArray[np.float64]  # float64 (v, dimension), as in :class:`dtoss.cells.cell_polygons.CellPolygons`
+    owner: NDArray[np.int64]  # int64 (v,). The candidate behind the edge from each vertex, -1 for the bounds
+    area: float  # Square CRS units or steradians
+    clear: bool  # Whether each candidate has an edge that counts, beyond doubt
+    sure: NDArray[np.bool_]  # bool (c,). Which of them have
+    length: NDArray[np.float64]  # float64 (v,). Of the edge from each vertex
+    others: NDArray[np.float64]  # float64 (c, dimension). The candidates
 
     def length_of(self, candidate: int) -> float:
         """Return the length of the edge of a candidate, 0 where it has none."""

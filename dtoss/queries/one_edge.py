@@ -196,16 +196,9 @@ def counts(
 ) -> bool | None:  # fmt: skip
     """Return whether the edge between two sites is longer than ``shortest``, None where this cannot tell.
 
-    Parameters
-    ----------
-    a, b
-        (dimension,), distinct.
-    others
-        (c, dimension). As for :func:`dtoss.cells.edge_length.edge_length`; a and b are passed over.
-    bounds
-        float64 (4,). Those of the plane.
-    shortest
-        A length: CRS units or a chord.
+    ``a``, ``b``: (dimension,), distinct; ``others``: (c, dimension). As for
+    :func:`dtoss.cells.edge_length.edge_length`; a and b are passed over; ``bounds``: float64 (4,). Those of the plane;
+    ``shortest``: A length: CRS units or a chord.
     """
     rest = others[~((others == a).all(axis=1) | (others == b).all(axis=1))]
     known = edge_counts(np.concatenate([a[None], b[None], rest]), bounds, shortest)

@@ -26,16 +26,8 @@ class PartitionFacts:
 class OpenPartitions:
     """P partitions and the table of their addresses, which grows as they are opened; any number of threads may read.
 
-    Parameters
-    ----------
-    opened
-        The partitions, or None for one that is not open yet.
-    facts
-        Of each partition.
-    opener
-        Opens the partition of a number; needed where one is None.
-    table
-        Of those that are open; made when None.
+    ``opened``: the partitions, or None for one that is not open yet; ``opener``: opens the partition of a number;
+    needed where one is None; ``table``: of those that are open; made when None.
     """
 
     def __init__(
@@ -66,13 +58,7 @@ class OpenPartitions:
         return partition
 
     def open(self, numbers: Sequence[int]) -> None:
-        """Open partitions that are not open yet.
-
-        Raises
-        ------
-        StoreError
-            What the opener raises, or if the attributes of one are of other types than those of another.
-        """
+        """Open partitions that are not open yet."""
         with self._lock:
             fresh = []
             try:

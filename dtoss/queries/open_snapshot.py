@@ -23,35 +23,16 @@ BATCH = 4_000_000
 
 @dataclass(frozen=True)
 class OpenSnapshot:
-    """What the kernels read: the partitions, and which of them a query concerns.
-
-    Parameters
-    ----------
-    parts
-        The partitions.
-    regions
-        Who owns what.
-    reach
-        float64 (P,). Lambda of each partition, a distance or chord.
-    box
-        float64 (4,). The bounds of a planar index, zeros on the sphere.
-    dimension
-        2 in the plane, 3 on the sphere.
-    string_ids
-        Whether ids are strings.
-    objects
-        How many there are in all.
-    masks
-        uint8 of each partition: which of its objects count; None where all do.
-    """
+    """What the kernels read: the partitions, and which of them a query concerns."""
 
     parts: OpenPartitions
     regions: Regions
-    reach: NDArray[np.float64]
-    box: NDArray[np.float64]
-    dimension: int
-    string_ids: bool
-    objects: int
+    reach: NDArray[np.float64]  # float64 (P,). Lambda of each partition, a distance or chord
+    box: NDArray[np.float64]  # float64 (4,). The bounds of a planar index, zeros on the sphere
+    dimension: int  # 2 in the plane, 3 on the sphere
+    string_ids: bool  # Whether ids are strings
+    objects: int  # How many there are in all
+    # uint8 of each partition: which of its objects count; None where all do
     masks: tuple[NDArray[np.uint8], ...] | None = None
 
 

@@ -13,13 +13,7 @@ SHARED_FROM = 4096
 
 
 def query_vectors(places: NDArray[np.float64], space: Space, threads: int) -> NDArray[np.float64]:
-    """Return the vectors (n, dimension) of legal positions (n, 2): as :meth:`dtoss.geometry.space.Space.vectors`.
-
-    Raises
-    ------
-    ValueError
-        If a projected CRS is compared on the sphere, and a position is no place there.
-    """
+    """Return the vectors (n, dimension) of legal positions (n, 2): as :meth:`dtoss.geometry.space.Space.vectors`."""
     # positions of such a CRS are transformed together: an error names the row
     if threads == 1 or len(places) < SHARED_FROM or space.to_lonlat:
         return space.vectors(places)

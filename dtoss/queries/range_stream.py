@@ -23,21 +23,8 @@ def pieces_of(
 ) -> Iterator[tuple[int, RawHits]]:
     """Yield the first query and the hits of each piece, in order: at most ``most`` hits, and never none.
 
-    Parameters
-    ----------
-    queries
-        How many there are.
-    most
-        Hits in a piece, at least 1.
-    count
-        Returns how many hits some consecutive queries have.
-    search
-        Returns these hits.
-    counted
-        Queries whose hits are counted at a time.
+    ``most``: hits in a piece, at least 1.
 
-    Notes
-    -----
     Holds at a time ``most`` hits, or those of one query where these are more.
 
     Examples

@@ -14,28 +14,15 @@ from dtoss.compiled.pointers import pointer
 
 @dataclass(frozen=True)
 class RawHits:
-    """Raw hits of a batch, query by query: which partition, which object in it, how far.
+    """Raw hits of a batch, query by query: which partition, which object in it, how far."""
 
-    Parameters
-    ----------
-    count
-        int64 (m,). Hits of each query.
-    part, item
-        int32 (n,). Empty where nobody asked for more than ids that are numbers, and distances.
-    distance
-        float64 (n,).
-    ids
-        int64 (n,), or None where they are strings: found by part and item.
-    reads
-        int32 (m,). Partitions that each query read.
-    """
-
-    count: NDArray[np.int64]
+    count: NDArray[np.int64]  # int64 (m,). Hits of each query
+    # part, item: int32 (n,). Empty where nobody asked for more than ids that are numbers, and distances
     part: NDArray[np.int32]
     item: NDArray[np.int32]
-    distance: NDArray[np.float64]
-    ids: NDArray[np.int64] | None
-    reads: NDArray[np.int32]
+    distance: NDArray[np.float64]  # float64 (n,)
+    ids: NDArray[np.int64] | None  # int64 (n,), or None where they are strings: found by part and item
+    reads: NDArray[np.int32]  # int32 (m,). Partitions that each query read
 
 
 def joined(pieces: list[RawHits]) -> RawHits:
@@ -55,17 +42,10 @@ def joined(pieces: list[RawHits]) -> RawHits:
 
 @dataclass(frozen=True)
 class Written:
-    """What a kernel wrote of consecutive queries, the hits of one after those of another.
+    """What a kernel wrote of consecutive queries, the hits of one after those of another."""
 
-    Parameters
-    ----------
-    count
-        int64. Hits of each query.
-    columns
-        Part, item, distance and id of each hit, of any length from there on; those that nobody asked for are empty.
-    """
-
-    count: NDArray[np.int64]
+    count: NDArray[np.int64]  # int64. Hits of each query
+    # Part, item, distance and id of each hit, of any length from there on; those that nobody asked for are empty
     columns: tuple[NDArray[Any], ...]
 
 
@@ -74,16 +54,8 @@ def put_together(
 ) -> RawHits:
     """Return the hits of a batch in the order of its rows, in memory of their own.
 
-    Parameters
-    ----------
-    written
-        Of all queries, one after another.
-    reads
-        int32 (m,). Partitions that each query read.
-    order
-        int32 (m,). The row of each query that was answered; None where they are in order.
-    string_ids
-        Whether ids are strings.
+    ``reads``: int32 (m,). Partitions that each query read; ``order``: int32 (m,). The row of each query that was
+    answered; None where they are in order.
     """
     sizes = [some.count for some in written]
     size = sizes[0] if len(sizes) == 1 else np.concatenate([np.zeros(0, np.int64), *sizes])

@@ -23,22 +23,8 @@ MOST_THREADS = 256
 def in_pieces(rows: int, threads: int, work: Callable[[int, int], T], least: int = LEAST) -> list[T]:
     """Return what a function makes of each piece of the rows, (first, last), in order.
 
-    Parameters
-    ----------
-    rows
-        How many there are.
-    threads
-        How many work at a time at the most, the one that calls among them. One gets all rows as one piece.
-    work
-        Is called with the first row of a piece and the one after its last, in any thread.
-
-    least
-        Rows for each thread, or fewer threads work: waking one takes as long as some hundred short questions.
-
-    Raises
-    ------
-    Exception
-        What the function raises for one of the pieces, once all threads have stopped.
+    ``threads``: how many work at a time at the most, the one that calls among them. One gets all rows as one piece;
+    ``work``: is called with the first row of a piece and the one after its last, in any thread.
 
     Examples
     --------

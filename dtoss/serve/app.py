@@ -143,13 +143,7 @@ def names_of_parameters(app: Litestar) -> dict[Any, frozenset[str]]:
 
 
 def check_names(request: Asker) -> None:
-    """Refuse parameters that a route does not know: a condition with a wrong name would hold nobody back.
-
-    Raises
-    ------
-    Problem
-        400 if there is one.
-    """
+    """Refuse parameters that a route does not know: a condition with a wrong name would hold nobody back."""
     if not request.query_params:
         return
     handler: Any = request.route_handler

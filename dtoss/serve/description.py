@@ -67,25 +67,7 @@ _PARTIAL: Schema = {
 def openapi_text(app: Litestar, *, ids: str | None, text_ids: bool, tokens: bool, several: bool) -> dict[str, Any]:
     """Return the OpenAPI text.
 
-    Parameters
-    ----------
-    app
-        The routes.
-    ids
-        "string" or "number" for a client that asks for ids in this form alone; None for one that may ask for both.
-    text_ids
-        Whether ids of the store are texts.
-    tokens
-        Whether a token is wanted.
-    several
-        Whether others hold what this server has not.
-
-    Raises
-    ------
-    ValueError
-        If two types have the same title, and are not the same.
-    KeyError
-        If a route has no name.
+    ``ids``: "string" or "number" for a client that asks for ids in this form alone; None for one that may ask for both.
     """
     text: dict[str, Any] = app.openapi_schema.to_schema()
     found: dict[str, Schema] = {}
@@ -161,18 +143,6 @@ def _whole(schema: Schema) -> Schema:
 
 def name_types(value: Any, found: dict[str, Schema]) -> Any:
     """Return a part of the text with references to types in their places; they are put into ``found`` by their titles.
-
-    Parameters
-    ----------
-    value
-        Of the text.
-    found
-        Types by their titles.
-
-    Raises
-    ------
-    ValueError
-        If two types have the same title, and are not the same.
 
     Examples
     --------

@@ -71,26 +71,13 @@ class NobodyHolds(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """The servers of a snapshot as one of them sees it, for the time of one answer.
-
-    Parameters
-    ----------
-    share
-        Its own.
-    me
-        The number of its own server.
-    server_of
-        int64 (P,). Whom to ask for each partition; :data:`NOBODY` where nobody can be.
-    ask
-        Asks them.
-    partial
-        Takes the partitions that an answer lacks; None where an answer that lacks any is none.
-    """
+    """The servers of a snapshot as one of them sees it, for the time of one answer."""
 
     share: Share
-    me: int
-    server_of: NDArray[np.int64]
+    me: int  # The number of its own server
+    server_of: NDArray[np.int64]  # int64 (P,). Whom to ask for each partition; :data:`NOBODY` where nobody can be
     ask: Ask
+    # Takes the partitions that an answer lacks; None where an answer that lacks any is none
     partial: set[int] | None = None
 
     @property
@@ -101,13 +88,6 @@ class Together:
     async def hits(self, asked: ShardQuery) -> pa.Table:
         """Return the hits of places: query, id, distance and columns, by place, distance and id.
 
-        Raises
-        ------
-        NobodyHolds
-            If what is needed is held by nobody.
-
-        Notes
-        -----
         First the servers of the homes, then, for places far from everything, that of the nearest partition with
         objects, then all others that may have something; each server is asked once in each of these three.
         """
@@ -142,13 +122,7 @@ class Together:
         return merge_hits(tables, asked.k)
 
     async def counts(self, asked: ShardQuery) -> NDArray[np.int64]:
-        """Return how many objects lie within the radius of each place, int64 (m,).
-
-        Raises
-        ------
-        NobodyHolds
-            As :meth:`hits`.
-        """
+        """Return how many objects lie within the radius of each place, int64 (m,)."""
         vectors = self.index.space.vectors(asked.positions)
         home, furthest = self.index.partitioning.nearest(vectors), self.share.furthest
         place, part = owners_that_may(
@@ -168,13 +142,6 @@ class Together:
     async def reverse_nearest(self, positions: NDArray[np.float64]) -> pa.Table:
         """Return the objects that are nearer to each place than to any other object: query, id and distance.
 
-        Raises
-        ------
-        NobodyHolds
-            As :meth:`hits`.
-
-        Notes
-        -----
         Whoever is nearer to the place than to all others is nearer to it than to those on its own server: each says
         who that is, and of all of them the second nearest at their own place tells.
         """
@@ -192,13 +159,7 @@ class Together:
         return tuple(found)
 
     def all_servers(self) -> list[int]:
-        """Return all servers that hold a partition with objects.
-
-        Raises
-        ------
-        NobodyHolds
-            As :meth:`hits`.
-        """
+        """Return all servers that hold a partition with objects."""
         found: list[int] = np.unique(self._servers(np.flatnonzero(self.share.furthest >= 0.0))).tolist()
         return [one for one in found if one != NOBODY]
 
@@ -258,15 +219,7 @@ class Together:
 
 
 def answered_by(share: Share, question: Any) -> Any:
-    """Return a share's answer to a question of another server.
-
-    Raises
-    ------
-    KeyError
-        If it is about a partition that is not held.
-    ValueError
-        If the condition or a column does not fit the objects.
-    """
+    """Return a share's answer to a question of another server."""
     share.check_held(question.partitions)
     if isinstance(question, HomeQuestion):
         return share.at_home(question.asked)

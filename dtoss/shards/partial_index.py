@@ -23,14 +23,8 @@ def held_index(index: Index, held: Iterable[int], *, replicas: bool = True) -> I
     A place whose home is not held is answered by what the others own. A place whose home is held is answered by what
     its home knows, replicas among it, where that is all there is.
 
-    Parameters
-    ----------
-    index
-        Of all partitions; those that are not held are not opened, but one for its types where none is held.
-    held
-        Numbers of partitions.
-    replicas
-        Whether a home answers by what it knows; without, each object is told by the partition that owns it.
+    ``index``: of all partitions; those that are not held are not opened, but one for its types where none is held;
+    ``replicas``: whether a home answers by what it knows; without, each object is told by the partition that owns it.
     """
     mine = set(held)
     facts = [facts if number in mine else NOTHING for number, facts in enumerate(index.parts.facts)]

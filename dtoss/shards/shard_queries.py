@@ -20,30 +20,14 @@ HAVING = "having"
 
 @dataclass(frozen=True, eq=False)
 class ShardQuery:
-    """The same question of several places.
+    """The same question of several places."""
 
-    Parameters
-    ----------
-    positions
-        float64 (m, 2). Legal ones.
-    radius
-        float64 (m,). Metres or CRS units; infinity for anywhere.
-    k
-        The nearest so many; 0 for all within the radius.
-    where
-        A condition on the objects; None for none.
-    columns
-        Of the hits.
-    having
-        A condition on hits: the column :data:`HAVING` says which satisfy it. None for none.
-    """
-
-    positions: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    k: int
-    where: str | None = None
+    positions: NDArray[np.float64]  # float64 (m, 2). Legal ones
+    radius: NDArray[np.float64]  # float64 (m,). Metres or CRS units; infinity for anywhere
+    k: int  # The nearest so many; 0 for all within the radius
+    where: str | None = None  # A condition on the objects; None for none
     columns: tuple[str, ...] = ()
-    having: str | None = None
+    having: str | None = None  # A condition on hits: the column :data:`HAVING` says which satisfy it. None for none
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -54,22 +38,7 @@ class ShardQuery:
 
 
 def table_of(index: Index, asked: ShardQuery, replicas: bool = False) -> pa.Table:
-    """Return the hits of an index: the number of the place, the id, the distance and columns, by distance and id.
-
-    Parameters
-    ----------
-    index
-        Of all partitions, of some, or of what one knows.
-    asked
-        What is asked.
-    replicas
-        Whether a condition is asked of replicas, too: an index of the objects that satisfy it has none.
-
-    Raises
-    ------
-    ValueError
-        If the condition or a column does not fit the objects.
-    """
+    """Return the hits of an index: the number of the place, the id, the distance and columns, by distance and id."""
     if replicas and asked.where is not None:
         masked = index.filters.get(asked.where).masked
         found = answer(masked, index.space.vectors(asked.positions), asked.radius, asked.k, 1)
@@ -81,21 +50,7 @@ def table_of(index: Index, asked: ShardQuery, replicas: bool = False) -> pa.Tabl
 def raw_table(index: Index, found: RawHits, columns: tuple[str, ...], having: str | None) -> pa.Table:
     """Return raw hits of an index as a table: the number of the place, the id, the distance and columns.
 
-    Parameters
-    ----------
-    index
-        Whose hits these are.
-    found
-        By place.
-    columns
-        Of the hits.
-    having
-        A condition on hits; None for none.
-
-    Raises
-    ------
-    ValueError
-        If the condition or a column does not fit the objects.
+    ``having``: A condition on hits; None for none.
     """
     query = np.repeat(np.arange(len(found.count)), found.count)
     ids = pa.array(found.ids) if found.ids is not None else index.ids_of(found)
@@ -116,15 +71,8 @@ def numbered(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
 def merge_hits(tables: list[pa.Table], k: int) -> pa.Table:
     """Return hits of several servers as one: by place, distance and id, each object once, the first k of each place.
 
-    Parameters
-    ----------
-    tables
-        At least one, with the same columns.
-    k
-        0 for all.
+    ``tables``: at least one, with the same columns.
 
-    Notes
-    -----
     Cost O(n log n).
     """
     whole = pa.concat_tables(tables).combine_chunks()
@@ -146,17 +94,7 @@ def merge_hits(tables: list[pa.Table], k: int) -> pa.Table:
 
 
 def last_distance(table: pa.Table, count: int, k: int) -> NDArray[np.float64]:
-    """Return the distance of the k-th hit of each of so many places, float64 (count,), infinity where there are fewer.
-
-    Parameters
-    ----------
-    table
-        Hits by place and distance.
-    count
-        How many places there are.
-    k
-        At least 1.
-    """
+    """Return the distance of the k-th hit of each of so many places, float64 (count,), infinity beyond the last."""
     have = np.bincount(table.column("query").to_numpy(), minlength=count)
     return hits_reach(have, table.column("distance").to_numpy(), np.full(count, k), np.full(count, np.inf))
 
@@ -166,16 +104,8 @@ def hits_reach(
 ) -> NDArray[np.float64]:
     """Return how far the wanted hits of each place reach, float64 (m,): the radius where there are fewer.
 
-    Parameters
-    ----------
-    have
-        int (m,). Hits of each place.
-    distance
-        Of all of them, by place and distance.
-    wanted
-        int (m,). At least 1.
-    radius
-        float64 (m,). No hit is further.
+    ``have``: int (m,). Hits of each place; ``wanted``: int (m,). At least 1; ``radius``: float64 (m,). No hit is
+    further.
     """
     found, enough = radius.copy(), have >= wanted
     last = (np.cumsum(have) - have + wanted - 1)[enough]

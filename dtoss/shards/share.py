@@ -23,32 +23,17 @@ _VIEWS = 16
 
 @dataclass(frozen=True, eq=False)
 class AtHome:
-    """What the server of their homes says of places.
+    """What the server of their homes says of places."""
 
-    Parameters
-    ----------
-    hits
-        By place, distance and id; of a place that needs nobody else, all of its answer.
-    far
-        float64 (m,). How far the answer of each place reaches at the most.
-    alone
-        bool (m,). Which places need nobody else.
-    """
-
-    hits: pa.Table
-    far: NDArray[np.float64]
-    alone: NDArray[np.bool_]
+    hits: pa.Table  # By place, distance and id; of a place that needs nobody else, all of its answer
+    far: NDArray[np.float64]  # float64 (m,). How far the answer of each place reaches at the most
+    alone: NDArray[np.bool_]  # bool (m,). Which places need nobody else
 
 
 class Share:
     """Some partitions of a snapshot; thread-safe.
 
-    Parameters
-    ----------
-    index
-        Of all partitions; only those that are held are opened.
-    held
-        Numbers of partitions.
+    ``index``: of all partitions; only those that are held are opened.
     """
 
     def __init__(self, index: Index, held: Iterable[int]) -> None:
@@ -61,13 +46,7 @@ class Share:
         self._known: dict[int, Index] = {}
 
     def check_held(self, partitions: Iterable[int]) -> None:
-        """Refuse partitions that are not held.
-
-        Raises
-        ------
-        KeyError
-            If one of them is not.
-        """
+        """Refuse partitions that are not held."""
         numbers = np.array([*partitions], np.int64)
         there = (numbers >= 0) & (numbers < len(self.furthest))
         there[there] = self._is_held[numbers[there]]
@@ -75,13 +54,7 @@ class Share:
             raise KeyError(f"partition {numbers[~there].min()} is not held here")
 
     def owned(self, partitions: tuple[int, ...]) -> Index:
-        """Return the index of what some of the partitions own: each object is in one of them, and no replica counts.
-
-        Raises
-        ------
-        KeyError
-            If one of them is not held.
-        """
+        """Return the index of what some of the partitions own: each object is in one of them, and no replica counts."""
         self.check_held(partitions)
         with self._lock:
             found = self._owned.pop(partitions, None)
@@ -101,37 +74,12 @@ class Share:
         return found
 
     def hits(self, asked: ShardQuery) -> pa.Table:
-        """Return what the partitions that are held have of an answer, at most k of each place.
-
-        Parameters
-        ----------
-        asked
-            With radii beyond which nothing of an answer lies.
-
-        Raises
-        ------
-        ValueError
-            As :func:`dtoss.shards.shard_queries.table_of`.
-        """
+        """Return what the partitions that are held have of an answer, at most k of each place."""
         return table_of(self.here, asked)
 
     def at_home(self, asked: ShardQuery) -> AtHome:
         """Return what is known here of places whose homes are held.
 
-        Parameters
-        ----------
-        asked
-            What is asked.
-
-        Raises
-        ------
-        KeyError
-            If a home is not held.
-        ValueError
-            As :meth:`hits`.
-
-        Notes
-        -----
         What is held gives a distance beyond which nothing of the answer lies, and where all that may lie up to there is
         held, nobody else is asked. Else what the home knows, replicas among it, may give a lesser one (dissertation,
         3.3.1).
@@ -162,17 +110,9 @@ class Share:
     ) -> NDArray[np.bool_]:
         """Return of which places no partition that is not held may have anything within a distance, bool (m,).
 
-        Parameters
-        ----------
-        vectors
-            Of the places.
-        far
-            float64 (m,). Metres or CRS units.
-        searched
-            float64 (m,). How far the search looked that found what is known, where that was further: of a home that
-            does not know all up to there no replica was looked at. None where it was not.
-        replicas
-            Whether what a home knows counts. An index of the objects that satisfy a condition has no replicas.
+        ``far``: float64 (m,). Metres or CRS units; ``searched``: float64 (m,). How far the search looked that found
+        what is known, where that was further: of a home that does not know all up to there no replica was looked at.
+        None where it was not.
         """
         dimension = vectors.shape[1]
         return shares_that_suffice(

@@ -37,11 +37,6 @@ def decode_border(source: pa.Buffer, name: str) -> Border | BorderTable:
     """Return the share or table in a file.
 
     What its arrays hold is not looked at: :func:`dtoss.snapshots.structure.check_border` does that.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read; the message names it.
     """
     try:
         arrays, facts = read_packed(source, _TYPES)

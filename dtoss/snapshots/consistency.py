@@ -30,21 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Owned:
-    """The owned objects of all partitions that could be read, in the order of their ids.
+    """The owned objects of all partitions that could be read, in the order of their ids."""
 
-    Parameters
-    ----------
-    ids
-        int64 (n,) or large strings, ascending.
-    partition
-        int32 (n,). Who owns each.
-    row
-        int64 (n,). Its number among the owned objects of that partition.
-    """
-
-    ids: Ids
-    partition: NDArray[np.int32]
-    row: NDArray[np.int64]
+    ids: Ids  # int64 (n,) or large strings, ascending
+    partition: NDArray[np.int32]  # int32 (n,). Who owns each
+    row: NDArray[np.int64]  # int64 (n,). Its number among the owned objects of that partition
 
 
 def owned_of(partitions: Mapping[int, Partition]) -> Owned:

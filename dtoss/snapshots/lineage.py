@@ -19,13 +19,7 @@ LOOKED_THROUGH = 1000
 
 
 def line_of(folder: Folder, name: str, finished: Sequence[str]) -> Iterator[str]:
-    """Yield a snapshot, its parent, the parent's parent, and so on while they are finished.
-
-    Raises
-    ------
-    Unreadable
-        If a manifest could not be read.
-    """
+    """Yield a snapshot, its parent, the parent's parent, and so on while they are finished."""
     seen = set()
     following: str | None = name
     while following is not None and following not in seen:
@@ -55,15 +49,7 @@ def files_of(manifest: dict[str, Any]) -> dict[str, int]:
 
 
 def check_committed(chain: Chain, snapshot: str, data: bytes, path: str) -> None:
-    """Check that a manifest has the hash that was committed, if one of the last commits names it.
-
-    Raises
-    ------
-    StoreError
-        If it has another one, and then the message names ``path``.
-    Unreadable
-        If commits could not be read.
-    """
+    """Check that a manifest has the hash that was committed, if one of the last commits names it."""
     with reading(f"the commits of {path}"):
         named = (commit for commit in islice(chain.newest_first(), LOOKED_THROUGH) if snapshot_of(commit) == snapshot)
         commit = next(named, None)

@@ -66,14 +66,8 @@ def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, 
 def write_tombstones(store: Store, snapshot: str, ids: Ids, times: pa.Array) -> dict[str, Any]:
     """Write the tombstones of deleted objects and return their entry in the manifest.
 
-    Parameters
-    ----------
-    store, snapshot
-        Where to.
-    ids
-        int64 (n,) or large strings, distinct, in any order.
-    times
-        An Arrow array of length n without nulls: when each was deleted.
+    ``ids``: int64 (n,) or large strings, distinct, in any order; ``times``: an Arrow array of length n without nulls:
+    when each was deleted.
     """
     from dtoss.snapshots.tombstones import encode_tombstones
 
@@ -153,13 +147,7 @@ def make_manifest(
 
 
 def space_of_manifest(manifest: dict[str, Any]) -> Space:
-    """Return the space of a snapshot.
-
-    Raises
-    ------
-    StoreError
-        If positions are to be transformed to degrees, and the CRS that the manifest names is not projected, or unknown.
-    """
+    """Return the space of a snapshot."""
     space = Space(manifest["crs"], manifest["metric"], manifest["to_lonlat"])
     if space.to_lonlat:
         from pyproj import CRS
@@ -183,13 +171,7 @@ def reach_of(manifest: dict[str, Any]) -> NDArray[np.float64]:
 
 
 def regions_of_manifest(manifest: dict[str, Any]) -> Regions:
-    """Return the regions of a snapshot.
-
-    Raises
-    ------
-    StoreError
-        If the manifest's hash of them is another one.
-    """
+    """Return the regions of a snapshot."""
     dimension = 3 if manifest["metric"] == "sphere" else 2
     pivots = np.array(manifest["pivots"], dtype=np.float64).reshape(-1, dimension)
     regions = Regions(pivots, np.array(manifest["weights"], dtype=np.float64))

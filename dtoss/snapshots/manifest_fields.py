@@ -56,13 +56,7 @@ def hash_of(manifest: dict[str, Any]) -> str:
 
 
 def check_manifest(manifest: dict[str, Any], snapshot: str, path: str) -> None:
-    """Check every field that is read of a manifest, and its hash where it has one.
-
-    Raises
-    ------
-    StoreError
-        If a field is missing or not what it must be.
-    """
+    """Check every field that is read of a manifest, and its hash where it has one."""
 
     def field(within: dict[str, Any], name: str, test: Callable[[Any], bool], wanted: str, where: str = "") -> Any:
         if name not in within:

@@ -15,33 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a snapshot: its path on its file system and its bytes, mapped where it is local.
+    """A file of a snapshot: its path on its file system and its bytes, mapped where it is local."""
 
-    Parameters
-    ----------
-    path
-        On its file system.
-    data
-        Its bytes.
-    inode
-        Device and number of the file that is mapped; None where nothing is.
-    """
-
-    path: str
-    data: pa.Buffer
-    inode: tuple[int, int] | None = None
+    path: str  # On its file system
+    data: pa.Buffer  # Its bytes
+    inode: tuple[int, int] | None = None  # Device and number of the file that is mapped; None where nothing is
 
     def check_size(self) -> None:
         """Check that the file still has the size with which it was mapped: reading past its end would be a signal.
 
         One that was removed or replaced stays as it was, for whoever has mapped it.
-
-        Raises
-        ------
-        StoreError
-            If it has another one by now.
-        Unreadable
-            If the system does not say which one it has.
         """
         if self.inode is None:
             return
@@ -59,15 +42,7 @@ class Source:
 
 
 def open_source(folder: Folder, path: str, size: int | None = None) -> Source:
-    """Return a file of a snapshot, memory-mapped where it is local: then no descriptor stays open.
-
-    Raises
-    ------
-    StoreError
-        If it is missing or not of the size that the manifest states.
-    Unreadable
-        If it cannot be read for any other reason; the message says it.
-    """
+    """Return a file of a snapshot, memory-mapped where it is local: then no descriptor stays open."""
     try:
         if isinstance(folder, RemoteFolder):
             with folder.filesystem.open_input_file(path) as stream:

@@ -79,12 +79,7 @@ def to_bytes(batch: pa.RecordBatch) -> pa.Buffer:
 def checksum(data: pa.Buffer | bytes, breathe: Callable[[], None] | None = None) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal.
 
-    Parameters
-    ----------
-    data
-        The bytes.
-    breathe
-        Is called after each half megabyte, which takes a third of a millisecond.
+    ``data``: the bytes; ``breathe``: is called after each half megabyte, which takes a third of a millisecond.
     """
     if breathe is None:
         return hashlib.sha256(memoryview(data)).hexdigest()
@@ -133,13 +128,7 @@ UNREADABLE = (pa.ArrowException, OSError, LookupError, TypeError, ValueError, Ar
 
 
 def read_packed(source: pa.Buffer, types: dict[str, pa.DataType]) -> tuple[dict[str, pa.Array], dict[str, Any]]:
-    """Return the arrays and facts in a file, without a copy, ids among them and those of ``types`` as these say.
-
-    Raises
-    ------
-    Exception
-        One of ``UNREADABLE`` if the file is no such file, or what is in it does not hold together.
-    """
+    """Return the arrays and facts in a file, without a copy, ids among them and those of ``types`` as these say."""
     batch = pa.ipc.open_file(source).get_batch(0)
     if batch.num_rows != 1:
         raise ValueError(f"{batch.num_rows} rows where 1 is wanted")
@@ -154,13 +143,7 @@ def read_packed(source: pa.Buffer, types: dict[str, pa.DataType]) -> tuple[dict[
 
 
 def whole(facts: dict[str, Any], name: str, most: int) -> int:
-    """Return a whole number from the facts of a file.
-
-    Raises
-    ------
-    ValueError
-        If it is none from 0 to ``most``.
-    """
+    """Return a whole number from the facts of a file."""
     value = facts[name]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise ValueError(f"{name} is {value!r}, a whole number from 0 to {most} is wanted")
@@ -182,11 +165,6 @@ def decode(source: pa.Buffer, name: str) -> Partition:
     """Return the partition in a file; its arrays are views of the source.
 
     What they hold is not looked at: :func:`dtoss.snapshots.structure.check_partition` does that.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read as a partition; the message names it.
     """
     try:
         arrays, facts = read_packed(source, TYPES)

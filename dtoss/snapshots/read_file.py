@@ -24,24 +24,7 @@ def check_sum(
     kind: Literal["sha256", "xxh64"] = "sha256",
     breathe: Callable[[], None] | None = None,
 ) -> None:
-    """Compare a file's checksum with its entry in the manifest.
-
-    Parameters
-    ----------
-    source
-        The file.
-    entry
-        What the manifest says of it.
-    kind
-        Which of its checksums.
-    breathe
-        As :func:`dtoss.snapshots.partition_file.checksum`, for SHA-256.
-
-    Raises
-    ------
-    StoreError
-        If they differ; the message names the file.
-    """
+    """Compare a file's checksum with its entry in the manifest."""
     if kind == "xxh64":
         from dtoss.snapshots.xxh64 import xxh64
 
@@ -61,14 +44,7 @@ def entries_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def partition_in(source: Source, manifest: dict[str, Any], number: int) -> Partition:
-    """Return the partition in a file, after a look at its structure.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be read, its arrays do not fit each other, or it is not what the manifest says; the message names
-        the file.
-    """
+    """Return the partition in a file, after a look at its structure."""
     partition = decode(source.data, source.path)
     check_partition(partition, _claims(manifest, number), source.path)
     return partition
@@ -95,13 +71,7 @@ def _claims(manifest: dict[str, Any], number: int) -> Claims:
 
 
 def borders_in(source: Source, manifest: dict[str, Any]) -> BorderTable:
-    """Return the border table in a file, after a look at its structure.
-
-    Raises
-    ------
-    StoreError
-        As :func:`partition_in`.
-    """
+    """Return the border table in a file, after a look at its structure."""
     from dtoss.building.border import BorderTable
     from dtoss.snapshots.border_file import decode_border
 

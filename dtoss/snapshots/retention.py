@@ -20,18 +20,7 @@ def kept(
     The current one stays in any case, then those that rolling back leads to, then the latest of the others, ``keep`` in
     all; and beside these what was current lately.
 
-    Parameters
-    ----------
-    current
-        The current snapshot.
-    finished
-        All that are finished, oldest first.
-    line
-        The current one, its parent, the parent's parent, and so on.
-    keep
-        At least 1; all stay when None.
-    lately
-        What :func:`current_within` returns.
+    ``finished``: all that are finished, oldest first; ``keep``: at least 1; all stay when None.
     """
     if keep is None:
         return set(finished) | {current}
@@ -49,14 +38,7 @@ def kept(
 def current_within(commits: Iterator[Commit], seconds: float, now: datetime | None = None) -> frozenset[str]:
     """Return the snapshots that were current less than so many seconds ago, and the current one.
 
-    Parameters
-    ----------
-    commits
-        From the head down; no more are read than were made within that time, and one.
-    seconds
-        0 for the current one alone.
-    now
-        This moment when None.
+    ``now``: this moment when None.
     """
     since = (now or datetime.now(UTC)) - timedelta(seconds=seconds)
     found = set()

@@ -19,12 +19,9 @@ MARK = "WRITING"
 
 
 def is_debris(folder: Folder, snapshot: str) -> bool:
-    """Return whether nobody goes on with a snapshot that is not finished; of another machine's that is so after a day.
+    """Return whether nobody goes on with a snapshot that is not finished.
 
-    Raises
-    ------
-    OSError
-        If the folder cannot be read.
+    Of another machine's that is so after a day.
     """
     data = folder.read("snapshots", snapshot, MARK)
     if data is None:
@@ -54,21 +51,9 @@ def why_unfinished(folder: Folder, name: str) -> str:
 def remove_snapshot(folder: Folder, name: str, points_to: Callable[[], str | None]) -> bool:
     """Remove a snapshot so that it is none at once, and its files after that; return whether it went.
 
-    Parameters
-    ----------
-    folder
-        Of the store.
-    name
-        Of the snapshot.
-    points_to
-        Tells the current snapshot. It is asked when this one is none any more, and before a file of it is gone: one
-        that somebody has rolled back to meanwhile, without a lease, is put back. Whoever rolls back looks for it after
-        the commit. So either this one sees the commit, or that one sees that the snapshot has gone.
-
-    Raises
-    ------
-    OSError
-        If something cannot be removed.
+    ``points_to``: tells the current snapshot. It is asked when this one is none any more, and before a file of it is
+    gone: one that somebody has rolled back to meanwhile, without a lease, is put back. Whoever rolls back looks for it
+    after the commit. So either this one sees the commit, or that one sees that the snapshot has gone.
     """
     manifest = ("snapshots", name, "manifest.json")
     if not folder.renames:
@@ -124,13 +109,7 @@ def clear_debris(
 
 
 def settle(folder: Folder, current: str) -> None:
-    """Remove the mark that a process left which was killed when its snapshot had become current.
-
-    Raises
-    ------
-    OSError
-        If it cannot be removed.
-    """
+    """Remove the mark that a process left which was killed when its snapshot had become current."""
     if folder.is_file("snapshots", current, MARK):
         folder.remove("snapshots", current, MARK)
 

@@ -65,15 +65,9 @@ def on_stderr(message: str) -> None:
 
 @dataclass(frozen=True)
 class Store:
-    """A place that holds snapshots, on any file system that pyarrow reaches.
+    """A place that holds snapshots, on any file system that pyarrow reaches."""
 
-    Parameters
-    ----------
-    path
-        As the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``.
-    """
-
-    path: str
+    path: str  # As the user named it: a local path, or a URI such as ``hdfs://`` or ``s3://``
 
     @cached_property
     def folder(self) -> Folder:
@@ -119,38 +113,17 @@ class Store:
 
         Its document holds the names ``snapshot``, ``sha256`` (of the manifest's bytes), ``kind`` ("rebuild", "cycle" or
         "rollback"), ``objects``, ``updated`` and ``seconds``. Cost O(1).
-
-        Raises
-        ------
-        StoreError
-            If it is damaged.
-        Unreadable
-            If it could not be read.
         """
         with reading(f"the commits of {self.shown}"):
             return self.chain.head(self._warn_once)
 
     def last(self) -> Commit | None:
-        """Return the commit to write after: as :meth:`head`, but a damaged one is no error, and has no document.
-
-        Raises
-        ------
-        Unreadable
-            If it could not be read.
-        """
+        """Return the commit to write after: as :meth:`head`, but a damaged one is no error, and has no document."""
         with reading(f"the commits of {self.shown}"):
             return self.chain.last(self._warn_once)
 
     def current(self) -> str:
-        """Return the name of the current snapshot.
-
-        Raises
-        ------
-        StoreError
-            If there is no store at this path, no snapshot in it yet, or the last commit is damaged.
-        Unreadable
-            If that could not be read.
-        """
+        """Return the name of the current snapshot."""
         commit = self.head()
         if commit is None:
             return self._current_before_commits()
@@ -192,13 +165,7 @@ class Store:
         return name
 
     def of_current(self, read: Callable[[str], T], tries: int = _OPENINGS) -> T:
-        """Return what ``read`` makes of the current snapshot's name; once more where the pointer moved meanwhile.
-
-        Raises
-        ------
-        StoreError
-            As :meth:`current` and ``read``, or if the snapshot is replaced faster than it can be read.
-        """
+        """Return what ``read`` makes of the current snapshot's name; once more where the pointer moved meanwhile."""
         for _ in range(tries):
             name = self.current()
             try:
@@ -209,13 +176,7 @@ class Store:
         raise StoreError(f"{self.shown} is replaced faster than it can be opened: keep more snapshots (--keep)")
 
     def snapshots(self) -> list[str]:
-        """Return the names of the finished snapshots, oldest first.
-
-        Raises
-        ------
-        Unreadable
-            If it could not be read which there are.
-        """
+        """Return the names of the finished snapshots, oldest first."""
         return self._finished(self._points_to())
 
     def _finished(self, current: str | None) -> list[str]:
@@ -238,15 +199,7 @@ class Store:
         return held_by(self.folder)
 
     def manifest(self, snapshot: str | None = None) -> Manifest:
-        """Return the manifest of a snapshot; of the current one when None.
-
-        Raises
-        ------
-        StoreError
-            If there is none of this name, it is damaged, or of another format; a field that is wrong is named.
-        Unreadable
-            If it could not be read.
-        """
+        """Return the manifest of a snapshot; of the current one when None."""
         if snapshot is None:
             return self.of_current(self.manifest)
         data = None
@@ -272,15 +225,7 @@ class Store:
         return manifest
 
     def source(self, snapshot: str, file: str, size: int | None = None) -> Source:
-        """Return a file of a snapshot, memory-mapped where it is local.
-
-        Raises
-        ------
-        StoreError
-            If it is missing or not of the size that the manifest states.
-        Unreadable
-            If it could not be read.
-        """
+        """Return a file of a snapshot, memory-mapped where it is local."""
         return open_source(self.folder, self.file("snapshots", snapshot, file), size)
 
     def _read(self, *parts: str) -> bytes | None:
@@ -320,11 +265,6 @@ class Store:
         """Return the right to write, which one process has at a time, until it is released; the store is made.
 
         Without a ``lease`` nobody is kept out: of several that write after the same commit one gets through.
-
-        Raises
-        ------
-        StoreError
-            If another process has it, or the store cannot be written.
         """
         if isinstance(self.folder, RemoteFolder):
             if self.folder.read_only:
@@ -346,13 +286,7 @@ class Store:
             raise StoreError(f"{self.shown} cannot be written: {reason(error)}") from None
 
     def begin(self) -> str:
-        """Make the folder of a new snapshot and return its name, which is later than all others'.
-
-        Raises
-        ------
-        StoreError
-            If there is one of this name already.
-        """
+        """Make the folder of a new snapshot and return its name, which is later than all others'."""
         for _ in range(_OPENINGS):
             there = self.folder.folders("snapshots")
             name = later_than([*there, self._points_to() or ""])
@@ -379,13 +313,7 @@ class Store:
         self.folder.write(data, "snapshots", snapshot, file)
 
     def link(self, snapshot: str, file: str, of: str) -> None:
-        """Give a snapshot a file of another one under the same name: a link where the disk has them, else a copy.
-
-        Raises
-        ------
-        OSError
-            If it is not there, or cannot be linked or copied.
-        """
+        """Give a snapshot a file of another one under the same name: a link where the disk has them, else a copy."""
         parts = file.split("/")
         self.folder.link(("snapshots", of, *parts), ("snapshots", snapshot, *parts))
 
@@ -402,26 +330,8 @@ class Store:
         syncing took. Files of the snapshot that the manifest does not list are removed first: a task that was killed
         or tried twice has left them.
 
-        Parameters
-        ----------
-        snapshot
-            Its name.
-        manifest
-            Lists all its files.
-        lock
-            Is not asked: whether somebody else was faster is for the chain of commits to say.
-        after
-            The commit that the snapshot was made from, None for an empty store. "head" is the last one by now, for who
-            is alone.
-
-        Raises
-        ------
-        Conflict
-            If another process has committed since ``after``; nothing has become current.
-        StoreError
-            If a file is not there as the manifest says; nothing has become current.
-        OSError
-            If something cannot be written. Where that happens after the commit, the snapshot is current.
+        ``after``: the commit that the snapshot was made from, None for an empty store. "head" is the last one by now,
+        for who is alone.
         """
         wrong = self.misses(snapshot, manifest)
         if wrong is not None:
@@ -440,12 +350,9 @@ class Store:
         return commit
 
     def _after(self, after: Commit | Literal["head"] | None) -> Commit | None:
-        """Return the commit to commit after; a store of an earlier version gets a first one for its current snapshot.
+        """Return the commit to commit after.
 
-        Raises
-        ------
-        Conflict
-            If the store was empty and is so no more.
+        A store of an earlier version gets a first one for its current snapshot.
         """
         if isinstance(after, Commit):
             return after
@@ -472,13 +379,6 @@ class Store:
         It is a new commit that names an older snapshot. The parent is what was current when a snapshot was made. So
         rolling back again goes to the parent's parent, and never to a snapshot that was rolled away from. Snapshots
         that are not whole are passed over. Where the last commit is damaged, the latest whole snapshot becomes current.
-
-        Raises
-        ------
-        StoreError
-            If there is no earlier one, or another process writes.
-        Unreadable
-            If it could not be read whether one is whole: no other one is taken for that.
         """
         if self._points_to() is None and not self.snapshots():
             self.current()  # which says so: no store is made where there is none
@@ -536,24 +436,10 @@ class Store:
         ``keep`` in all (:mod:`dtoss.snapshots.retention`). What cannot be removed is warned of, and stays for the next
         time; it is no snapshot any more. Old commits are folded (:mod:`dtoss.commits.log_compaction`).
 
-        Parameters
-        ----------
-        keep
-            All finished snapshots stay when None.
-        lock
-            Held by the caller; taken for the while when None.
-        warn
-            Is told what could not be removed.
-        keep_for
-            Seconds: what was current less than that ago stays too. None is ten minutes on object stores, where readers
-            open files late, and 0 elsewhere.
-        lease
-            Whether a lease is taken where there is no ``lock``.
-
-        Raises
-        ------
-        StoreError
-            If another process writes, or the last commit is damaged.
+        ``keep``: all finished snapshots stay when None; ``lock``: held by the caller; taken for the while when None;
+        ``warn``: is told what could not be removed; ``keep_for``: seconds: what was current less than that ago stays
+        too. None is ten minutes on object stores, where readers open files late, and 0 elsewhere; ``lease``: whether a
+        lease is taken where there is no ``lock``.
         """
         if lock is None:
             with self.writer(warn, lease) as taken:
@@ -601,11 +487,6 @@ class Store:
         """Return which file of a snapshot is missing or of another size than its manifest says; None if all are there.
 
         One listing a folder.
-
-        Raises
-        ------
-        Unreadable
-            If one could not be listed.
         """
         there: dict[str, dict[str, int]] = {}
         for file, size in files_of(manifest).items():

@@ -42,13 +42,7 @@ class S3Place:
 
     @classmethod
     def of(cls, uri: str) -> S3Place:
-        """Return what a URI and the environment say; the URI counts first.
-
-        Raises
-        ------
-        StoreError
-            If an option of the URI is not known, or has a value that it cannot have.
-        """
+        """Return what a URI and the environment say; the URI counts first."""
         parts = urlsplit(uri)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := sorted(set(options) - _QUERY):
@@ -94,13 +88,7 @@ class S3Place:
         return fs.S3FileSystem(**{name: value for name, value in options.items() if value is not None})
 
     def objects(self) -> Any:
-        """Return obstore's store of the same folder.
-
-        Raises
-        ------
-        ImportError
-            If obstore is not installed.
-        """
+        """Return obstore's store of the same folder."""
         from obstore.store import S3Store
 
         options: dict[str, Any] = {
@@ -127,13 +115,7 @@ class S3Place:
 
 
 def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path on it.
-
-    Raises
-    ------
-    StoreError
-        If the URI's scheme is not one that pyarrow reaches, or an option of it is not known.
-    """
+    """Return the file system of a path or URI, and the path on it."""
     import pyarrow as pa
     from pyarrow import fs
 
@@ -153,11 +135,6 @@ def folder_of(path: str) -> Folder:
     """Return the folder of a path or URI; pyarrow is loaded for URIs only.
 
     Object stores can be read without obstore; then nothing can be committed there.
-
-    Raises
-    ------
-    StoreError
-        If the URI's scheme is not one that pyarrow reaches, or an option of it is not known.
     """
     if "://" not in path:
         return LocalFolder(str(Path(path).absolute()))

@@ -37,60 +37,25 @@ _BOUND = 3
 
 @dataclass(frozen=True)
 class Claims:
-    """What the manifest says of a partition.
+    """What the manifest says of a partition."""
 
-    Parameters
-    ----------
-    number
-        Which partition it is.
-    objects
-        How many it owns.
-    sites
-        How many it owns.
-    replicas
-        Objects of others in its file.
-    uncertified
-        Owned sites whose cells the border table holds.
-    furthest
-        As the file must say it, to the bit.
-    dimension
-        2 in the plane, 3 on the sphere.
-    partitions
-        How many there are.
-    box
-        Of the positions: xmin, ymin, xmax, ymax.
-    string_ids
-        Whether ids are strings.
-    columns
-        Names of the attributes.
-    time
-        Spark's type of the objects' times; None where they have none.
-    """
-
-    number: int
-    objects: int
-    sites: int
-    replicas: int
-    uncertified: int
-    furthest: float
-    dimension: int
-    partitions: int
-    box: tuple[float, float, float, float]
-    string_ids: bool
-    columns: frozenset[str]
-    time: str | None = None
+    number: int  # Which partition it is
+    objects: int  # How many it owns
+    sites: int  # How many it owns
+    replicas: int  # Objects of others in its file
+    uncertified: int  # Owned sites whose cells the border table holds
+    furthest: float  # As the file must say it, to the bit
+    dimension: int  # 2 in the plane, 3 on the sphere
+    partitions: int  # How many there are
+    box: tuple[float, float, float, float]  # Of the positions: xmin, ymin, xmax, ymax
+    string_ids: bool  # Whether ids are strings
+    columns: frozenset[str]  # Names of the attributes
+    time: str | None = None  # Spark's type of the objects' times; None where they have none
 
 
 def check_partition(partition: Partition, claims: Claims, name: str) -> None:
     """Compare a partition with what the manifest says of it, and its arrays with each other.
 
-    Raises
-    ------
-    StoreError
-        If something is out of its bounds; the message names the file, and what is wrong in it.
-
-    Notes
-    -----
     Cost O(bytes of the arrays), at the speed of memory.
     """
     sites, dimension = partition.sites.shape
@@ -199,13 +164,7 @@ def time_type(kind: pa.DataType) -> str:
 
 
 def check_border(table: BorderTable, points: int, fixed: int, dimension: int, partitions: int, name: str) -> None:
-    """Compare a border table with what the manifest says of it, and its arrays with each other.
-
-    Raises
-    ------
-    StoreError
-        If something is out of its bounds; the message names the file, and what is wrong in it.
-    """
+    """Compare a border table with what the manifest says of it, and its arrays with each other."""
     sites = table.sites
     _equal(name, "points", sites.shape, (points, dimension))
     _equal(name, "open points", int(np.count_nonzero(table.open)), fixed)

@@ -16,12 +16,7 @@ from dtoss.snapshots.partition_file import UNREADABLE, to_bytes
 def encode_tombstones(ids: Ids, times: pa.Array) -> pa.Buffer:
     """Return the bytes of a file of tombstones: the same ones, the same bytes, in whatever order they come.
 
-    Parameters
-    ----------
-    ids
-        int64 (n,) or large strings, distinct.
-    times
-        An Arrow array of length n without nulls.
+    ``ids``: int64 (n,) or large strings, distinct; ``times``: an Arrow array of length n without nulls.
     """
     order = pa.array(order_of_ids(ids))
     held = ids if isinstance(ids, pa.Array) else pa.array(ids)
@@ -29,20 +24,7 @@ def encode_tombstones(ids: Ids, times: pa.Array) -> pa.Buffer:
 
 
 def decode_tombstones(source: pa.Buffer, name: str) -> pa.RecordBatch:
-    """Return the columns id (int64 or large_string) and t of a file of tombstones, ids ascending, without a copy.
-
-    Parameters
-    ----------
-    source
-        The file.
-    name
-        Of the file, for messages.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be read, a value is missing, or ids do not ascend; the message names it.
-    """
+    """Return the columns id (int64 or large_string) and t of a file of tombstones, ids ascending, without a copy."""
     try:
         batch = pa.ipc.open_file(source).get_batch(0)
         batch.validate(full=True)

@@ -13,13 +13,7 @@ from dtoss.snapshots.snapshot_orphans import MARK
 
 
 def make_folder(folder: Folder, name: str) -> bool:
-    """Make a snapshot's folder with the mark of this process; return whether no other process was faster.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made; nothing is left then.
-    """
+    """Make a snapshot's folder with the mark of this process; return whether no other process was faster."""
     mark = Holder.me().data
     if not folder.renames:
         # where folders are only names the mark is the first that has this one: without it, it would be debris
@@ -44,13 +38,7 @@ def make_folder(folder: Folder, name: str) -> bool:
 
 
 def strip(folder: Folder, snapshot: str, listed: Collection[str]) -> None:
-    """Remove the files of a snapshot that its manifest does not list: of tasks that were killed, or ran twice.
-
-    Raises
-    ------
-    OSError
-        If one cannot be removed.
-    """
+    """Remove the files of a snapshot that its manifest does not list: of tasks that were killed, or ran twice."""
     # Spark's own files beside rejected rows tell that these are whole
     folders = {file.rpartition("/")[0] for file in listed} - {"quarantine"} | {""}
     for inner in folders:

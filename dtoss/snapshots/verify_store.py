@@ -33,28 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Verified:
-    """What was looked at, and what is wrong.
+    """What was looked at, and what is wrong."""
 
-    Parameters
-    ----------
-    snapshots
-        Names of those that were looked at, oldest first.
-    commits
-        How many there are.
-    files, bytes, objects
-        Of these snapshots, each counted as often as a snapshot has it.
-    damaged
-        A line for each thing that is wrong; it names the file.
-    unread
-        A line for each thing that could not be read, which may be whole; it names the file and the reason.
-    """
-
-    snapshots: list[str] = field(default_factory=list)
-    commits: int = 0
-    files: int = 0
+    snapshots: list[str] = field(default_factory=list)  # Names of those that were looked at, oldest first
+    commits: int = 0  # How many there are
+    files: int = 0  # files, bytes, objects: of these snapshots, each counted as often as a snapshot has it
     bytes: int = 0
     objects: int = 0
-    damaged: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)  # A line for each thing that is wrong; it names the file
+    # A line for each thing that could not be read, which may be whole; it names the file and the reason
     unread: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -65,20 +52,8 @@ class Verified:
 def verify_store(store: Store, snapshot: str | None = None) -> Verified:
     """Return what is wrong with a store, and what could not be read; nothing of what is found is an error.
 
-    Parameters
-    ----------
-    store
-        The store.
-    snapshot
-        The only one to look at; all finished ones when None.
+    ``snapshot``: the only one to look at; all finished ones when None.
 
-    Raises
-    ------
-    StoreError
-        If there is no store, no snapshot in it, or none of this name.
-
-    Notes
-    -----
     Looked at are the chain of commits; of each snapshot the manifest against its commit, and the size and SHA-256 of
     each file; and what the files hold: counts, each id in one partition only, each object in its region, replicas as
     their owners have them and none missing, the order and filter of ids, times, tombstones, and that graphs name each

@@ -61,17 +61,7 @@ class Sites:
 
 
 class CellSource:
-    """Cells of an index by the tile; thread-safe.
-
-    Parameters
-    ----------
-    index
-        Whose cells.
-    frame
-        What the map is.
-    limits
-        Where there are too many cells to be seen.
-    """
+    """Cells of an index by the tile; thread-safe."""
 
     def __init__(self, index: Index, frame: Frame, limits: CellLimits = CELL_LIMITS) -> None:
         self.index, self.frame, self._limits = index, frame, limits

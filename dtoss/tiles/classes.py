@@ -25,28 +25,15 @@ _UNITS_OF_TIME = (
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of one attribute.
+    """The classes of one attribute."""
 
-    Parameters
-    ----------
-    kind
-        "number", "time", "text", "bool", or "other" for types that have no classes.
-    labels
-        What each class holds, in words; at most :data:`MOST_CLASSES`.
-    bounds
-        Of numbers, and of ages (microseconds before ``newest``), float64: class i holds what is at least ``bounds[i]``
-        and less than ``bounds[i + 1]``, the last one also what is greater.
-    values
-        Of texts: those of each class, the last class holds all others.
-    newest
-        Of times: the newest of the sample, microseconds since 1970.
-    """
-
-    kind: str
-    labels: tuple[str, ...]
+    kind: str  # "number", "time", "text", "bool", or "other" for types that have no classes
+    labels: tuple[str, ...]  # What each class holds, in words; at most :data:`MOST_CLASSES`
+    # Of numbers, and of ages (microseconds before ``newest``), float64: class i holds what is at least ``bounds[i]``
+    # and less than ``bounds[i + 1]``, the last one also what is greater
     bounds: NDArray[np.float64] | None = None
-    values: tuple[str, ...] = ()
-    newest: float = 0.0
+    values: tuple[str, ...] = ()  # Of texts: those of each class, the last class holds all others
+    newest: float = 0.0  # Of times: the newest of the sample, microseconds since 1970
 
     def of(self, column: pa.Array) -> NDArray[np.uint8]:
         """Return the class of each value, :data:`UNKNOWN` where there is none. Cost O(n)."""

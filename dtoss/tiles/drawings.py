@@ -30,18 +30,10 @@ _FULL_TURN = 2.0 * HALF_TURN
 
 @dataclass(frozen=True)
 class Drawing:
-    """A place on the map.
-
-    Parameters
-    ----------
-    fill
-        What it holds.
-    edges
-        Lines where it ends: not along the sides of the map, to which fills round a pole go.
-    """
+    """A place on the map."""
 
     fill: Shape
-    edges: list[Ring]
+    edges: list[Ring]  # Lines where it ends: not along the sides of the map, to which fills round a pole go
 
 
 def drawn_circles(
@@ -49,18 +41,7 @@ def drawn_circles(
 ) -> list[Drawing]:
     """Return circles on the map; one of radius 0 is drawn as nothing. Cost O(corners).
 
-    Parameters
-    ----------
-    frame
-        What the map is.
-    space
-        Of the circles.
-    centres
-        float64 (m, dimension). Vectors.
-    radii
-        float64 (m,). Metres on the sphere, CRS units in the plane.
-    zoom
-        At which they are seen.
+    ``centres``: float64 (m, dimension). Vectors; ``radii``: float64 (m,). Metres on the sphere, CRS units in the plane.
     """
     seen = radii_seen(frame, space, centres, radii, zoom)
     wanted = np.pi * np.sqrt(seen / (2.0 * _FINE))
@@ -91,15 +72,8 @@ def radii_seen(
 def drawn_boxes(frame: Frame, space: Space, boxes: NDArray[np.float64], zoom: float) -> list[Drawing]:
     """Return boxes on the map; parallels are their sides on the sphere.
 
-    Parameters
-    ----------
-    frame, space
-        As of :func:`drawn_circles`.
-    boxes
-        float64 (m, 4). West, south, east, north in degrees, west greater than east across the antimeridian; in a plane
-        xmin, ymin, xmax, ymax.
-    zoom
-        At which they are seen.
+    ``boxes``: float64 (m, 4). West, south, east, north in degrees, west greater than east across the antimeridian; in a
+    plane xmin, ymin, xmax, ymax.
     """
     if not space.geographic:
         corners = boxes[:, [0, 1, 2, 1, 2, 3, 0, 3, 0, 1]].reshape(len(boxes), -1, 2)
@@ -108,17 +82,7 @@ def drawn_boxes(frame: Frame, space: Space, boxes: NDArray[np.float64], zoom: fl
 
 
 def drawn_polygons(frame: Frame, shapes: Sequence[Sequence[Polygon]], zoom: float) -> list[Drawing]:
-    """Return shapes of polygons each on the map: the first ring of each is its border, the others are holes.
-
-    Parameters
-    ----------
-    frame
-        What the map is.
-    shapes
-        The polygons of each.
-    zoom
-        At which they are seen.
-    """
+    """Return shapes of polygons each on the map: the first ring of each is its border, the others are holes."""
     curves = []
     for polygon in (one for shape in shapes for one in shape):
         for begin, end in zip(polygon.first[:-1].tolist(), polygon.first[1:].tolist(), strict=True):

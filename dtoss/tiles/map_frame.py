@@ -21,17 +21,10 @@ _NEAREST_POLE = 1.0 - 1e-12
 
 @dataclass(frozen=True)
 class Frame:
-    """The map of a space, both ways.
-
-    Parameters
-    ----------
-    space
-        Of the index.
-    plane
-        Of a plane without a CRS x0, y1 and side of the square that the whole map is, CRS units; else None.
-    """
+    """The map of a space, both ways."""
 
     space: Space
+    # Of a plane without a CRS x0, y1 and side of the square that the whole map is, CRS units; else None
     plane: tuple[float, float, float] | None
 
     def world_of(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -74,12 +67,7 @@ class Frame:
 def frame_of(space: Space, bounds: NDArray[np.float64] | None) -> Frame:
     """Return the map of a space.
 
-    Parameters
-    ----------
-    space
-        Of the index.
-    bounds
-        Of a plane xmin, ymin, xmax, ymax; None on the sphere, and of an empty index.
+    ``bounds``: of a plane xmin, ymin, xmax, ymax; None on the sphere, and of an empty index.
     """
     if space.crs != NO_CRS:
         return Frame(space, None)

@@ -40,31 +40,19 @@ _LENGTH_ROOM = 5
 
 @dataclass(frozen=True)
 class Features:
-    """The features of one layer.
+    """The features of one layer."""
 
-    Parameters
-    ----------
-    kind
-        ``POINTS``, ``LINES`` or ``POLYGONS``.
-    first
-        int64 (f + 1,). The parts of feature i are ``first[i]:first[i + 1]``: rings, lines, or one part of all points.
-    part_first
-        int64 (parts + 1,). The points of a part. A ring is not closed here: its first point does not stand at its end.
-    points
-        int32 (p, 2): x to the right, y down, 0 to :data:`EXTENT` inside the tile. Outer rings run clockwise on the
-        screen, holes the other way.
-    columns
-        Name and values of each property: int64 (f,), not negative, -1 where a feature has none; or Arrow large strings.
-    ids
-        uint64 (f,), or None.
-    """
-
-    kind: int
+    kind: int  # ``POINTS``, ``LINES`` or ``POLYGONS``
+    # int64 (f + 1,). The parts of feature i are ``first[i]:first[i + 1]``: rings, lines, or one part of all points
     first: NDArray[np.int64]
+    # int64 (parts + 1,). The points of a part. A ring is not closed here: its first point does not stand at its end
     part_first: NDArray[np.int64]
+    # int32 (p, 2): x to the right, y down, 0 to :data:`EXTENT` inside the tile. Outer rings run clockwise on the
+    # screen, holes the other way
     points: NDArray[np.int32]
+    # Name and values of each property: int64 (f,), not negative, -1 where a feature has none; or Arrow large strings
     columns: tuple[tuple[str, Any], ...] = ()
-    ids: NDArray[np.uint64] | None = None
+    ids: NDArray[np.uint64] | None = None  # uint64 (f,), or None
 
 
 def layer(name: str, features: Features) -> bytes:

@@ -29,14 +29,8 @@ POLE = 89.9
 def outlines(frame: Frame, curves: list[NDArray[np.float64]], whole: list[bool] | None = None) -> list[Shape]:
     """Return polygons of one closed ring each as the map has them, in its degrees.
 
-    Parameters
-    ----------
-    frame
-        What the map is.
-    curves
-        Of each polygon float64 (v, dimension): vectors counter-clockwise, the last equal to the first, or none.
-    whole
-        Which of those without vectors are the whole sphere.
+    ``curves``: of each polygon float64 (v, dimension): vectors counter-clockwise, the last equal to the first, or none;
+    ``whole``: which of those without vectors are the whole sphere.
     """
     dimension = next((curve.shape[1] for curve in curves), 2)
     vectors = np.concatenate([np.zeros((0, dimension)), *curves])
@@ -50,16 +44,8 @@ def outlines(frame: Frame, curves: list[NDArray[np.float64]], whole: list[bool] 
 def circle(frame: Frame, space: Space, centre: NDArray[np.float64], radius: float) -> Shape:
     """Return the disc round a vector (dimension,) as the map has it; none for a radius of 0.
 
-    Parameters
-    ----------
-    frame
-        What the map is.
-    space
-        Of the vector.
-    centre
-        Its middle.
-    radius
-        Metres on the sphere, CRS units in the plane. From half the Earth's circumference on it is the whole sphere.
+    ``radius``: metres on the sphere, CRS units in the plane. From half the Earth's circumference on it is the whole
+    sphere.
     """
     turn = np.linspace(0.0, 2.0 * np.pi, _CORNERS + 1)[:, None]
     if space.dimension == 2:

@@ -30,18 +30,11 @@ _BUCKETS = (MOST_CLASSES + 1) * SHARING_LEVELS
 
 @dataclass(frozen=True)
 class ShownPoints:
-    """Which objects of a sample are shown, and as what.
+    """Which objects of a sample are shown, and as what."""
 
-    Parameters
-    ----------
-    classes
-        uint8 (n,), :data:`.classes.UNKNOWN` where there is none; None shows all alike.
-    kept
-        bool (n,): those that satisfy a condition; None shows all.
-    """
-
+    # uint8 (n,), :data:`.classes.UNKNOWN` where there is none; None shows all alike
     classes: NDArray[np.uint8] | None = None
-    kept: NDArray[np.bool_] | None = None
+    kept: NDArray[np.bool_] | None = None  # bool (n,): those that satisfy a condition; None shows all
 
 
 def rows_of(sample: Sample, z: int, x: int, y: int) -> slice:
@@ -91,16 +84,8 @@ def whole_tile(
 ) -> bytes:
     """Return a tile with a Point for each object that stands in it.
 
-    Parameters
-    ----------
-    keys
-        uint64 (n,), of objects in the tile or beyond it: :func:`.sample.keys_of`.
-    ids
-        Of the objects; they become text.
-    classes
-        uint8 (n,), or None.
-    z, x, y
-        The tile.
+    ``keys``: uint64 (n,), of objects in the tile or beyond it: :func:`.sample.keys_of`; ``classes``: uint8 (n,), or
+    None.
     """
     first, last = run_of(z, x, y)
     inside = np.flatnonzero((keys >= first) & (keys <= last))

@@ -30,17 +30,7 @@ class DrawnRegions:
 
 
 def regions_on_map(frame: Frame, regions: Regions, bounds: NDArray[np.float64] | None) -> DrawnRegions:
-    """Return the regions on the map. Cost O(P^2) and more.
-
-    Parameters
-    ----------
-    frame
-        What the map is.
-    regions
-        Pivots and weights.
-    bounds
-        Of a plane: xmin, ymin, xmax, ymax.
-    """
+    """Return the regions on the map. Cost O(P^2) and more."""
     shapes = region_shapes(regions, bounds)
     curves = [ring for shape in shapes for piece in shape.polygons for ring in piece]
     vectors = np.concatenate([np.zeros((0, regions.pivots.shape[1])), *curves])
@@ -55,13 +45,6 @@ def region_tile(drawn: DrawnRegions, z: int, x: int, y: int) -> bytes:
 
     A feature's id and its property ``partition`` are the number of the partition. Polygons also run along the sides of
     the tile, and lines do not.
-
-    Parameters
-    ----------
-    drawn
-        All regions.
-    z, x, y
-        Of the tile.
     """
     tile, made = tile_box(z, x, y), drawn.far if z <= FAR_ZOOM else drawn.near
     told = (("partition", np.arange(len(made))),)

@@ -32,30 +32,16 @@ _PASSES = 4
 
 @dataclass(frozen=True)
 class MapRings:
-    """The rings of n polygons on the map.
+    """The rings of n polygons on the map."""
 
-    Parameters
-    ----------
-    points
-        float64 (v, 2). x to the right and y down in sides of the map, x without jumps; the last point of a ring is the
-        first one again, or stands whole turns beside it.
-    first
-        int64 (r + 1,). Ring i has the points ``first[i]:first[i + 1]``.
-    rings
-        int64 (n + 1,). Polygon i has the rings ``rings[i]:rings[i + 1]``.
-    winding
-        int64 (r,). How many turns to the east a ring ends beside its beginning.
-    turned_out
-        bool (n,). Whether a polygon holds what its rings wind round not at all.
-    boxes
-        float64 (r, 4). Of each ring: xmin, ymin, xmax, ymax, of whole turns only ymin and ymax.
-    """
-
+    # float64 (v, 2). x to the right and y down in sides of the map, x without jumps; the last point of a ring is the
+    # first one again, or stands whole turns beside it
     points: NDArray[np.float64]
-    first: NDArray[np.int64]
-    rings: NDArray[np.int64]
-    winding: NDArray[np.int64]
-    turned_out: NDArray[np.bool_]
+    first: NDArray[np.int64]  # int64 (r + 1,). Ring i has the points ``first[i]:first[i + 1]``
+    rings: NDArray[np.int64]  # int64 (n + 1,). Polygon i has the rings ``rings[i]:rings[i + 1]``
+    winding: NDArray[np.int64]  # int64 (r,). How many turns to the east a ring ends beside its beginning
+    turned_out: NDArray[np.bool_]  # bool (n,). Whether a polygon holds what its rings wind round not at all
+    # float64 (r, 4). Of each ring: xmin, ymin, xmax, ymax, of whole turns only ymin and ymax
     boxes: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -72,20 +58,10 @@ def rings_on_map(
 ) -> MapRings:
     """Return the polygons of closed rings, interior on the left, as the map has them. Cost O(points that are made).
 
-    Parameters
-    ----------
-    frame
-        What the map is.
-    vectors
-        float64 (v, 3) unit vectors, edges being great-circle arcs; or (v, 2) places of a plane.
-    first
-        int64 (r + 1,). Ring i has the vectors ``first[i]:first[i + 1]``, the last equal to the first.
-    rings
-        int64 (n + 1,). The rings of polygon i.
-    whole
-        bool (n,). Which polygons without any ring are the whole sphere; None is none of them.
-    tolerance
-        As :data:`TOLERANCE`.
+    ``vectors``: float64 (v, 3) unit vectors, edges being great-circle arcs; or (v, 2) places of a plane; ``first``:
+    int64 (r + 1,). Ring i has the vectors ``first[i]:first[i + 1]``, the last equal to the first; ``rings``: int64 (n +
+    1,). The rings of polygon i; ``whole``: bool (n,). Which polygons without any ring are the whole sphere; None is
+    none of them.
     """
     if vectors.shape[1] == 3:
         points, first = _on_sphere(vectors, first, tolerance)
@@ -112,14 +88,8 @@ def split_arcs(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return rings of unit vectors with each edge cut into so many equal arcs.
 
-    Parameters
-    ----------
-    vectors
-        float64 (v, 3).
-    first
-        int64 (r + 1,).
-    pieces
-        int64 (v,). Of the edge from each vector on; those of the last ones of rings are passed over.
+    ``vectors``: float64 (v, 3); ``first``: int64 (r + 1,); ``pieces``: int64 (v,). Of the edge from each vector on;
+    those of the last ones of rings are passed over.
     """
     a, b, share, fresh = _cuts(vectors, first, pieces)
     wide = arc_lengths(a, b)

@@ -46,27 +46,13 @@ _BY_16, _BY_8, _BY_4 = np.uint64(16), np.uint64(8), np.uint64(4)
 
 @dataclass(frozen=True)
 class Sample:
-    """Objects of an index in the order of their keys, 14 bytes each.
+    """Objects of an index in the order of their keys, 14 bytes each."""
 
-    Parameters
-    ----------
-    one_of
-        Each object is in it with a chance of 1 in so many; 1 is all of them.
-    keys
-        uint64 (n,), ascending: the place in the map's square, the bits of x and y in turn.
-    part
-        uint16 or int32 (n,). The partition that owns an object.
-    item
-        int32 (n,). Its row there.
-    nowhere
-        Objects that the map has no place for: a CRS without lon, lat there.
-    """
-
-    one_of: int
-    keys: NDArray[np.uint64]
-    part: NDArray[np.uint16] | NDArray[np.int32]
-    item: NDArray[np.int32]
-    nowhere: int
+    one_of: int  # Each object is in it with a chance of 1 in so many; 1 is all of them
+    keys: NDArray[np.uint64]  # uint64 (n,), ascending: the place in the map's square, the bits of x and y in turn
+    part: NDArray[np.uint16] | NDArray[np.int32]  # uint16 or int32 (n,). The partition that owns an object
+    item: NDArray[np.int32]  # int32 (n,). Its row there
+    nowhere: int  # Objects that the map has no place for: a CRS without lon, lat there
 
 
 def at_once() -> None:
@@ -82,18 +68,8 @@ def sample_of(
 ) -> Sample:
     """Return a sample of an index. Cost O(objects) for their ids, O(n log n) for the n that are in it.
 
-    Parameters
-    ----------
-    index
-        An open one.
-    frame
-        The map.
-    most
-        Objects of the sample at the most, about.
-    among
-        Only what satisfies this condition is an object; None for all.
-    breathe
-        Is called after each partition.
+    ``most``: objects of the sample at the most, about; ``among``: only what satisfies this condition is an object; None
+    for all; ``breathe``: is called after each partition.
     """
     one_of = max(-(-(len(index) if among is None else among.count) // most), 1)
 
@@ -113,18 +89,7 @@ def sample_among(
 ) -> Sample:
     """Return some objects of an index in the order of their keys. Cost O(n log n) for n of them.
 
-    Parameters
-    ----------
-    index
-        An open one.
-    frame
-        The map.
-    one_of
-        What they are told to be.
-    rows
-        Gives the objects of a partition, of those that it owns.
-    breathe
-        Is called after each partition.
+    ``breathe``: is called after each partition.
     """
     parts, items, worlds = [], [], []
     for partition in index.parts.all():
@@ -167,10 +132,7 @@ def picked(partition: Partition, one_of: int) -> NDArray[np.int32]:
 def hashes_of(texts: pa.Array) -> NDArray[np.uint64]:
     """Return the hashes of texts by which a sample picks them, uint64 (n,).
 
-    Parameters
-    ----------
-    texts
-        Large strings without nulls.
+    ``texts``: large strings without nulls.
     """
     _, offsets, data = texts.buffers()
     first = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]

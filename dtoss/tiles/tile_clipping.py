@@ -22,24 +22,12 @@ _GROWTH = 6
 
 @dataclass(frozen=True)
 class Clipped:
-    """Rings in a tile's box.
+    """Rings in a tile's box."""
 
-    Parameters
-    ----------
-    points
-        int32 (v, 2). x to the right, y down, from the tile's corner.
-    first
-        int64 (r + 1,). Ring i has the points ``first[i]:first[i + 1]``, the first one not again.
-    polygon
-        int64 (r,), ascending. Whose ring it is.
-    area
-        int64 (r,). Twice the area in square units: positive where it runs clockwise to the eye.
-    """
-
-    points: NDArray[np.int32]
-    first: NDArray[np.int64]
-    polygon: NDArray[np.int64]
-    area: NDArray[np.int64]
+    points: NDArray[np.int32]  # int32 (v, 2). x to the right, y down, from the tile's corner
+    first: NDArray[np.int64]  # int64 (r + 1,). Ring i has the points ``first[i]:first[i + 1]``, the first one not again
+    polygon: NDArray[np.int64]  # int64 (r,), ascending. Whose ring it is
+    area: NDArray[np.int64]  # int64 (r,). Twice the area in square units: positive where it runs clockwise to the eye
 
     def only(self, kept: NDArray[np.bool_]) -> Clipped:
         """Return the rings of some polygons, by number."""
@@ -50,17 +38,7 @@ class Clipped:
         return Clipped(self.points[rows], first, self.polygon[rings], self.area[rings])
 
     def features(self, kind: int, columns: tuple[tuple[str, Any], ...], *, numbered: bool = False) -> Features:
-        """Return a feature for each polygon that has a ring here.
-
-        Parameters
-        ----------
-        kind
-            ``mvt.LINES`` or ``mvt.POLYGONS``.
-        columns
-            Names of properties and their values by the number of the polygon.
-        numbered
-            Whether the number of the polygon is the feature's id.
-        """
+        """Return a feature for each polygon that has a ring here."""
         begin = np.flatnonzero(np.append(True, self.polygon[1:] != self.polygon[:-1])[: len(self.polygon)])
         own = self.polygon[begin]
         told = tuple((n, v[own] if isinstance(v, np.ndarray) else v.take(pa.array(own))) for n, v in columns)
@@ -70,18 +48,11 @@ class Clipped:
 
 @dataclass(frozen=True)
 class TileBox:
-    """The box of a tile on the map, and its grid.
+    """The box of a tile on the map, and its grid."""
 
-    Parameters
-    ----------
-    box
-        float64 (4,). xmin, ymin, xmax, ymax in sides of the map with the buffer, which ends where the map does.
-    grid
-        float64 (3,). The map's x and y of the tile's corner, and units of a side of the map.
-    """
-
+    # float64 (4,). xmin, ymin, xmax, ymax in sides of the map with the buffer, which ends where the map does
     box: NDArray[np.float64]
-    grid: NDArray[np.float64]
+    grid: NDArray[np.float64]  # float64 (3,). The map's x and y of the tile's corner, and units of a side of the map
 
 
 def tile_box(z: int, x: int, y: int) -> TileBox:
@@ -106,14 +77,7 @@ def clipped_polygons(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | 
 
     Parts of rings run along the box where they leave it. Nothing is left of what no unit of the grid shows.
 
-    Parameters
-    ----------
-    made
-        The polygons.
-    tile
-        Where.
-    chosen
-        int64. Some of the rings that :func:`rings_in` returns, ascending; None is all of them.
+    ``chosen``: int64. Some of the rings that :func:`rings_in` returns, ascending; None is all of them.
     """
     chosen = rings_in(made, tile) if chosen is None else chosen
     around, count = made.winding[chosen] != 0, np.diff(made.first)[chosen]
@@ -135,17 +99,7 @@ def clipped_polygons(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | 
 
 
 def clipped_lines(made: MapRings, tile: TileBox, chosen: NDArray[np.int64] | None = None) -> Clipped:
-    """Return the parts of rings in a tile's box as lines; nothing runs along the box, and areas are 0.
-
-    Parameters
-    ----------
-    made
-        The polygons.
-    tile
-        Where.
-    chosen
-        As in :func:`clipped_polygons`.
-    """
+    """Return the parts of rings in a tile's box as lines; nothing runs along the box, and areas are 0."""
     chosen = rings_in(made, tile) if chosen is None else chosen
     count = np.diff(made.first)[chosen]
     room = int((count * _copies(made, chosen, tile)).sum())

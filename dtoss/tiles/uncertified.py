@@ -25,20 +25,11 @@ _TOLERANCE = 2.0**-22
 
 @dataclass(frozen=True)
 class UncertifiedCells:
-    """Uncertified cells on the map.
-
-    Parameters
-    ----------
-    made
-        Their polygons.
-    partition
-        int64 (n,). Who owns the site of each.
-    complete
-        Whether these are all: the smallest are left out where there are more than :data:`MOST_UNCERTIFIED`.
-    """
+    """Uncertified cells on the map."""
 
     made: MapRings
-    partition: NDArray[np.int64]
+    partition: NDArray[np.int64]  # int64 (n,). Who owns the site of each
+    # Whether these are all: the smallest are left out where there are more than :data:`MOST_UNCERTIFIED`
     complete: bool
 
 
@@ -48,17 +39,6 @@ def uncertified_on_map(
     """Return the cells that the border table holds, the largest of them where there are many.
 
     Cost O(their neighbours).
-
-    Parameters
-    ----------
-    frame
-        What the map is.
-    border
-        Of the snapshot.
-    bounds
-        Of a plane: xmin, ymin, xmax, ymax.
-    most
-        No more cells are returned.
     """
     dimension = 2 if bounds is not None else 3
     if border is None:
@@ -81,13 +61,6 @@ def uncertified_tile(cells: UncertifiedCells, z: int, x: int, y: int) -> bytes:
     """Return a tile of the borders of uncertified cells: lines in the layer ``uncertified``, property ``partition``.
 
     Cells that are smaller than a point of the picture are drawn as the point's border, one for all of them there.
-
-    Parameters
-    ----------
-    cells
-        All of them.
-    z, x, y
-        Of the tile.
     """
     tile, made = tile_box(z, x, y), cells.made
     chosen = rings_in(made, tile)

@@ -12,26 +12,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows whose positions are legal.
+    """Rows whose positions are legal."""
 
-    Parameters
-    ----------
-    positions
-        float64 (n, 2), C-contiguous. lon, lat or x, y.
-    ids
-        int64 or string (n,); null only in messages; None where rows have no id.
-    t
-        int64 (n,). Microseconds since 1970; None where rows have no time.
-    text
-        string (n,). Of messages; None where no column of text is named.
-    attributes
-        The other columns, by name, each (n,): what conditions read and what is carried along.
-    """
-
-    positions: NDArray[np.float64]
-    ids: pa.Array | None = None
-    t: NDArray[np.int64] | None = None
-    text: pa.Array | None = None
+    positions: NDArray[np.float64]  # float64 (n, 2), C-contiguous. lon, lat or x, y
+    ids: pa.Array | None = None  # int64 or string (n,); null only in messages; None where rows have no id
+    t: NDArray[np.int64] | None = None  # int64 (n,). Microseconds since 1970; None where rows have no time
+    text: pa.Array | None = None  # string (n,). Of messages; None where no column of text is named
+    # The other columns, by name, each (n,): what conditions read and what is carried along
     attributes: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:

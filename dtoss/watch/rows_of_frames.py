@@ -27,46 +27,20 @@ _LAST_SECOND = 9e12
 
 @dataclass(frozen=True)
 class FrameRows:
-    """Rows, and what is known of their columns.
+    """Rows, and what is known of their columns."""
 
-    Parameters
-    ----------
-    rows
-        Those, with the attributes that were asked for.
-    time
-        The Arrow type of their times, float64 for seconds; None where there are none.
-    types
-        The Arrow types of what conditions may name: all columns but those of the position and the time.
-    """
-
-    rows: Rows
-    time: pa.DataType | None
+    rows: Rows  # Those, with the attributes that were asked for
+    time: pa.DataType | None  # The Arrow type of their times, float64 for seconds; None where there are none
+    # The Arrow types of what conditions may name: all columns but those of the position and the time
     types: Mapping[str, pa.DataType]
 
 
 def given_rows(frame: Any, space: Space, text: str | None, wanted: Collection[str] | None = None) -> FrameRows:
     """Return the rows of a frame.
 
-    Parameters
-    ----------
-    frame
-        As :func:`dtoss.frames.arrow_tables.table_of`: lon and lat, or x and y, or points; ``id`` and ``t`` where it has
-        them.
-    space
-        Of the positions.
-    text
-        The column of texts; None where there is none.
-    wanted
-        The columns that become attributes; None for all.
-
-    Raises
-    ------
-    TypeError
-        If it is no frame.
-    InputError
-        If a column is missing or none that can be, or an id or a time is null.
-    ValueError
-        If a position is missing or no place of the CRS.
+    ``frame``: as :func:`dtoss.frames.arrow_tables.table_of`: lon and lat, or x and y, or points; ``id`` and ``t`` where
+    it has them; ``text``: the column of texts; None where there is none; ``wanted``: the columns that become
+    attributes; None for all.
     """
     table = table_of(frame)
     if table is None:
@@ -164,13 +138,7 @@ def times_as(micros: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def with_types(rows: Rows, types: Mapping[str, pa.DataType]) -> Rows:
-    """Return rows whose attributes are of these types, and no others.
-
-    Raises
-    ------
-    InputError
-        If one is missing, or has a value that does not fit.
-    """
+    """Return rows whose attributes are of these types, and no others."""
     attributes = {}
     for name, kind in types.items():
         if name == ID_OF_ROWS and name not in rows.attributes:

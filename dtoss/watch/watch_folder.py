@@ -46,54 +46,25 @@ _NAMED = 5
 
 
 class Limits(NamedTuple):
-    """Sizes of files and when they are made anew: what a watch costs depends on them, and nothing that it tells.
+    """Sizes of files and when they are made anew: what a watch costs depends on them, and nothing that it tells."""
 
-    Parameters
-    ----------
-    base_every
-        Changes after which one names a base, the whole table in one file.
-    least_pending
-        Rows of changes after a base from which on they may be as many as the base has, and no more.
-    spared_seconds
-        A base that is no longer named stays for so long.
-    asked_group_rows
-        Subscriptions in a row group: of a file those groups are read that may hold an id.
-    small_bytes
-        Files of subscriptions up to this size are read whole, and their tables are kept.
-    kept_tables_bytes
-        Of such tables, at the most.
-    merged_at_once
-        Rows of a file of subscriptions that are merged at a time.
-    least_delta
-        Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own.
-    event_group_rows
-        Events in a row group, and that are made at a time.
-    folded_group_rows
-        Rows of a group of a file of folded events: a cursor skips groups.
-    folded_bytes
-        A file of folded events is closed once it is so long.
-    least_since
-        Counts of events since a fold up to which they are a table of their own, or an eighth of those before.
-    kept_commits
-        The newest commits stay files of their own.
-    commits_of_a_log
-        Older ones are lines of a log of so many.
-    """
-
-    base_every: int = 64
+    base_every: int = 64  # Changes after which one names a base, the whole table in one file
+    # Rows of changes after a base from which on they may be as many as the base has, and no more
     least_pending: int = 10_000
-    spared_seconds: float = 3600.0
-    asked_group_rows: int = 1 << 13
-    small_bytes: int = 1 << 18
-    kept_tables_bytes: int = 16 << 20
-    merged_at_once: int = 1_000
+    spared_seconds: float = 3600.0  # A base that is no longer named stays for so long
+    asked_group_rows: int = 1 << 13  # Subscriptions in a row group: of a file those groups are read that may hold an id
+    small_bytes: int = 1 << 18  # Files of subscriptions up to this size are read whole, and their tables are kept
+    kept_tables_bytes: int = 16 << 20  # Of such tables, at the most
+    merged_at_once: int = 1_000  # Rows of a file of subscriptions that are merged at a time
+    # Subscriptions that may have come or gone before the large index is built anew, or an eighth of its own
     least_delta: int = 10_000
-    event_group_rows: int = 1 << 18
-    folded_group_rows: int = 1 << 17
-    folded_bytes: int = 128 << 20
+    event_group_rows: int = 1 << 18  # Events in a row group, and that are made at a time
+    folded_group_rows: int = 1 << 17  # Rows of a group of a file of folded events: a cursor skips groups
+    folded_bytes: int = 128 << 20  # A file of folded events is closed once it is so long
+    # Counts of events since a fold up to which they are a table of their own, or an eighth of those before
     least_since: int = 10_000
-    kept_commits: int = KEPT
-    commits_of_a_log: int = COMMITS_OF_A_LOG
+    kept_commits: int = KEPT  # The newest commits stay files of their own
+    commits_of_a_log: int = COMMITS_OF_A_LOG  # Older ones are lines of a log of so many
 
 
 _USUAL = Limits()
@@ -160,24 +131,12 @@ class Home:
 
 
 def watches_of(store: str) -> list[str]:
-    """Return the names of the watches of a store, sorted.
-
-    Parameters
-    ----------
-    store
-        Path or URI; there may be none.
-    """
+    """Return the names of the watches of a store, sorted."""
     return names_in(folder_of(path_in(store, WATCHES)))
 
 
 def way_to(home: Home) -> str:
-    """Return the end of a sentence about a watch that is not there or has not begun: which is meant, or how it begins.
-
-    Parameters
-    ----------
-    home
-        Of that watch.
-    """
+    """Return the end of a sentence about a watch that is missing or has not begun: which is meant, or how it begins."""
     names, store = watches_of(home.store), hide_keys(home.store)
     if home.name in names:
         name = "" if home.name == DEFAULT_NAME else f" --watch {home.name}"
@@ -193,12 +152,6 @@ def way_to(home: Home) -> str:
 
 
 def check_there(home: Home) -> None:
-    """Check that there is a watch of this name.
-
-    Raises
-    ------
-    InputError
-        If there is none; the message says which there are.
-    """
+    """Check that there is a watch of this name."""
     if not home.folder.there() and not home.asked.there():
         raise InputError(f"there is no watch {home.name!r} in {hide_keys(home.store)}{way_to(home)}")

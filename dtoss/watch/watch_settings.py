@@ -17,30 +17,14 @@ from dtoss.watch.arriving_rows import Rows
 
 @dataclass(frozen=True)
 class Settings:
-    """What all batches of a watch have in common.
+    """What all batches of a watch have in common."""
 
-    Parameters
-    ----------
-    space
-        Of the rows and the subscriptions.
-    id_type
-        "int64" or "string"; None where rows have no id.
-    time
-        "timestamp", "double" (seconds since 1970) or None, where rows have no time.
-    text
-        The column of text, None where there is none.
-    messages
-        Rows are messages, not positions of objects: inside only, no state.
-    attributes
-        The types of the other columns, by name.
-    """
-
-    space: Space
-    id_type: str | None
-    time: str | None
-    text: str | None = None
-    messages: bool = False
-    attributes: Mapping[str, pa.DataType] = field(default_factory=dict)
+    space: Space  # Of the rows and the subscriptions
+    id_type: str | None  # "int64" or "string"; None where rows have no id
+    time: str | None  # "timestamp", "double" (seconds since 1970) or None, where rows have no time
+    text: str | None = None  # The column of text, None where there is none
+    messages: bool = False  # Rows are messages, not positions of objects: inside only, no state
+    attributes: Mapping[str, pa.DataType] = field(default_factory=dict)  # The types of the other columns, by name
 
     @property
     def schema(self) -> dict[str, pa.DataType]:
@@ -79,13 +63,7 @@ class Settings:
 
     @classmethod
     def of(cls, said: Any) -> Settings:
-        """Return the settings that :meth:`as_json` has made.
-
-        Raises
-        ------
-        StoreError
-            If they are not.
-        """
+        """Return the settings that :meth:`as_json` has made."""
         try:
             kept = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["arrow"])))
             if said["id"] not in ("int64", "string", None) or said["time"] not in ("timestamp", "double", None):

@@ -17,20 +17,6 @@ _FORM = re.compile(r"(\d{1,20}(?:\.\d{1,20})?|\.\d{1,20}) *(ms|s|min|h|d)", re.A
 def duration_of(text: str, name: str, *, zero: bool = False) -> int:
     """Return the microseconds that a text such as ``5min``, ``1h``, ``1.5h``, ``60s``, ``2d`` or ``500ms`` means.
 
-    Parameters
-    ----------
-    text
-        A number with a unit behind it.
-    name
-        Of what is given, for the error.
-    zero
-        Whether 0 is legal.
-
-    Raises
-    ------
-    ValueError
-        If it is no duration, not of whole microseconds, negative, 0 where that is not legal, or over 2,283 years.
-
     Examples
     --------
     >>> duration_of("5min", "--slide"), duration_of("1.5h", "--slide"), duration_of("500ms", "--slide")

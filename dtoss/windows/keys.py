@@ -22,39 +22,18 @@ MOST_SITES = 20_000
 
 @dataclass(frozen=True)
 class Keys:
-    """What the keys of places are, and how they are found.
-
-    Parameters
-    ----------
-    space
-        Of the positions.
-    digest
-        A hash of what they are made of, in hexadecimal: windows with another one are not the same.
-    count
-        Keys are 0 to this less one; None where any number may be one.
-    single
-        Whether no place has several.
-    find
-        Gives the labels of positions (n, 2), of which the vectors (n, dimension) are the second argument.
-    overlap
-        Two keys that some place has, None where no place has two.
-    """
+    """What the keys of places are, and how they are found."""
 
     space: Space
-    digest: str
-    count: int | None
-    single: bool
+    digest: str  # A hash of what they are made of, in hexadecimal: windows with another one are not the same
+    count: int | None  # Keys are 0 to this less one; None where any number may be one
+    single: bool  # Whether no place has several
+    # Gives the labels of positions (n, 2), of which the vectors (n, dimension) are the second argument
     find: Callable[[NDArray[np.float64], NDArray[np.float64]], Labels]
-    overlap: tuple[int, int] | None = None
+    overlap: tuple[int, int] | None = None  # Two keys that some place has, None where no place has two
 
     def check(self, measures: Sequence[str]) -> None:
-        """Check that measures are defined for these keys.
-
-        Raises
-        ------
-        ValueError
-            If flow is asked for, and a place may have two keys.
-        """
+        """Check that measures are defined for these keys."""
         if "flow" in measures and not self.single:
             which = "" if self.overlap is None else f": polygons {self.overlap[0]} and {self.overlap[1]} overlap"
             raise ValueError(
@@ -68,32 +47,14 @@ class Keys:
 
 
 def region_keys(space: Space, regions: Regions) -> Keys:
-    """Return the partitions of a store as keys: exactly one of each place. Cost O(1) a place, for rows by object.
-
-    Parameters
-    ----------
-    space
-        Of the store.
-    regions
-        Of its pivots.
-    """
+    """Return the partitions of a store as keys: exactly one of each place. Cost O(1) a place, for rows by object."""
     return Keys(space, regions.digest, len(regions), True, lambda _, vectors: Labels(_regions(regions, vectors)))
 
 
 def site_keys(space: Space, positions: NDArray[np.float64]) -> Keys:
     """Return the rows of a file of sites as keys: each place has that of the nearest one, of equal ones the first.
 
-    Parameters
-    ----------
-    space
-        Of the rows.
-    positions
-        float64 (n, 2). Legal ones.
-
-    Raises
-    ------
-    InputError
-        If there is none, or there are more than 20,000 different ones.
+    ``positions``: float64 (n, 2). Legal ones.
     """
     if len(positions) == 0:
         raise InputError("there are no sites: one at least is wanted")
@@ -114,17 +75,8 @@ def site_keys(space: Space, positions: NDArray[np.float64]) -> Keys:
 def h3_keys(space: Space, resolution: int) -> Keys:
     """Return the cells of H3 as keys: each place has one, which is a number of 64 bits below 2^63.
 
-    Parameters
-    ----------
-    space
-        Of the rows: degrees, or a CRS that is carried over to them.
-    resolution
-        From 0, cells of 4,000,000 square kilometres, to 15, of a square metre.
-
-    Raises
-    ------
-    InputError
-        If places are in a plane, or the library is not installed.
+    ``space``: of the rows: degrees, or a CRS that is carried over to them; ``resolution``: from 0, cells of 4,000,000
+    square kilometres, to 15, of a square metre.
     """
     if not (space.geographic or space.to_lonlat):
         raise InputError(f"--by h3:{resolution} needs places in degrees, and these are in {space.crs}")

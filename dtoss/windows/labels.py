@@ -16,17 +16,10 @@ NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Labels:
-    """The keys of rows.
+    """The keys of rows."""
 
-    Parameters
-    ----------
-    key
-        int64. Of single keys (n,), -1 where a row is in none.
-    first
-        int64 (n + 1,). Row r has the keys ``key[first[r]:first[r + 1]]``, ascending; None of single keys.
-    """
-
-    key: Numbers
+    key: Numbers  # int64. Of single keys (n,), -1 where a row is in none
+    # int64 (n + 1,). Row r has the keys ``key[first[r]:first[r + 1]]``, ascending; None of single keys
     first: Numbers | None = None
 
     def __len__(self) -> int:

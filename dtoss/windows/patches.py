@@ -34,24 +34,12 @@ def group_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Patch:
-    """Values by group, pane and labels; no group, pane and labels twice.
+    """Values by group, pane and labels; no group, pane and labels twice."""
 
-    Parameters
-    ----------
-    offsets
-        int64 (GROUPS + 1,). Group g has the rows ``offsets[g]:offsets[g + 1]``.
-    pane
-        int64 (n,). Ascending within a group.
-    labels
-        int64 (n, labels). Ascending within a pane.
-    values
-        int64 (n, columns). No row of zeros, but of maxima.
-    """
-
-    offsets: NDArray[np.int64]
-    pane: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    values: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # int64 (GROUPS + 1,). Group g has the rows ``offsets[g]:offsets[g + 1]``
+    pane: NDArray[np.int64]  # int64 (n,). Ascending within a group
+    labels: NDArray[np.int64]  # int64 (n, labels). Ascending within a pane
+    values: NDArray[np.int64]  # int64 (n, columns). No row of zeros, but of maxima
 
     def __len__(self) -> int:
         return len(self.pane)
@@ -74,25 +62,15 @@ class Patch:
 
 @dataclass(frozen=True)
 class Patches:
-    """What a batch changes in panes.
+    """What a batch changes in panes."""
 
-    Parameters
-    ----------
-    sums
-        By key; the columns are those of :attr:`dtoss.windows.spec.Spec.sums`.
-    flow
-        By the keys that were left and entered; in the group of the key entered, or of the one left where that is none.
-        How many moves.
-    bins
-        By key and bin of the speed. How many moves.
-    maxima
-        By key and bucket of objects. The greatest speed in mm/s of all moves of the bucket, in stead of the one before;
-        -1 where there is none.
-    """
-
-    sums: Patch
+    sums: Patch  # By key; the columns are those of :attr:`dtoss.windows.spec.Spec.sums`
+    # By the keys that were left and entered; in the group of the key entered, or of the one left where that is none.
+    # How many moves
     flow: Patch
-    bins: Patch
+    bins: Patch  # By key and bin of the speed. How many moves
+    # By key and bucket of objects. The greatest speed in mm/s of all moves of the bucket, in stead of the one before;
+    # -1 where there is none
     maxima: Patch
 
     @classmethod

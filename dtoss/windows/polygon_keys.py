@@ -33,21 +33,7 @@ _EDGES = 1 << 22
 
 
 def polygon_keys(space: Space, rings: Rings) -> Keys:
-    """Return shapes as keys, by their numbers. Cost O(v log v) for v corners, besides neighbours compared edge by edge.
-
-    Parameters
-    ----------
-    space
-        Of the rows.
-    rings
-        Of the shapes, each a polygon or several. Edges are segments in the plane, and on the sphere what ``rings`` say;
-        a place on an edge is inside.
-
-    Raises
-    ------
-    InputError
-        If there are no shapes, or one is none; the message says which.
-    """
+    """Return shapes as keys, by their numbers. Cost O(v log v) for v corners, besides comparing neighbours' edges."""
     if len(rings) == 0:
         raise InputError("there are no polygons: one at least is wanted")
     empty = np.flatnonzero(np.diff(rings.shape) == 0)

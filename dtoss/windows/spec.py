@@ -36,54 +36,22 @@ _MOVING = frozenset(MEASURES) - {"rows", "objects", "here"}
 
 @dataclass(frozen=True)
 class Spec:
-    """The windows of one name. :func:`spec_of` makes and checks one.
+    """The windows of one name. :func:`spec_of` makes and checks one."""
 
-    Parameters
-    ----------
-    lengths
-        Microseconds, ascending, none twice.
-    names
-        The same as the user wrote them; columns of results end with them.
-    slide
-        Microseconds from one end to the next.
-    measures
-        Some of :data:`MEASURES`, in that order.
-    by
-        What the keys are, one of :data:`KEY_KINDS`.
-    late
-        Microseconds behind the watermark up to which a row counts.
-    delay
-        Microseconds that the watermark stays behind the time that the witnesses have reached.
-    max_gap
-        The longest time between two rows of an object that are a move, in microseconds.
-    expire
-        Microseconds for which an object is where its latest row says; None for ever.
-    witnesses
-        How many objects move the watermark: a share such as "1%", or a count such as "3".
-    max_ahead
-        Microseconds that a row may be ahead of the clock.
-    max_speed
-        The greatest speed of a move, in whole millimetres a second; None where any is one.
-    space
-        Of the positions.
-    keys
-        The digest of what the keys are made of.
-    """
-
-    lengths: tuple[int, ...]
-    names: tuple[str, ...]
-    slide: int
-    measures: tuple[str, ...]
-    by: str
-    late: int
-    delay: int
-    max_gap: int
-    expire: int | None
-    witnesses: str
-    max_ahead: int
-    max_speed: int | None
+    lengths: tuple[int, ...]  # Microseconds, ascending, none twice
+    names: tuple[str, ...]  # The same as the user wrote them; columns of results end with them
+    slide: int  # Microseconds from one end to the next
+    measures: tuple[str, ...]  # Some of :data:`MEASURES`, in that order
+    by: str  # What the keys are, one of :data:`KEY_KINDS`
+    late: int  # Microseconds behind the watermark up to which a row counts
+    delay: int  # Microseconds that the watermark stays behind the time that the witnesses have reached
+    max_gap: int  # The longest time between two rows of an object that are a move, in microseconds
+    expire: int | None  # Microseconds for which an object is where its latest row says; None for ever
+    witnesses: str  # How many objects move the watermark: a share such as "1%", or a count such as "3"
+    max_ahead: int  # Microseconds that a row may be ahead of the clock
+    max_speed: int | None  # The greatest speed of a move, in whole millimetres a second; None where any is one
     space: Space
-    keys: str
+    keys: str  # The digest of what the keys are made of
 
     @property
     def pane(self) -> int:
@@ -150,13 +118,7 @@ class Spec:
 
     @classmethod
     def of(cls, said: Any) -> Spec:
-        """Return the spec that :meth:`as_json` has made.
-
-        Raises
-        ------
-        StoreError
-            If it has not.
-        """
+        """Return the spec that :meth:`as_json` has made."""
         try:
             space = Space(said["space"]["crs"], said["space"]["metric"], bool(said["space"]["to_lonlat"]))
             whole = {field.name: said[field.name] for field in fields(cls)}
@@ -217,38 +179,9 @@ def spec_of(
 ) -> Spec:
     """Return the spec of windows as a user writes it.
 
-    Parameters
-    ----------
-    lengths
-        Durations, with commas between.
-    slide
-        A duration.
-    measures
-        Some of :data:`MEASURES`, with commas between.
-    by
-        One of :data:`KEY_KINDS`.
-    space
-        Of the positions.
-    keys
-        The digest of what the keys are made of.
-    late, delay
-        Durations; 0s is legal.
-    max_gap
-        A duration.
-    expire
-        A duration; None for ever.
-    witnesses
-        A share over 0% and up to 100%, or a count from 1 on.
-    max_ahead
-        A duration; 0s is legal.
-    max_speed
-        Metres a second (units of a CRS in a plane), which is rounded to whole mm/s, half to even; None where any speed
-        is a move.
-
-    Raises
-    ------
-    ValueError
-        If one of them is not legal, or the longest window has more than 100,000 panes.
+    ``expire``: A duration; None for ever; ``witnesses``: A share over 0% and up to 100%, or a count from 1 on;
+    ``max_speed``: metres a second (units of a CRS in a plane), which is rounded to whole mm/s, half to even; None where
+    any speed is a move.
 
     Examples
     --------

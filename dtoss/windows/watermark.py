@@ -17,18 +17,10 @@ TOO_LATE, IN_FUTURE = "later than --late", "time in the future"
 
 @dataclass(frozen=True)
 class PaneCounts:
-    """How many objects have their last row in which pane; sums of these are those of all tasks.
+    """How many objects have their last row in which pane; sums of these are those of all tasks."""
 
-    Parameters
-    ----------
-    panes
-        int64 (n,), rising.
-    objects
-        int64 (n,).
-    """
-
-    panes: NDArray[np.int64]
-    objects: NDArray[np.int64]
+    panes: NDArray[np.int64]  # int64 (n,), rising
+    objects: NDArray[np.int64]  # int64 (n,)
 
 
 def reached_of(spec: Spec, last: NDArray[np.int64]) -> PaneCounts:
@@ -49,15 +41,8 @@ def add_counts(parts: Sequence[PaneCounts]) -> PaneCounts:
 def watermark_of(spec: Spec, reached: PaneCounts, before: int | None) -> int | None:
     """Return the watermark after a batch, in microseconds: the beginning of the pane that enough objects have reached.
 
-    Parameters
-    ----------
-    spec
-        ``witnesses`` says how many are enough, ``delay`` how far behind them the watermark stays.
-    reached
-        Of all objects of all buckets.
-    before
-        The watermark before; it never goes back, and objects whose last row is a longest window or more behind it do
-        not count. None in the first batch, where all count.
+    ``before``: the watermark before; it never goes back, and objects whose last row is a longest window or more behind
+    it do not count. None in the first batch, where all count.
 
     Examples
     --------
@@ -80,14 +65,7 @@ def watermark_of(spec: Spec, reached: PaneCounts, before: int | None) -> int | N
 def follow_clock(spec: Spec, clock_us: int, before: int) -> int:
     """Return the watermark once it has followed a clock, where no rows tell the time, in microseconds.
 
-    Parameters
-    ----------
-    spec
-        ``delay`` says how far behind the clock the watermark stays.
-    clock_us
-        What the clock says, in microseconds since 1970.
-    before
-        The watermark before; it never goes back.
+    ``clock_us``: what the clock says, in microseconds since 1970; ``before``: the watermark before; it never goes back.
 
     Examples
     --------

@@ -17,25 +17,9 @@ def answer_of(
 ) -> pa.Table:
     """Return the measures of one length, in the order of the spec.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    results
-        With a column of each measure, its length behind it, as results have them.
-    name
-        Of the length.
-    first
-        Columns that stand before the measures.
-    empty
-        Whether rows in which all measures are 0 stay.
-
-    Returns
-    -------
-    pyarrow.Table
-        The first columns, then the measures of the spec but ``flow``: rows, objects, here, arrivals and departures as
-        int64; speed, max_speed, p50_speed and p95_speed in metres (units of a CRS in the plane) a second as float64,
-        null where nothing moved; all but speed in whole mm/s, that of a move rounded down.
+    The first columns, then the measures of the spec but ``flow``: rows, objects, here, arrivals and departures as
+    int64; speed, max_speed, p50_speed and p95_speed in metres (units of a CRS in the plane) a second as float64, null
+    where nothing moved; all but speed in whole mm/s, that of a move rounded down.
     """
     columns: dict[str, pa.Array | pa.ChunkedArray] = {column: results[column] for column in first}
     there = np.zeros(len(results), np.bool_)

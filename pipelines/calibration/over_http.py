@@ -40,40 +40,20 @@ QUICK = 2.0
 
 @dataclass(frozen=True)
 class OverHttp:
-    """What was measured of a server.
+    """What was measured of a server."""
 
-    Parameters
-    ----------
-    held
-        The highest rate, and what was tried.
-    costs
-        What questions for other k and radii cost, in the base question.
-    k, limit
-        What was asked for, and the seconds that 99 % had.
-    objects, snapshot, version
-        What the server says of itself at the end.
-    url
-        Of the server.
-    connections, processes
-        Over which, and from which, requests were sent.
-    here
-        Whether the server is on this machine.
-    source
-        Where requests come from.
-    """
-
-    held: Held
-    costs: RequestCosts
-    k: int
+    held: Held  # The highest rate, and what was tried
+    costs: RequestCosts  # What questions for other k and radii cost, in the base question
+    k: int  # k, limit: what was asked for, and the seconds that 99 % had
     limit: float
-    objects: int
-    snapshot: str
-    version: str
+    objects: int  # What the server says of itself at the end
+    snapshot: str  # What the server says of itself at the end
+    version: str  # What the server says of itself at the end
     url: str
-    connections: int
+    connections: int  # connections, processes: over which, and from which, requests were sent
     processes: int
-    here: bool
-    source: str
+    here: bool  # Whether the server is on this machine
+    source: str  # Where requests come from
 
 
 def measure_server(
@@ -97,39 +77,9 @@ def measure_server(
     and then held for the whole time, or the next lower one that can be. What other questions cost is measured with as
     many requests at a time as there are connections, in turns with the base question.
 
-    Parameters
-    ----------
-    url
-        Of the server.
-    places
-        float64 (n, 2). Where requests come from.
-    source
-        What these are, in words.
-    k
-        At least 1: the base question.
-    limit
-        Seconds that 99 % of requests may take.
-    seconds
-        For how long the rate has to be held.
-    connections
-        Over which requests are sent.
-    processes
-        That send them; half of the cores when None. Each is busy for as long as it measures.
-    token
-        Where the server wants one.
-    seed
-        Of the places and times.
-    say
-        Is told each window as it ends.
-
-    Raises
-    ------
-    DtossError
-        If the server cannot be asked.
-    InputError
-        The limit cannot be kept, the server holds no objects, or the processes that send are too slow.
-    ValueError
-        An argument is out of its bounds.
+    ``places``: float64 (n, 2). Where requests come from; ``limit``: seconds that 99 % of requests may take;
+    ``seconds``: for how long the rate has to be held; ``processes``: that send them; half of the cores when None. Each
+    is busy for as long as it measures.
     """
     for name, value in (("k", k), ("limit", limit), ("seconds", seconds), ("connections", connections)):
         if not value > 0:
@@ -164,24 +114,7 @@ def measure_server(
 
 
 def places_of_log(path: str, names: tuple[str, str], seed: int = 0, count: int = PLACES) -> NDArray[np.float64]:
-    """Return places of requests in an access log, drawn by their weights, float64 (count, 2).
-
-    Parameters
-    ----------
-    path
-        A file or a folder of Parquet, as ``dtoss serve --access-log`` writes it.
-    names
-        Of the coordinates.
-    seed
-        Of the draw.
-    count
-        How many.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it holds no places.
-    """
+    """Return places of requests in an access log, drawn by their weights, float64 (count, 2)."""
     try:
         found = listing(path)
         if found is None or not found.files:

@@ -36,18 +36,10 @@ Measure = Callable[[float, float], Window]
 
 @dataclass(frozen=True)
 class Held:
-    """The highest rate that was held.
+    """The highest rate that was held."""
 
-    Parameters
-    ----------
-    window
-        What was seen, for the whole time.
-    tried
-        All that was measured, in turn.
-    """
-
-    window: Window
-    tried: tuple[Window, ...]
+    window: Window  # What was seen, for the whole time
+    tried: tuple[Window, ...]  # All that was measured, in turn
 
 
 def highest(
@@ -55,24 +47,8 @@ def highest(
 ) -> Held:
     """Return the highest rate at which 99 % of the requests are answered within a limit.
 
-    Parameters
-    ----------
-    measure
-        Measures at a rate.
-    limit
-        Seconds that 99 % of requests may take.
-    seconds
-        For how long the rate has to be held.
-    quick
-        Seconds of the windows by which it is looked for.
-    say
-        Is told each window.
-
-    Raises
-    ------
-    InputError
-        If the limit cannot be kept at any rate, the server refuses requests, or the senders come late, so that the
-        figure would be theirs.
+    ``limit``: seconds that 99 % of requests may take; ``seconds``: for how long the rate has to be held; ``quick``:
+    seconds of the windows by which it is looked for.
     """
     tried: list[Window] = []
 

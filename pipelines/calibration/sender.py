@@ -34,44 +34,24 @@ _END = b"\r\n0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Where:
-    """Where requests go.
-
-    Parameters
-    ----------
-    host, port
-        Of the server.
-    tls
-        Whether connections are encrypted.
-    connections
-        How many a process has.
-    """
+    """Where requests go."""
 
     host: str
     port: int
-    tls: bool
-    connections: int
+    tls: bool  # Whether connections are encrypted
+    connections: int  # How many a process has
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process saw of a window.
+    """What a process saw of a window."""
 
-    Parameters
-    ----------
-    latency
-        float64 (n,). Seconds from when each request was due to its answer, infinite where none came or it was no 200.
-    lag
-        float64 (n,). Seconds by which the process came later to each request than it was due.
-    spare
-        Share of the time in which the process had nothing to do. Without any, answers wait until it reads them.
-    statuses
-        Answers by status; 0 stands for connections that broke and answers that did not come.
-    """
-
+    # float64 (n,). Seconds from when each request was due to its answer, infinite where none came or it was no 200
     latency: NDArray[np.float64]
-    lag: NDArray[np.float64]
+    lag: NDArray[np.float64]  # float64 (n,). Seconds by which the process came later to each request than it was due
+    # Share of the time in which the process had nothing to do. Without any, answers wait until it reads them
     spare: float
-    statuses: Counter[int]
+    statuses: Counter[int]  # Answers by status; 0 stands for connections that broke and answers that did not come
 
 
 @cache
@@ -82,39 +62,17 @@ def trust() -> ssl.SSLContext:
 
 @dataclass
 class Link:
-    """A connection and the request that is on it.
-
-    Parameters
-    ----------
-    where
-        Where it leads.
-    sock
-        Made by :meth:`open`.
-    number
-        Of the request that waits for its answer, -1 without one.
-    left
-        Bytes that are still to come; infinite where the answer says itself when it ends.
-    tail
-        The last bytes that came, or the beginning of a header that is not whole.
-    status
-        Of the answer.
-    """
+    """A connection and the request that is on it."""
 
     where: Where
     sock: Any = None
-    number: int = -1
-    left: float = 0
-    tail: bytes = b""
+    number: int = -1  # Of the request that waits for its answer, -1 without one
+    left: float = 0  # Bytes that are still to come; infinite where the answer says itself when it ends
+    tail: bytes = b""  # The last bytes that came, or the beginning of a header that is not whole
     status: int = 0
 
     def open(self) -> None:
-        """Connect; what was on an older connection is lost.
-
-        Raises
-        ------
-        OSError
-            If the server cannot be reached.
-        """
+        """Connect; what was on an older connection is lost."""
         self.close()
         sock: Any = socket.create_connection((self.where.host, self.where.port), CONNECT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -130,13 +88,7 @@ class Link:
             self.sock = None
 
     def came(self) -> bool:
-        """Read what has come, and return whether the answer is whole.
-
-        Raises
-        ------
-        OSError
-            If the connection broke.
-        """
+        """Read what has come, and return whether the answer is whole."""
         while True:
             try:
                 data = self.sock.recv(AT_ONCE)
@@ -173,33 +125,15 @@ class Link:
 
 @dataclass
 class Sender:
-    """Connections that send requests.
-
-    Parameters
-    ----------
-    where
-        Where they lead.
-    requests
-        Bytes of the requests, sent in turn.
-    links
-        Its connections by their file descriptors.
-    poll
-        Of these.
-    """
+    """Connections that send requests."""
 
     where: Where
-    requests: Sequence[bytes] = ()
-    links: dict[int, Link] = field(default_factory=dict)
+    requests: Sequence[bytes] = ()  # Bytes of the requests, sent in turn
+    links: dict[int, Link] = field(default_factory=dict)  # Its connections by their file descriptors
     poll: Any = None
 
     def connect(self) -> None:
-        """Open all connections anew, so that none has an answer on its way.
-
-        Raises
-        ------
-        OSError
-            If the server cannot be reached.
-        """
+        """Open all connections anew, so that none has an answer on its way."""
         self.close()
         self.poll = select.poll()
         for _ in range(self.where.connections):
@@ -235,19 +169,8 @@ class Sender:
     def at_times(self, due: NDArray[np.float64], begin: float, patience: float) -> Seen:
         """Send each request when it is due, and return what was seen.
 
-        Parameters
-        ----------
-        due
-            float64 (n,), ascending. Seconds after the beginning.
-        begin
-            On the monotonic clock.
-        patience
-            Seconds after the last is due for which answers are waited for.
-
-        Raises
-        ------
-        OSError
-            If a connection cannot be opened again.
+        ``due``: float64 (n,), ascending. Seconds after the beginning; ``patience``: seconds after the last is due for
+        which answers are waited for.
         """
         count, times, requests = len(due), due.tolist(), self.requests
         latency, lag, statuses = [inf] * count, [0.0] * count, Counter[int]()
@@ -302,17 +225,7 @@ class Sender:
     def one_after_another(self, begin: float, seconds: float) -> tuple[int, Counter[int]]:
         """Send the next request on each connection when the one before is answered; return how many were, by status.
 
-        Parameters
-        ----------
-        begin
-            On the monotonic clock.
-        seconds
-            For how long; what is answered later does not count.
-
-        Raises
-        ------
-        OSError
-            If a connection broke.
+        ``seconds``: for how long; what is answered later does not count.
         """
         self.connect()
         statuses = Counter[int]()

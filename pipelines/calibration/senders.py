@@ -21,48 +21,19 @@ AHEAD = 0.05
 
 @dataclass(frozen=True)
 class Window:
-    """What was seen while requests came at a rate.
+    """What was seen while requests came at a rate."""
 
-    Parameters
-    ----------
-    rate
-        Requests/s that were due.
-    seconds
-        For how long.
-    p50, p99
-        Seconds from when a request was due within which so many were answered.
-    lag
-        Seconds within which senders came to 99 % of the requests after these were due.
-    spare
-        Share of the time in which the busiest sender had nothing to do.
-    statuses
-        Answers by status; 0 where none came.
-    """
-
-    rate: float
+    rate: float  # Requests/s that were due
     seconds: float
-    p50: float
+    p50: float  # p50, p99: seconds from when a request was due within which so many were answered
     p99: float
-    lag: float
-    spare: float
-    statuses: Counter[int]
+    lag: float  # Seconds within which senders came to 99 % of the requests after these were due
+    spare: float  # Share of the time in which the busiest sender had nothing to do
+    statuses: Counter[int]  # Answers by status; 0 where none came
 
 
 class Senders:
-    """Processes that send requests.
-
-    Parameters
-    ----------
-    where
-        Where these go; the connections of all together.
-    processes
-        How many.
-
-    Raises
-    ------
-    InputError
-        If the server cannot be reached.
-    """
+    """Processes that send requests."""
 
     def __init__(self, where: Where, processes: int) -> None:
         self.where = where
@@ -99,34 +70,14 @@ class Senders:
         self._running = []
 
     def load(self, requests: Sequence[bytes]) -> None:
-        """Give the processes the requests that they send, each a share.
-
-        Raises
-        ------
-        InputError
-            If one of the processes is gone.
-        """
+        """Give the processes the requests that they send, each a share."""
         many = len(self._running)
         self._all("requests", [(list(requests[at::many] or requests),) for at in range(many)])
 
     def at_rate(self, rate: float, seconds: float, patience: float, rng: np.random.Generator) -> Window:
         """Return what is seen while requests come at a rate, at random times that do not depend on one another.
 
-        Parameters
-        ----------
-        rate
-            Requests/s of all processes.
-        seconds
-            For how long.
-        patience
-            Seconds for which answers are waited for after that.
-        rng
-            Of the times.
-
-        Raises
-        ------
-        InputError
-            If the server cannot be reached any more.
+        ``patience``: seconds for which answers are waited for after that.
         """
         each = rate / len(self._running)
         due = [np.sort(rng.uniform(0.0, seconds, rng.poisson(each * seconds))) for _ in self._running]
@@ -140,13 +91,7 @@ class Senders:
         return Window(rate, seconds, p50, p99, float(np.quantile(lag, 0.99)), min(one.spare for one in seen), statuses)
 
     def at_most(self, seconds: float) -> tuple[float, Counter[int]]:
-        """Return the requests/s that are answered where each connection always waits for one, and all by status.
-
-        Raises
-        ------
-        InputError
-            If the server cannot be reached any more.
-        """
+        """Return the requests/s that are answered where each connection always waits for one, and all by status."""
         begin = monotonic() + AHEAD
         seen = self._all("one_after_another", [(begin, seconds)] * len(self._running))
         return sum(count for count, _ in seen) / seconds, sum((by for _, by in seen), Counter[int]())

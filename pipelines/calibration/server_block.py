@@ -32,24 +32,8 @@ def block(
 ) -> str:
     """Return TOML text of a server type.
 
-    Parameters
-    ----------
-    name
-        Of the server type.
-    per_second
-        Requests/s, with a comment if one is wanted.
-    remarks
-        Lines of comment below it.
-    bytes_
-        That partitions may fill; None leaves a comment where they are missing.
-    dollars_per_hour
-        Its price; None leaves a comment where it is missing.
-    costs
-        What other questions cost.
-    k
-        Of the base question.
-    source
-        Where the figures are from.
+    ``bytes_``: that partitions may fill; None leaves a comment where they are missing; ``dollars_per_hour``: its price;
+    None leaves a comment where it is missing.
     """
     price = "# dollars_per_hour is missing: write dollars_per_hour = its price here, 0 for a machine of your own"
     if dollars_per_hour is not None:

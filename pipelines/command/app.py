@@ -138,17 +138,7 @@ def _take_digits(param: Any) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return the exit code of its process.
-
-    Raises
-    ------
-    UsageError
-        If an option is not known, lacks its value, or has one of another kind.
-    KeyboardInterrupt
-        If the command was interrupted.
-    BrokenPipeError
-        If whoever read the output has gone.
-    """
+    """Run a command and return the exit code of its process."""
     named = arguments[:1] == ["--show-completion"] and len(arguments) == 2
     if named:
         # the parser's own option prints the script of the shell that has begun it, whatever shell is named

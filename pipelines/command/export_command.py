@@ -76,13 +76,7 @@ def export(
 
 
 def _of_windows(store: str, what: str, out: str, given: dict[str, str | None]) -> bool:
-    """Write windows where these are asked for, and return whether they are.
-
-    Raises
-    ------
-    InputError
-        If options of windows stand beside something else, or their name is missing.
-    """
+    """Write windows where these are asked for, and return whether they are."""
     from dtoss.errors import InputError
 
     some = next((option for option, value in given.items() if value is not None), None)

@@ -39,15 +39,7 @@ QUIETLY = ("--quiet", "-q")
 
 
 def answer_quickly(arguments: Sequence[str]) -> bool:
-    """Do what ``--version``, ``info``, ``rollback``, ``knn`` or ``range`` asks for; return whether it did.
-
-    Raises
-    ------
-    DtossError
-        If the store is missing or damaged, or the server cannot be asked.
-    ValueError
-        If what is asked cannot be answered.
-    """
+    """Do what ``--version``, ``info``, ``rollback``, ``knn`` or ``range`` asks for; return whether it did."""
     if list(arguments) == ["--version"]:
         import dtoss
 

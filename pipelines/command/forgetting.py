@@ -55,13 +55,7 @@ def forget(
 
 
 def _read_ids(file: str | None) -> list[str]:
-    """Return the ids of a file, a line each.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """Return the ids of a file, a line each."""
     from dtoss.errors import InputError
 
     if file is None:

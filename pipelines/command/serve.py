@@ -211,13 +211,7 @@ def accesses_of(store: str) -> str:
 
 
 def rate_of(text: str) -> float:
-    """Return the requests/s that a text such as ``1000/s``, ``600/min`` or ``5/2s`` means.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return the requests/s that a text such as ``1000/s``, ``600/min`` or ``5/2s`` means."""
     from pipelines.rows.durations_and_shares import seconds_of
 
     number, _, time = text.partition("/")

@@ -255,13 +255,7 @@ def rebuild(
 
 
 def _only_past(given: Mapping[str, Any]) -> None:
-    """Check that nothing is said of rows in files, as those of a history are known.
-
-    Raises
-    ------
-    InputError
-        If something is.
-    """
+    """Check that nothing is said of rows in files, as those of a history are known."""
     if said := [name for name, value in given.items() if value]:
         raise InputError(f"{said[0]} is for rows in files; --as-of takes those of --history, whose columns are known")
 

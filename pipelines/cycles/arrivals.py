@@ -70,24 +70,8 @@ def send(
 ) -> tuple[Parcels, pa.Table] | None:
     """Write the latest rows among those of some ids as parcels, and return them with their ids; None of no rows.
 
-    Parameters
-    ----------
-    place
-        Where to.
-    updates
-        Rows with the columns id, t, deleted, x, y and the attributes; all rows of an id are here.
-    carried
-        Names of the attribute columns.
-    regions, reach, space
-        Who is to know a row, as :func:`dtoss.partitioning.assign.assign` says.
+    The file, and a table of id, t, deleted, home (int32, -1 of deletions) and row (int32), in the order of rows.
 
-    Returns
-    -------
-    tuple
-        The file, and a table of id, t, deleted, home (int32, -1 of deletions) and row (int32), in the order of rows.
-
-    Notes
-    -----
     A deletion is in no parcel. Cost O(n).
     """
     batches = [batch for batch in updates if batch.num_rows]
@@ -136,21 +120,11 @@ def _parcels(
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The updates of a cycle: u rows, numbered file by file, and the same sorted by id.
+    """The updates of a cycle: u rows, numbered file by file, and the same sorted by id."""
 
-    Parameters
-    ----------
-    place
-        Where the files are.
-    parcels
-        Of the rows.
-    index
-        The name of the file of ids: id, t, deleted, home and number of each row, sorted by id.
-    """
-
-    place: Place
+    place: Place  # Where the files are
     parcels: tuple[Parcels, ...]
-    index: str | None
+    index: str | None  # The name of the file of ids: id, t, deleted, home and number of each row, sorted by id
 
     @classmethod
     def gathered(cls, place: Place, sent: Iterable[tuple[Parcels, pa.Table]]) -> Arrivals:

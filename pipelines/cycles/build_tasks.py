@@ -58,21 +58,7 @@ def sender(
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that sends each object to its partition and its copies to those that must know it.
 
-    Parameters
-    ----------
-    plan
-        What is built, and where to.
-    carried
-        Names of the columns that go along.
-    tasks
-        Of the build; partition p is built by task ``p % tasks``.
-    keep_latest
-        The rows of an id are all in one task, and the latest of them counts.
-    check
-        The ids' keys are sent too, each to one task of the build, which sees whether one repeats: whole numbers are
-        their own keys, strings have theirs in the column ``key``.
-    packed
-        About how many bytes are sent at a time.
+    ``packed``: about how many bytes are sent at a time.
     """
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

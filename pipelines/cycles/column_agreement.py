@@ -15,20 +15,7 @@ from pipelines.rows.text_types import exactly
 
 
 def check_columns(inputs: Inputs, manifest: dict[str, Any] | None, missing: str) -> None:
-    """Check that no file lacks a column of a store that other files have: null would stand for what it does not say.
-
-    Parameters
-    ----------
-    inputs
-        The files.
-    manifest, missing
-        As :func:`agree_columns`.
-
-    Raises
-    ------
-    Unfitting
-        If one does; the message names it.
-    """
+    """Check that no file lacks a column of a store that other files have: null would stand for what it does not say."""
     if manifest is None or missing == "null":
         return
     stored = columns_of_manifest(manifest)
@@ -46,21 +33,8 @@ def agree_columns(
 ) -> tuple[Positions, tuple[tuple[str, str], ...]]:
     """Return updates with a store's attributes, in its order, and pairs of (column, attribute) of them.
 
-    Parameters
-    ----------
-    positions
-        The updates.
-    manifest
-        Of the snapshot that stands; None where nothing does.
-    order
-        Its attributes, in the order in which they are stored.
-    missing
-        "error", or "null" where a column that the store has may be missing.
-
-    Raises
-    ------
-    InputError
-        If the updates have no time, a column is missing, or of another type than the store's.
+    ``manifest``: of the snapshot that stands; None where nothing does; ``order``: its attributes, in the order in which
+    they are stored; ``missing``: "error", or "null" where a column that the store has may be missing.
     """
     from pyspark.sql import functions as F
 

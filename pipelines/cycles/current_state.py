@@ -28,36 +28,18 @@ from pipelines.rows.position_frame import Positions
 
 @dataclass(frozen=True)
 class Stands:
-    """What stands before a cycle.
+    """What stands before a cycle."""
 
-    Parameters
-    ----------
-    manifest
-        Of the snapshot; None where nothing stands.
-    space, regions, reach, bounds
-        Of its partitions; regions of one partition where nothing stands.
-    scale
-        Of the times.
-    order
-        The attributes, in the order in which they are stored.
-    tombstones
-        The deletions that are remembered, id and t; None where there were never any.
-    wishes
-        What the user has said of partitions and bounds when the store was made.
-    string_ids
-        Whether ids are strings.
-    """
-
-    manifest: dict[str, Any] | None
-    space: Space
+    manifest: dict[str, Any] | None  # Of the snapshot; None where nothing stands
+    space: Space  # space, regions, reach, bounds: of its partitions; regions of one partition where nothing stands
     regions: Regions
     reach: NDArray[np.float64]
     bounds: NDArray[np.float64] | None
     scale: Scale
-    order: tuple[str, ...]
-    tombstones: pa.Table | None
-    wishes: Wishes
-    string_ids: bool
+    order: tuple[str, ...]  # The attributes, in the order in which they are stored
+    tombstones: pa.Table | None  # The deletions that are remembered, id and t; None where there were never any
+    wishes: Wishes  # What the user has said of partitions and bounds when the store was made
+    string_ids: bool  # Whether ids are strings
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -87,13 +69,7 @@ class Stands:
 
 
 def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> Stands:
-    """Return the state of a snapshot.
-
-    Raises
-    ------
-    StoreError
-        If it is of an older format, or has no times where it is to be ``timed``.
-    """
+    """Return the state of a snapshot."""
     name = manifest["snapshot"]
     if manifest["format"] != FORMAT:
         raise StoreError(

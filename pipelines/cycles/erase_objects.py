@@ -38,21 +38,11 @@ QUARANTINE = "quarantine"
 
 @dataclass(frozen=True)
 class Held:
-    """What a snapshot has of somebody.
-
-    Parameters
-    ----------
-    objects
-        That it owns.
-    deletions
-        That it remembers.
-    rejected
-        Rows that were set aside.
-    """
+    """What a snapshot has of somebody."""
 
     objects: int = 0
     deletions: int = 0
-    rejected: int = 0
+    rejected: int = 0  # Rows that were set aside
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.deletions or self.rejected)
@@ -60,26 +50,14 @@ class Held:
 
 @dataclass(frozen=True)
 class ErasedStore:
-    """What went of a store, or would go.
+    """What went of a store, or would go."""
 
-    Parameters
-    ----------
-    current
-        What the current snapshot had.
-    made
-        The snapshot that became current instead; None where the current one had nothing.
-    removed
-        Snapshots that went.
-    waiting
-        Those that stay for readers who may be opening them, each with until when.
-    unfinished
-        Folders that are no snapshots and stay, each with the reason: they may have anything.
-    """
-
-    current: Held = Held()
-    made: str | None = None
+    current: Held = Held()  # What the current snapshot had
+    made: str | None = None  # The snapshot that became current instead; None where the current one had nothing
     removed: tuple[str, ...] = ()
+    # Those that stay for readers who may be opening them, each with until when
     waiting: tuple[tuple[str, datetime], ...] = ()
+    # Folders that are no snapshots and stay, each with the reason: they may have anything
     unfinished: tuple[tuple[str, str], ...] = ()
 
 
@@ -94,32 +72,10 @@ def erase_objects(
 ) -> ErasedStore:
     """Make a snapshot without some objects current, remove those that have them, and return what was done.
 
-    Parameters
-    ----------
-    home
-        The store; one without a snapshot has nothing.
-    ids
-        Those of the type of its ids.
-    mentions
-        Returns the same for rows as they were read, of the name of the column of ids.
-    held
-        The right to write to the store; None where nothing is to be changed.
-    warn
-        Is told what could not be removed.
-    dry
-        Change nothing, and return what would be done.
+    ``home``: the store; one without a snapshot has nothing; ``mentions``: returns the same for rows as they were read,
+    of the name of the column of ids; ``held``: the right to write to the store; None where nothing is to be changed;
+    ``warn``: is told what could not be removed.
 
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile, who has no lease: nothing has changed.
-    StoreError
-        If the current snapshot is damaged, or of an older format.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Pivots, bounds and lambdas stay. Partitions that know nothing of the objects are linked; of the others and of the
     borders the files are byte for byte those of a rebuild of the rows that are left. Where it is ended on its way, the
     next call goes on.

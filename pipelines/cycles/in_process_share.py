@@ -6,24 +6,13 @@ from typing import NamedTuple
 
 
 class Here(NamedTuple):
-    """Up to how much of each step is done here; with -1 nothing is. What comes out is the same.
+    """Up to how much of each step is done here; with -1 nothing is. What comes out is the same."""
 
-    Parameters
-    ----------
-    update_bytes
-        Of updates, as far as Spark can estimate them, that come to this process: shuffling so few costs more.
-    compared
-        Objects whose partitions are compared with the updates, where their files are local.
-    built
-        Objects of partitions that are built, where files are local.
-    copies
-        Replicas from which the border table is made, where files are local.
-    """
-
+    # Of updates, as far as Spark can estimate them, that come to this process: shuffling so few costs more
     update_bytes: int = 64 << 20
-    compared: int = 4_000_000
-    built: int = 100_000
-    copies: int = 1_000_000
+    compared: int = 4_000_000  # Objects whose partitions are compared with the updates, where their files are local
+    built: int = 100_000  # Objects of partitions that are built, where files are local
+    copies: int = 1_000_000  # Replicas from which the border table is made, where files are local
 
 
 USUAL = Here()

@@ -29,45 +29,20 @@ COMPARED_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class CyclePlan:
-    """What the workers of a cycle need to know.
+    """What the workers of a cycle need to know."""
 
-    Parameters
-    ----------
-    build
-        What is built, and where to.
-    last
-        The snapshot whose objects stand.
-    entries
-        Of its partitions in the manifest, in their order.
-    arrivals
-        What arrived.
-    scale
-        Of the times.
-    expired_before
-        Objects older than this go.
-    carried
-        The updates' attribute columns, and the attribute of each, in the order in which they are stored.
-    erased
-        Ids of objects that go, whatever arrived; None for none.
-    """
-
-    build: BuildPlan
-    last: str
-    entries: tuple[dict[str, Any], ...]
+    build: BuildPlan  # What is built, and where to
+    last: str  # The snapshot whose objects stand
+    entries: tuple[dict[str, Any], ...]  # Of its partitions in the manifest, in their order
     arrivals: Arrivals
     scale: Scale
-    expired_before: float
+    expired_before: float  # Objects older than this go
+    # The updates' attribute columns, and the attribute of each, in the order in which they are stored
     carried: tuple[tuple[str, str], ...]
-    erased: pa.Array | None = None
+    erased: pa.Array | None = None  # Ids of objects that go, whatever arrived; None for none
 
     def standing(self, number: int, *, compared: bool = False) -> Partition:
-        """Return a partition as it stands, its checksum compared if so wanted.
-
-        Raises
-        ------
-        StoreError
-            If its file is missing or damaged: what is wrong in it would stand for ever, under a new checksum.
-        """
+        """Return a partition as it stands, its checksum compared if so wanted."""
         entry = self.entries[number]
         source = self.build.store.source(self.last, entry["file"], entry["bytes"])
         if compared:
@@ -81,17 +56,7 @@ def compare(plan: CyclePlan, numbers: Sequence[int]) -> list[Findings]:
 
 
 def standing_together(plan: CyclePlan, numbers: Sequence[int], *, compared: bool) -> Iterator[list[Partition]]:
-    """Yield partitions as they stand, as many at a time as are looked through together.
-
-    Parameters
-    ----------
-    plan
-        Of the cycle.
-    numbers
-        Of the partitions.
-    compared
-        Whether checksums are.
-    """
+    """Yield partitions as they stand, as many at a time as are looked through together."""
     some: list[Partition] = []
     for number in numbers:
         some.append(plan.standing(number, compared=compared))
@@ -127,20 +92,9 @@ class Wanted:
 def renew(plan: CyclePlan, dropped: str | None, wanted: Sequence[Wanted]) -> list[dict[str, Any]]:
     """Build the partitions in whose knowledge something has changed, link the others, and return their entries.
 
-    Parameters
-    ----------
-    plan
-        Of the cycle.
-    dropped
-        The name of the file that says of each update whether it does not count, uint8; None where all count.
-    wanted
-        The partitions.
-
-    Returns
-    -------
-    list of dict
-        The manifest's entry, with the file of the border's share in ``border``; of a partition that was linked
-        ``number``, ``border`` and ``linked`` alone.
+    The manifest's entry, with the file of the border's share in ``border``; of a partition that was linked ``number``,
+    ``border`` and ``linked`` alone. ``dropped``: the name of the file that says of each update whether it does not
+    count, uint8; None where all count.
     """
     flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
     return [_renewed(plan, flags, one) for one in wanted]

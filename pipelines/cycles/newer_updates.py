@@ -22,58 +22,28 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Findings:
-    """What a partition says of the updates.
+    """What a partition says of the updates."""
 
-    Parameters
-    ----------
-    number
-        Which partition it is.
-    matches
-        The name of the file with the update of each of its objects, int32, -1 where it has none; None where none has.
-    late
-        int32. Updates that are older than the object.
-    same
-        int32. Updates that say what stands.
-    newer
-        int32. Updates that are newer; with ``late`` and ``same``, those whose id the partition owns.
-    deleted
-        How many of its objects go, because a newer update deletes them.
-    expired
-        How many go because nothing was heard of them, or nothing newer.
-    ages
-        Whether one of its objects, owned or not, is too old.
-    erased
-        How many of its objects go, because somebody is to be forgotten.
-    holds
-        Whether one of those is among its objects, owned or not.
-    """
-
-    number: int
+    number: int  # Which partition it is
+    # The name of the file with the update of each of its objects, int32, -1 where it has none; None where none has
     matches: str | None
-    late: NDArray[np.int32]
-    same: NDArray[np.int32]
+    late: NDArray[np.int32]  # int32. Updates that are older than the object
+    same: NDArray[np.int32]  # int32. Updates that say what stands
+    # int32. Updates that are newer; with ``late`` and ``same``, those whose id the partition owns
     newer: NDArray[np.int32]
-    deleted: int
-    expired: int
-    ages: bool
-    erased: int = 0
-    holds: bool = False
+    deleted: int  # How many of its objects go, because a newer update deletes them
+    expired: int  # How many go because nothing was heard of them, or nothing newer
+    ages: bool  # Whether one of its objects, owned or not, is too old
+    erased: int = 0  # How many of its objects go, because somebody is to be forgotten
+    holds: bool = False  # Whether one of those is among its objects, owned or not
 
 
 def matched(ids: Ids, among: pa.Table, order: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
     """Return the update of each id, int32 (n,): its number, or -1.
 
-    Parameters
-    ----------
-    ids
-        Of objects; strings may be those of several partitions in chunks.
-    among
-        The updates' ids and numbers, sorted by id.
-    order
-        The order of whole numbers, as far as they have one: looking for them in it spares the memory.
+    ``among``: the updates' ids and numbers, sorted by id; ``order``: the order of whole numbers, as far as they have
+    one: looking for them in it spares the memory.
 
-    Notes
-    -----
     Cost O(n log u) of whole numbers, O(n + u) of strings.
     """
     number = among.column("number").to_numpy()
@@ -113,23 +83,9 @@ def findings(
 ) -> Findings:
     """Return what a partition says of the updates.
 
-    Parameters
-    ----------
-    partition
-        As it stands.
-    update
-        int32 (n,). The update of each of its objects, or -1; empty where there are no updates.
-    arrivals
-        What arrived.
-    scale
-        Of the times.
-    expired_before
-        Objects older than this go.
-    carried
-        The updates' attribute columns, and the attribute of each, as pairs (column, attribute).
+    ``update``: int32 (n,). The update of each of its objects, or -1; empty where there are no updates; ``carried``: the
+    updates' attribute columns, and the attribute of each, as pairs (column, attribute).
 
-    Notes
-    -----
     Cost O(n).
     """
     assert partition.times is not None  # the job has seen to it

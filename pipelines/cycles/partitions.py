@@ -64,13 +64,7 @@ def choose_regions(
     wishes: Wishes,
     last: tuple[Regions, NDArray[np.float64]] | None = None,
 ) -> tuple[Regions, NDArray[np.float64]]:
-    """Return regions and their lambdas for the sampled rows, or ``last`` where these are to be kept.
-
-    Raises
-    ------
-    InputError
-        If they are to be kept, and are as many as are wanted no more, or not even.
-    """
+    """Return regions and their lambdas for the sampled rows, or ``last`` where these are to be kept."""
     vectors, objects = sampled_vectors(profile, positions, space)
     per = wishes.objects_per_partition or OBJECTS_PER_PARTITION
     count = wishes.partitions or max(-(-objects // per), cores(session))
@@ -116,25 +110,7 @@ def make_partitions(
 ) -> tuple[list[dict[str, Any]], dict[str, Any], int]:
     """Return the manifest's entries of partitions and borders, and how many rows gave way to others of their id.
 
-    Parameters
-    ----------
-    positions
-        The rows.
-    plan
-        What is built, and where to.
-    profile
-        Of the rows.
-    on_duplicate
-        What an id that repeats does where there is no time: "error" or "any".
-    stages
-        Times the stages.
-    distinct
-        No id repeats: nobody needs to look.
-
-    Raises
-    ------
-    InputError
-        If ids repeat that may not.
+    ``on_duplicate``: what an id that repeats does where there is no time: "error" or "any".
     """
     from pyspark.sql import functions as F
 

@@ -44,18 +44,7 @@ def spread_work(
 ) -> list[Any]:
     """Return what ``work`` gives for all items, in any order; a group of them is a task.
 
-    Parameters
-    ----------
-    session
-        Runs the tasks, as many as it runs at a time; not asked where all is done ``here``.
-    work
-        Of one group; it can be pickled.
-    items
-        To be shared out.
-    weights
-        About how long each takes.
-    here
-        Do it in this process: a job of Spark's costs a third of a second.
+    ``here``: do it in this process: a job of Spark's costs a third of a second.
     """
     if not items:
         return []

@@ -26,28 +26,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Scale:
-    """How a store counts time, since 1970: timestamps in microseconds, dates in days, numbers in their unit.
+    """How a store counts time, since 1970: timestamps in microseconds, dates in days, numbers in their unit."""
 
-    Parameters
-    ----------
-    kind
-        Spark's name of the type: ``timestamp``, ``timestamp_ntz``, ``date``, or one of numbers.
-    unit
-        Of numbers: "s", "ms" or "us"; None of others.
-    """
-
-    kind: str
-    unit: str | None = None
+    kind: str  # Spark's name of the type: ``timestamp``, ``timestamp_ntz``, ``date``, or one of numbers
+    unit: str | None = None  # Of numbers: "s", "ms" or "us"; None of others
 
     @classmethod
     def of(cls, manifest: dict[str, Any]) -> Scale:
-        """Return the scale of a snapshot's times.
-
-        Raises
-        ------
-        StoreError
-            If it has none.
-        """
+        """Return the scale of a snapshot's times."""
         said = manifest.get("time")
         if said is None:
             raise StoreError(
@@ -80,13 +66,7 @@ class Scale:
         return float(math.floor(moment)) if self.kind.startswith("timestamp") else float(moment)
 
     def read(self, text: str | float | datetime | date) -> float:
-        """Return the moment that a user or a manifest means: ISO 8601 in UTC, or a number of the scale.
-
-        Raises
-        ------
-        InputError
-            If it is neither.
-        """
+        """Return the moment that a user or a manifest means: ISO 8601 in UTC, or a number of the scale."""
         if isinstance(text, bool):
             raise InputError(f"now is {text!r}: a time is wanted")
         if isinstance(text, (int, float)):
@@ -149,30 +129,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class Clock:
-    """The moment at which a cycle ends, and how far back from it things count; moments are numbers of the scale.
+    """The moment at which a cycle ends, and how far back from it things count; moments are numbers of the scale."""
 
-    Parameters
-    ----------
-    scale
-        Of the store's times.
-    now
-        The moment; None where the data say it, and have not been read.
-    kind
-        "wall", "given" or "data".
-    expire
-        Seconds after which an object that was not heard of goes; None for never.
-    deleted_for
-        Seconds for which a deletion is remembered; None for ever.
-    max_ahead
-        Seconds after now from which on a row's clock is wrong; None for never.
-    """
-
-    scale: Scale
-    now: float | None
-    kind: str
-    expire: float | None = None
-    deleted_for: float | None = 3600.0
-    max_ahead: float | None = 300.0
+    scale: Scale  # Of the store's times
+    now: float | None  # The moment; None where the data say it, and have not been read
+    kind: str  # "wall", "given" or "data"
+    expire: float | None = None  # Seconds after which an object that was not heard of goes; None for never
+    deleted_for: float | None = 3600.0  # Seconds for which a deletion is remembered; None for ever
+    max_ahead: float | None = 300.0  # Seconds after now from which on a row's clock is wrong; None for never
 
     @property
     def moment(self) -> float:

@@ -22,47 +22,24 @@ USUAL_SPAN = 3600.0
 
 @dataclass(frozen=True)
 class HeardQuery:
-    """What partitions are asked for; moments are numbers of the store's scale.
+    """What partitions are asked for; moments are numbers of the store's scale."""
 
-    Parameters
-    ----------
-    since
-        Objects count that were heard of then or later.
-    held
-        The time that the witnesses have reached; infinity where that is not known.
-    span
-        How long an object counts.
-    most
-        The latest times that may be asked for.
-    """
-
-    since: float
-    held: float
-    span: float
-    most: int
+    since: float  # Objects count that were heard of then or later
+    held: float  # The time that the witnesses have reached; infinity where that is not known
+    span: float  # How long an object counts
+    most: int  # The latest times that may be asked for
 
 
 @dataclass(frozen=True)
 class HeardTimes:
-    """What a partition says of its objects.
+    """What a partition says of its objects."""
 
-    Parameters
-    ----------
-    latest
-        float64. The latest times of those that count and have no newer update.
-    count
-        How many of them there are.
-    older, newer
-        int32. Updates of its objects that are no newer than the object, and others.
-    gone_on
-        How long one of those with a newer update has gone on, the longest.
-    """
-
-    latest: NDArray[np.float64]
-    count: int
+    latest: NDArray[np.float64]  # float64. The latest times of those that count and have no newer update
+    count: int  # How many of them there are
+    # older, newer: int32. Updates of its objects that are no newer than the object, and others
     older: NDArray[np.int32]
     newer: NDArray[np.int32]
-    gone_on: float
+    gone_on: float  # How long one of those with a newer update has gone on, the longest
 
 
 def hear_times(plan: CyclePlan, asked: HeardQuery, numbers: Sequence[int]) -> list[HeardTimes]:
@@ -119,22 +96,9 @@ def moment_after(
 ) -> Moment | None:
     """Return what time it is once updates have arrived, in numbers of the scale; None where nothing was heard of.
 
-    Parameters
-    ----------
-    before
-        What time it was; None where no witnesses were asked for before.
-    arrivals
-        The updates.
-    objects
-        How many stand.
-    scale
-        Of the store's times.
-    witnesses
-        How many objects have to reach a time: a share such as "1%", or a count such as "3".
-    expire
-        Seconds after which an object goes; None for never.
-    look
-        Returns what all partitions say.
+    ``before``: what time it was; None where no witnesses were asked for before; ``witnesses``: how many objects have to
+    reach a time: a share such as "1%", or a count such as "3"; ``expire``: seconds after which an object goes; None for
+    never.
     """
     if len(arrivals) == 0 and before is not None:
         return before

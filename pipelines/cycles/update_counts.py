@@ -20,29 +20,16 @@ NO_SAMPLE = pa.table({"x": pa.array([], pa.float64()), "y": pa.array([], pa.floa
 
 @dataclass(frozen=True)
 class Tally:
-    """What was seen of some rows.
+    """What was seen of some rows."""
 
-    Parameters
-    ----------
-    read
-        How many there are.
-    bad
-        How many of them are bad, by reason.
-    low, high
-        float64 (2,). The box of the good ones, NaN where there is none.
-    at_zero, from_360
-        How many good ones are at (0, 0), and how many longitudes of all are above 180 and up to 360.
-    first, last
-        Times of good ones on the store's scale, None where there is none.
-    """
-
-    read: int
-    bad: dict[str, int]
-    low: NDArray[np.float64]
+    read: int  # How many there are
+    bad: dict[str, int]  # How many of them are bad, by reason
+    low: NDArray[np.float64]  # low, high: float64 (2,). The box of the good ones, NaN where there is none
     high: NDArray[np.float64]
+    # at_zero, from_360: how many good ones are at (0, 0), and how many longitudes of all are above 180 and up to 360
     at_zero: int
     from_360: int
-    first: float | None
+    first: float | None  # first, last: times of good ones on the store's scale, None where there is none
     last: float | None
 
 
@@ -51,17 +38,7 @@ NOTHING = Tally(0, {}, np.full(2, np.nan), np.full(2, np.nan), 0, 0, None, None)
 
 
 def tallied(rows: pa.Table, scale: Scale, ahead_after: float) -> tuple[pa.Table, Tally]:
-    """Return the good rows, without the column of reasons, and what was seen of all. Cost O(n).
-
-    Parameters
-    ----------
-    rows
-        Columns t, x, y, the reason of bad rows, and others.
-    scale
-        Of the times.
-    ahead_after
-        A row after this is bad, because its clock is.
-    """
+    """Return the good rows, without the column of reasons, and what was seen of all. Cost O(n)."""
     reasons = rows.column(REASON)
     bad = {}
     good = rows.drop_columns([REASON])

@@ -18,22 +18,13 @@ from pipelines.rows.position_frame import DELETED
 
 @dataclass(frozen=True)
 class Ruling:
-    """What becomes of the updates of a cycle.
+    """What becomes of the updates of a cycle."""
 
-    Parameters
-    ----------
-    dropped
-        uint8 (u,). Updates that change nothing.
-    tombstones
-        The deletions to remember: id and t, sorted by id; None where the store knows none.
-    counts
-        ``updated`` objects that stand as an update says, ``added`` ones among them; updates that were ``late``,
-        ``too_late``, ``unchanged`` or ``outdated`` (older than the expiry); objects that were ``deleted`` or
-        ``expired``; and ``deletions`` that are newer than what stood, whether an object went or not.
-    """
-
-    dropped: NDArray[np.uint8]
-    tombstones: pa.Table | None
+    dropped: NDArray[np.uint8]  # uint8 (u,). Updates that change nothing
+    tombstones: pa.Table | None  # The deletions to remember: id and t, sorted by id; None where the store knows none
+    # ``updated`` objects that stand as an update says, ``added`` ones among them; updates that were ``late``,
+    # ``too_late``, ``unchanged`` or ``outdated`` (older than the expiry); objects that were ``deleted`` or ``expired``;
+    # and ``deletions`` that are newer than what stood, whether an object went or not
     counts: dict[str, int]
 
 
@@ -42,21 +33,8 @@ def rule(
 ) -> Ruling:
     """Return which updates count, from what all partitions and the deletions say.
 
-    Parameters
-    ----------
-    arrivals
-        The updates.
-    found
-        What each partition says of them.
-    tombstones
-        The deletions that are remembered: id and t, sorted by id; None where there were never any.
-    clock
-        What now is.
-    deletes
-        Whether the updates may delete.
+    ``tombstones``: the deletions that are remembered: id and t, sorted by id; None where there were never any.
 
-    Notes
-    -----
     An id of the updates stands in one partition, is deleted, or neither. Cost O(u log u).
     """
     many = len(arrivals)

@@ -22,45 +22,23 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class KeyedFile:
-    """A file and its key, and what tells that it was not changed since.
-
-    Parameters
-    ----------
-    filesystem, path
-        Where it is.
-    key
-        By its bytes.
-    size, mtime_ns
-        When it was read for the key.
-    """
+    """A file and its key, and what tells that it was not changed since."""
 
     filesystem: fs.FileSystem
     path: str
-    key: Key
-    size: int
-    mtime_ns: int
+    key: Key  # By its bytes
+    size: int  # When it was read for the key
+    mtime_ns: int  # When it was read for the key
 
 
 def key_files(inputs: Inputs) -> list[KeyedFile]:
-    """Return the keys of files; each is read once more than Spark reads it. Cost O(bytes).
-
-    Raises
-    ------
-    InputError
-        If one cannot be read.
-    """
+    """Return the keys of files; each is read once more than Spark reads it. Cost O(bytes)."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(_keyed, inputs.places, inputs.named, inputs.folders))
 
 
 def check_unchanged(files: Sequence[KeyedFile]) -> None:
-    """Check that files are as they were when their keys were made.
-
-    Raises
-    ------
-    InputError
-        If one has changed while it was read: its rows are not those of its key.
-    """
+    """Check that files are as they were when their keys were made."""
     for file in files:
         if _facts(file.filesystem, file.path) != (file.size, file.mtime_ns):
             raise InputError(f"{file.key.source} has changed while it was read: nothing was appended; start again")

@@ -26,44 +26,20 @@ _WHOLE, _END = re.compile(r"-?\d{1,19}", re.ASCII), 1 << 63
 
 @dataclass(frozen=True)
 class PastAsk:
-    """What is asked of each query, of a version that is known.
+    """What is asked of each query, of a version that is known."""
 
-    Parameters
-    ----------
-    home, number
-        The history and its version.
-    k
-        How many; None for a range, 0 where each query has its own.
-    radius
-        None for the nearest, infinite where each query has its own.
-    max_distance
-        Of the nearest.
-    per_object
-        Of each id the nearest row only.
-    per_row
-        The column of the queries that holds k or the radius.
-    how
-        "inner" or "left".
-    columns
-        Of the rows, besides id and t.
-    where, having
-        Conditions on the rows and on the hits.
-    exclude_self
-        Leave out rows of the id that is the query's.
-    """
-
-    home: Home
+    home: Home  # home, number: the history and its version
     number: int
-    k: int | None
-    radius: float | None
+    k: int | None  # How many; None for a range, 0 where each query has its own
+    radius: float | None  # None for the nearest, infinite where each query has its own
     max_distance: float | None
-    per_object: bool
-    per_row: str | None
-    how: str
-    columns: tuple[str, ...]
-    where: str | None
-    having: str | None
-    exclude_self: bool
+    per_object: bool  # Of each id the nearest row only
+    per_row: str | None  # The column of the queries that holds k or the radius
+    how: str  # "inner" or "left"
+    columns: tuple[str, ...]  # Of the rows, besides id and t
+    where: str | None  # Conditions on the rows and on the hits
+    having: str | None  # Conditions on the rows and on the hits
+    exclude_self: bool  # Leave out rows of the id that is the query's
 
 
 def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Places, NDArray[np.bool_]]:
@@ -86,23 +62,8 @@ def asked_of(batch: pa.RecordBatch, schema: Schema) -> tuple[Places, NDArray[np.
 def answer_batch(version: Version, ask: PastAsk, batch: pa.RecordBatch, arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch of queries, those of a query together.
 
-    Parameters
-    ----------
-    version
-        Of the history.
-    ask
-        What is asked.
-    batch
-        Columns query_id, x, y, first, last, and perhaps per_row.
-    arrow
-        The columns of the result but the first one, query_id.
-
-    Raises
-    ------
-    StoreError
-        If a file is gone or damaged.
-    ValueError
-        If a condition cannot be evaluated.
+    ``batch``: columns query_id, x, y, first, last, and perhaps per_row; ``arrow``: the columns of the result but the
+    first one, query_id.
     """
     schema = version.schema
     rows, places, k = _places(ask, schema, batch)

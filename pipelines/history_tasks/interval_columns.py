@@ -28,13 +28,7 @@ class Interval:
     between: tuple[str | None, str | None] | None
 
     def names(self) -> list[str]:
-        """Return the columns that are needed.
-
-        Raises
-        ------
-        ValueError
-            If both a time and an interval are named, or the seconds are negative.
-        """
+        """Return the columns that are needed."""
         for name, seconds in (("before", self.before), ("after", self.after)):
             distances(name, seconds, 1)
         if self.between is None:
@@ -46,13 +40,7 @@ class Interval:
         return [name for name in self.between if name is not None]
 
     def ends(self, schema: Schema, kinds: Mapping[str, Any]) -> tuple[Column, Column]:
-        """Return the first and the last time of each query, as times are stored.
-
-        Raises
-        ------
-        InputError
-            If a column is of another type than the times.
-        """
+        """Return the first and the last time of each query, as times are stored."""
         from pyspark.sql import functions as F
 
         if self.between is not None:

@@ -45,21 +45,11 @@ _MICROSECONDS = 1e6
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """What tasks have written.
+    """What tasks have written."""
 
-    Parameters
-    ----------
-    files
-        Of rows, by time.
-    rejected
-        Rows that were set aside, by their reasons.
-    quarantine
-        Names of the files that hold those.
-    """
-
-    files: tuple[NewFile, ...]
-    rejected: Mapping[str, int]
-    quarantine: tuple[str, ...]
+    files: tuple[NewFile, ...]  # Of rows, by time
+    rejected: Mapping[str, int]  # Rows that were set aside, by their reasons
+    quarantine: tuple[str, ...]  # Names of the files that hold those
 
     @property
     def rows(self) -> int:
@@ -68,13 +58,7 @@ class WrittenFiles:
 
 
 def history_schema(positions: Positions, space: Space) -> Schema:
-    """Return the schema of positions as rows of a history; the time is no attribute.
-
-    Raises
-    ------
-    InputError
-        If there is no time, or a column is of a type that Arrow does not have.
-    """
+    """Return the schema of positions as rows of a history; the time is no attribute."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     if not positions.timed:
@@ -89,25 +73,8 @@ def write_rows(
 ) -> WrittenFiles:
     """Write positions to files of a history, which are of no version yet, and bad ones to its quarantine.
 
-    Parameters
-    ----------
-    positions
-        All rows, with the reason of each bad one.
-    home
-        The history, which executors reach too.
-    schema
-        Of the rows.
-    of
-        The batch, which tells its files from those of other batches with the same rows.
-    max_ahead
-        Seconds after now from which on a row is set aside, because its clock is wrong; None for never.
-    now
-        As :func:`pipelines.history.append`.
-
-    Raises
-    ------
-    InputError
-        If now is no time.
+    ``of``: the batch, which tells its files from those of other batches with the same rows; ``max_ahead``: seconds
+    after now from which on a row is set aside, because its clock is wrong; None for never.
     """
     latest = _latest(schema, max_ahead, now)
     write = _writer(home, schema, _attributes(positions), of, latest)

@@ -26,23 +26,14 @@ _BRIEF = 1.0 / 64.0
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a history that queries are told apart by, so that neighbours are answered together.
+    """Parts of a history that queries are told apart by, so that neighbours are answered together."""
 
-    Parameters
-    ----------
-    times, places
-        int64, ascending. Where the parts begin: times, and keys along the curve, of which there are none where rows
-        have no order by place.
-    box
-        Of a plane, which the curve fills.
-    brief
-        Up to which length of interval, as times are counted, queries are told apart by time.
-    """
-
+    # times, places: int64, ascending. Where the parts begin: times, and keys along the curve, of which there are none
+    # where rows have no order by place
     times: NDArray[np.int64]
     places: NDArray[np.int64]
-    box: NDArray[np.float64]
-    brief: float
+    box: NDArray[np.float64]  # Of a plane, which the curve fills
+    brief: float  # Up to which length of interval, as times are counted, queries are told apart by time
 
     def of(self, asked: Places) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the key of each place, the number of its part, and how many parts there are."""

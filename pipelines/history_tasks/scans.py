@@ -42,31 +42,15 @@ def open_version(home: Home, number: int) -> Version:
 
 @dataclass(frozen=True)
 class PastScan:
-    """Which rows of a version are read, and in which columns.
+    """Which rows of a version are read, and in which columns."""
 
-    Parameters
-    ----------
-    home, number
-        The history and its version.
-    names
-        The columns, as the schema calls them.
-    span
-        Earliest and latest time, as times are stored; both are within.
-    box
-        As in :meth:`dtoss.Index.box`, or None.
-    where
-        A condition on the rows, or None.
-    deletions
-        Whether rows come that are deletions.
-    """
-
-    home: Home
+    home: Home  # home, number: the history and its version
     number: int
-    names: tuple[str, ...]
-    span: tuple[int | float, int | float]
-    box: tuple[float, ...] | None = None
-    where: str | None = None
-    deletions: bool = False
+    names: tuple[str, ...]  # The columns, as the schema calls them
+    span: tuple[int | float, int | float]  # Earliest and latest time, as times are stored; both are within
+    box: tuple[float, ...] | None = None  # As in :meth:`dtoss.Index.box`, or None
+    where: str | None = None  # A condition on the rows, or None
+    deletions: bool = False  # Whether rows come that are deletions
 
     def chosen(self) -> ChosenBlocks:
         """Return the blocks that can hold such rows."""
@@ -80,15 +64,7 @@ class PastScan:
         ).chosen
 
     def rows(self, chosen: ChosenBlocks) -> Iterator[pa.Table]:
-        """Yield the rows of chosen blocks that are wanted, some blocks at a time.
-
-        Raises
-        ------
-        StoreError
-            If a file is gone or damaged; the message names it.
-        ValueError
-            If arithmetic in the condition overflows.
-        """
+        """Yield the rows of chosen blocks that are wanted, some blocks at a time."""
         version = open_version(self.home, self.number)
         condition = condition_on(version.schema, self.where)
         columns = read_columns(self.names, version.schema)
@@ -114,23 +90,7 @@ def rows_frame(
 ) -> DataFrame:
     """Return the rows of a scan as a DataFrame.
 
-    Parameters
-    ----------
-    session
-        The one whose executors read.
-    scan
-        Which rows.
-    chosen
-        The blocks that can hold such rows.
-    called
-        How the DataFrame calls the columns.
-    kept
-        Of the rows of a task, in the columns as they are called, those that are kept; all when None.
-
-    Raises
-    ------
-    InputError
-        If Spark has no such type.
+    ``kept``: of the rows of a task, in the columns as they are called, those that are kept; all when None.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -165,13 +125,7 @@ def _tasks(version: Version, chosen: ChosenBlocks) -> list[ChosenBlocks]:
 
 
 def spark_types(schema: pa.Schema, names: Sequence[str], called: Sequence[str]) -> StructType:
-    """Return the Spark types of columns of a schema; unsigned ones are the next that hold all their values.
-
-    Raises
-    ------
-    InputError
-        If Spark has no such type.
-    """
+    """Return the Spark types of columns of a schema; unsigned ones are the next that hold all their values."""
     from pyspark.errors import PySparkException
     from pyspark.sql import types as T
     from pyspark.sql.pandas.types import from_arrow_type

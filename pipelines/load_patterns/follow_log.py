@@ -21,41 +21,18 @@ FAILURES_IN_A_ROW = 3
 
 @dataclass(frozen=True)
 class Following:
-    """What is done with live patterns after each look.
-
-    Parameters
-    ----------
-    live
-        The live patterns.
-    out
-        The patterns file: local, and never seen half written.
-    max_bad
-        The share of bad rows from which on no patterns are made.
-    say
-        Is told of each file that was written.
-    """
+    """What is done with live patterns after each look."""
 
     live: LivePatterns
-    out: str
-    max_bad: float = 0.10
+    out: str  # The patterns file: local, and never seen half written
+    max_bad: float = 0.10  # The share of bad rows from which on no patterns are made
+    # Is told of each file that was written
     say: Callable[[Look, CountedPatterns], None] = field(default=lambda look, counted: None)
 
     def once(self, *, recount: bool = False) -> None:
         """Add what is new in the log, and write the file.
 
-        Parameters
-        ----------
-        recount
-            Count all anew first.
-
-        Raises
-        ------
-        InputError
-            If the log or what is asked for is of no use, or no row counts yet.
-        StoreError
-            If another process adds to these live patterns, or a file of theirs is damaged.
-        OSError
-            If something cannot be written.
+        ``recount``: count all anew first.
         """
         with leased(self.live.home, self.live.warn) as lease:
             done = self.live.look(lease, recount=recount)
@@ -69,21 +46,8 @@ class Following:
     def on_and_on(self, every: float, *, recount: bool = False, stopping: Stopping | None = None) -> None:
         """Do so until somebody asks to end; the file is written where anything has changed, or a day has ended.
 
-        Parameters
-        ----------
-        every
-            Seconds from look to look.
-        recount
-            Count all anew first.
-        stopping
-            Whether somebody has asked to end; signals when None.
-
-        Raises
-        ------
-        InputError
-            If what is asked for is of no use.
-        StoreError, OSError
-            As :meth:`once`, three times in a row.
+        ``every``: seconds from look to look; ``recount``: count all anew first; ``stopping``: whether somebody has
+        asked to end; signals when None.
         """
         if not every > 0.0:
             raise InputError(f"--every is {every:g} s: more than 0 is wanted")

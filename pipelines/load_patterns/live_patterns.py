@@ -39,53 +39,25 @@ ROWS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Look:
-    """What one look at the log has done.
+    """What one look at the log has done."""
 
-    Parameters
-    ----------
-    commit
-        The number of the last commit; 0 where there is none.
-    state
-        What it says.
-    manifest
-        Of the current snapshot, whose pivots these are.
-    files, rows
-        How many were added.
-    recounted
-        Rows that were counted anew.
-    """
-
-    commit: int
+    commit: int  # The number of the last commit; 0 where there is none
     state: State
-    manifest: dict[str, Any]
-    files: int = 0
-    rows: int = 0
-    recounted: int = 0
+    manifest: dict[str, Any]  # Of the current snapshot, whose pivots these are
+    files: int = 0  # How many were added
+    rows: int = 0  # How many were added
+    recounted: int = 0  # Rows that were counted anew
 
 
 @dataclass(frozen=True)
 class LivePatterns:
-    """Live patterns of a store; to be used by who holds their lease, :func:`leased`.
-
-    Parameters
-    ----------
-    home
-        Where they are.
-    asks
-        How requests are counted, and which days count.
-    log
-        Path or URI of the log's folder; the store's own when None.
-    patient
-        Leave out files of the log that cannot be read, and tell of each once, instead of failing.
-    warn
-        Is told what looks wrong.
-    """
+    """Live patterns of a store; to be used by who holds their lease, :func:`leased`."""
 
     home: Home
-    asks: Asks
-    log: str | None = None
-    patient: bool = False
-    warn: Callable[[str], None] = on_stderr
+    asks: Asks  # How requests are counted, and which days count
+    log: str | None = None  # Path or URI of the log's folder; the store's own when None
+    patient: bool = False  # Leave out files of the log that cannot be read, and tell of each once, instead of failing
+    warn: Callable[[str], None] = on_stderr  # Is told what looks wrong
 
     @property
     def log_path(self) -> str:
@@ -100,24 +72,6 @@ class LivePatterns:
         """Add what is new in the log, and return what was done.
 
         All is counted anew where the pivots are others than those by which it was counted.
-
-        Parameters
-        ----------
-        lease
-            Of the home's folder.
-        recount
-            Count all anew in any case, by the current snapshot, and as ``asks`` says from now on.
-        stop
-            Is asked after each commit whether to end.
-
-        Raises
-        ------
-        InputError
-            If a file of the log cannot be read or has changed, or requests are to be counted otherwise than they were.
-        StoreError
-            If the store, or what was counted before, is missing or damaged, or the lease was lost.
-        OSError
-            If something cannot be written.
         """
         manifest = Store(self.home.store).manifest()
         head = self.home.chain.head(self.warn)
@@ -141,15 +95,7 @@ class LivePatterns:
         return done
 
     def last(self) -> Look:
-        """Return what the last look has left; without a lease, for who only reads.
-
-        Raises
-        ------
-        InputError
-            If nothing was counted yet.
-        StoreError
-            If the store, or what was counted, is missing or damaged.
-        """
+        """Return what the last look has left; without a lease, for who only reads."""
         head = self.home.chain.head(self.warn)
         if head is None:
             raise InputError(
@@ -162,21 +108,7 @@ class LivePatterns:
     def counted(self, done: Look, max_bad: float, now: datetime | None = None) -> CountedPatterns:
         """Return the patterns of all that was added: of the days that have ended, or as ``asks`` says.
 
-        Parameters
-        ----------
-        done
-            The last look.
-        max_bad
-            The share of bad rows from which on this fails.
-        now
-            The clock's time when None.
-
-        Raises
-        ------
-        InputError
-            If too many rows are bad, or no row counts.
-        StoreError
-            If a file is missing or damaged.
+        ``max_bad``: the share of bad rows from which on this fails; ``now``: the clock's time when None.
         """
         state = done.state
         panes = added([Panes.from_arrow(table) for table in self.home.tables(state, PANED)])
@@ -257,25 +189,14 @@ def _added_tables(tables: list[pa.Table]) -> pa.Table:
 def running_day(time_zone: str, now: datetime | None = None) -> int:
     """Return the day, since 1970, that has not ended yet.
 
-    Parameters
-    ----------
-    time_zone
-        Where days begin.
-    now
-        The clock's time when None.
+    ``time_zone``: where days begin; ``now``: the clock's time when None.
     """
     zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
     return ((now or datetime.now(UTC)).astimezone(zone).date() - EPOCH).days
 
 
 def leased(home: Home, warn: Callable[[str], None] = on_stderr) -> Writer:
-    """Return the right to add to live patterns, whose folder is made.
-
-    Raises
-    ------
-    StoreError
-        If another process has it (the message says which), or the folder cannot be written.
-    """
+    """Return the right to add to live patterns, whose folder is made."""
     try:
         home.folder.make()
         return take(home.folder, f"live patterns {home.name} of {hide_keys(home.store)}", warn, lambda: None)

@@ -25,61 +25,25 @@ GROUP_BYTES, GROUP_FILES = 32 << 20, 4096
 
 @dataclass(frozen=True)
 class Group:
-    """Files that are added by one commit.
+    """Files that are added by one commit."""
 
-    Parameters
-    ----------
-    names
-        Their bytes, by their names below the log's folder.
-    rows
-        Their good rows, in the columns of :data:`pipelines.load_patterns.log_rows.KEPT`.
-    bad
-        How many others there are, by reason.
-    """
-
-    names: dict[str, int]
-    rows: pa.Table
-    bad: dict[str, int]
+    names: dict[str, int]  # Their bytes, by their names below the log's folder
+    rows: pa.Table  # Their good rows, in the columns of :data:`pipelines.load_patterns.log_rows.KEPT`
+    bad: dict[str, int]  # How many others there are, by reason
 
 
 @dataclass(frozen=True)
 class LogFolder:
-    """The folder of a log.
-
-    Parameters
-    ----------
-    path
-        Path or URI.
-    needed
-        Whether it has to be there already.
-    patient
-        Leave out files that cannot be read, and tell of each once, instead of failing.
-    warn
-        Is told what looks wrong.
-    """
+    """The folder of a log."""
 
     path: str
-    needed: bool = False
-    patient: bool = False
-    warn: Callable[[str], None] = on_stderr
+    needed: bool = False  # Whether it has to be there already
+    patient: bool = False  # Leave out files that cannot be read, and tell of each once, instead of failing
+    warn: Callable[[str], None] = on_stderr  # Is told what looks wrong
     _patience: Patience = field(default_factory=Patience)
 
     def groups(self, ledger: Ledger, space: Space) -> Iterator[Group]:
-        """Yield what is not in a ledger yet, in the order of the files' names.
-
-        Parameters
-        ----------
-        ledger
-            Of files by their names below the folder: the folder may move.
-        space
-            Of the store.
-
-        Raises
-        ------
-        InputError
-            If a file is damaged, none of a log, or has changed since it was read (the message names it), or there is no
-            folder.
-        """
+        """Yield what is not in a ledger yet, in the order of the files' names."""
         filesystem, root = filesystem_of(self.path)
         root = root.rstrip("/")
         if filesystem.get_file_info(root).type == fs.FileType.NotFound:

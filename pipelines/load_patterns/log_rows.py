@@ -36,37 +36,14 @@ _STEP = 900  # zones change their offsets at such seconds nearly always
 
 @dataclass(frozen=True)
 class LogRows:
-    """Rows of some files.
+    """Rows of some files."""
 
-    Parameters
-    ----------
-    good
-        Those that count, in the columns of :data:`KEPT`.
-    bad
-        How many were set aside, by reason.
-    """
-
-    good: pa.Table
-    bad: dict[str, int]
+    good: pa.Table  # Those that count, in the columns of :data:`KEPT`
+    bad: dict[str, int]  # How many were set aside, by reason
 
 
 def read_log_file(filesystem: fs.FileSystem, file: str, names: tuple[str, str]) -> pa.Table:
-    """Return a file of a log: t, the coordinates as x and y, k, radius and weight, as numbers.
-
-    Parameters
-    ----------
-    filesystem, file
-        Where it is.
-    names
-        Of the coordinates.
-
-    Raises
-    ------
-    InputError
-        If it is no such file, or damaged; the message names it.
-    FileNotFoundError
-        If it has gone.
-    """
+    """Return a file of a log: t, the coordinates as x and y, k, radius and weight, as numbers."""
     columns = {"t": "t", names[0]: "x", names[1]: "y", "k": "k", "radius": "radius", "weight": "weight"}
     try:
         with filesystem.open_input_file(file) as stream, pq.ParquetFile(stream) as parquet:
@@ -99,15 +76,7 @@ def read_log_file(filesystem: fs.FileSystem, file: str, names: tuple[str, str]) 
 
 
 def screened_rows(table: pa.Table, space: Space) -> LogRows:
-    """Return which rows of files count, and why others do not, as :func:`pipelines.patterns.patterns` judges them.
-
-    Parameters
-    ----------
-    table
-        As :func:`read_log_file` returns it.
-    space
-        Of the snapshot.
-    """
+    """Return which rows of files count, and why others do not, as :func:`pipelines.patterns.patterns` judges them."""
     x, y, k, radius, weight = (_numbers(table, name) for name in ("x", "y", "k", "radius", "weight"))
     places = np.stack([x, y], axis=1)
     t = table.column("t")
@@ -177,15 +146,7 @@ def _millionths(weight: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def local_seconds(t: pa.ChunkedArray, zone: str) -> NDArray[np.int64]:
-    """Return the seconds since 1970 that clocks of a time zone show, int64 (n,).
-
-    Parameters
-    ----------
-    t
-        Moments, of the years 1 to 9999, none null.
-    zone
-        Its name.
-    """
+    """Return the seconds since 1970 that clocks of a time zone show, int64 (n,)."""
     second = _seconds(t)
     if zone == "UTC" or len(second) == 0:
         return second

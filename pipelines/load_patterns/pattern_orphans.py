@@ -10,22 +10,8 @@ from pipelines.load_patterns.patterns_folder import ROOMS, Home, State
 def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
     """Remove files that the newest commit does not name, and return how many went.
 
-    Parameters
-    ----------
-    home
-        Of live patterns.
-    spare_seconds
-        Files stay so long after they were written: a run that is under way may be about to name them.
+    ``spare_seconds``: files stay so long after they were written: a run that is under way may be about to name them.
 
-    Raises
-    ------
-    StoreError
-        If the newest commit is missing or damaged: nothing is removed then.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     Cost O(files).
     """
     head = home.chain.head()

@@ -44,13 +44,7 @@ MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Spec:
-    """How requests are counted: what cannot be changed without counting them anew.
-
-    Parameters
-    ----------
-    slot_seconds, time_zone, costs
-        As :class:`pipelines.rows.access_rows.Asks`.
-    """
+    """How requests are counted: what cannot be changed without counting them anew."""
 
     slot_seconds: int
     time_zone: str
@@ -92,36 +86,19 @@ class Spec:
 
 @dataclass(frozen=True)
 class State:
-    """What a commit of live patterns says.
+    """What a commit of live patterns says."""
 
-    Parameters
-    ----------
-    spec
-        How requests are counted.
-    pivots, crs, metric
-        Of the snapshots by which they were counted.
-    snapshot
-        The last of these.
-    earlier
-        Rows that were counted by earlier ones, of the same pivots.
-    files, read, rows
-        Files of the log, their rows, and how many of these are good.
-    bad
-        How many were set aside, by reason.
-    listed
-        The files of each of :data:`ROOMS`, oldest first.
-    """
-
-    spec: Spec
-    pivots: str
-    crs: str
-    metric: str
-    snapshot: str
-    earlier: int = 0
-    files: int = 0
+    spec: Spec  # How requests are counted
+    pivots: str  # Of the snapshots by which they were counted
+    crs: str  # Of the snapshots by which they were counted
+    metric: str  # Of the snapshots by which they were counted
+    snapshot: str  # The last of these
+    earlier: int = 0  # Rows that were counted by earlier ones, of the same pivots
+    files: int = 0  # files, read, rows: files of the log, their rows, and how many of these are good
     read: int = 0
     rows: int = 0
-    bad: Mapping[str, int] = field(default_factory=dict)
+    bad: Mapping[str, int] = field(default_factory=dict)  # How many were set aside, by reason
+    # The files of each of :data:`ROOMS`, oldest first
     listed: Mapping[str, tuple[FileEntry, ...]] = field(default_factory=lambda: dict.fromkeys(ROOMS, ()))
 
     def as_json(self) -> dict[str, Any]:
@@ -141,13 +118,7 @@ class State:
 
     @classmethod
     def of(cls, commit: Commit, path: str) -> State:
-        """Return what a commit says.
-
-        Raises
-        ------
-        StoreError
-            If it is none of live patterns, or of a later version; the message names its file.
-        """
+        """Return what a commit says."""
         said = commit.document
         try:
             if said["kind"] != KIND:
@@ -173,26 +144,11 @@ class State:
 
 @dataclass(frozen=True)
 class Home:
-    """Where live patterns are.
+    """Where live patterns are."""
 
-    Parameters
-    ----------
-    store
-        Path or URI of the store.
-    name
-        Theirs.
-    idle_seconds
-        After which a file that no commit lists is nobody's.
-
-    Raises
-    ------
-    InputError
-        If the name is none that a folder of every system can have.
-    """
-
-    store: str
+    store: str  # Path or URI of the store
     name: str
-    idle_seconds: float = LEASE_SECONDS
+    idle_seconds: float = LEASE_SECONDS  # After which a file that no commit lists is nobody's
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -212,12 +168,9 @@ class Home:
         return {}
 
     def table(self, room: str, file: FileEntry) -> pa.Table:
-        """Return what a file holds that a commit lists; those of names and panes are kept, as each look asks for them.
+        """Return what a file holds that a commit lists.
 
-        Raises
-        ------
-        StoreError
-            If it is missing or damaged; the message names it.
+        Those of names and panes are kept, as each look asks for them.
         """
         found = self._read.get(file.name)
         if found is None:
@@ -232,24 +185,7 @@ class Home:
         return [] if state is None else [self.table(room, file) for file in state.listed[room]]
 
     def with_more(self, state: State, room: str, table: pa.Table, added: Any = pa.concat_tables) -> State:
-        """Write what comes to a room, with the newest files there where they are not much larger, and list it.
-
-        Parameters
-        ----------
-        state
-            Before.
-        room
-            Of :data:`ROOMS`.
-        table
-            What comes.
-        added
-            Makes one table of several.
-
-        Raises
-        ------
-        StoreError
-            If one of those files is missing or damaged.
-        """
+        """Write what comes to a room, with the newest files there where they are not much larger, and list it."""
         files = state.listed[room]
         stay = merged_from([file.rows for file in files], len(table))
         if room == ROWS:
@@ -283,13 +219,7 @@ class Home:
 
 
 def check_spec(home: Home, state: State, spec: Spec) -> None:
-    """Check that requests are to be counted as they were.
-
-    Raises
-    ------
-    InputError
-        If not; the message says in what both differ.
-    """
+    """Check that requests are to be counted as they were."""
     difference = state.spec.difference(spec)
     if difference:
         raise InputError(

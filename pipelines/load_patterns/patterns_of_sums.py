@@ -31,73 +31,35 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 @dataclass(frozen=True)
 class CountedPatterns:
-    """Patterns of all days and perhaps of each weekday, and what became of the rows.
+    """Patterns of all days and perhaps of each weekday, and what became of the rows."""
 
-    Parameters
-    ----------
-    patterns
-        Of all days first; then Monday to Sunday, as far as they were observed, where that was asked for.
-    read
-        Rows read.
-    bad
-        How many were set aside, by reason.
-    outside
-        Good rows of days that do not count.
-    requests
-        Requests counted, of all rows' weights.
-    reads
-        Partitions that they read, each request once in each.
-    first, last
-        The days that count, both included.
-    weighed
-        Base requests that a read of a partition counts as on average; 1 where no costs are given.
-    """
-
+    # Of all days first; then Monday to Sunday, as far as they were observed, where that was asked for
     patterns: tuple[Patterns, ...]
     read: int
-    bad: dict[str, int]
-    outside: int
-    requests: float
-    reads: float
-    first: date
+    bad: dict[str, int]  # How many were set aside, by reason
+    outside: int  # Good rows of days that do not count
+    requests: float  # Requests counted, of all rows' weights
+    reads: float  # Partitions that they read, each request once in each
+    first: date  # first, last: the days that count, both included
     last: date
-    weighed: float = 1.0
+    weighed: float = 1.0  # Base requests that a read of a partition counts as on average; 1 where no costs are given
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """What became of the rows.
-
-    Parameters
-    ----------
-    read
-        Rows read.
-    bad
-        How many of them were set aside, by reason.
-    outside
-        Good rows of days that do not count.
-    weight
-        Millionths of requests that count.
-    first, last
-        Days since 1970 of the first and the last row that counts; None where there is none.
-    """
+    """What became of the rows."""
 
     read: int
-    bad: Mapping[str, int]
-    outside: int
-    weight: int
+    bad: Mapping[str, int]  # How many of them were set aside, by reason
+    outside: int  # Good rows of days that do not count
+    weight: int  # Millionths of requests that count
+    # first, last: days since 1970 of the first and the last row that counts; None where there is none
     first: int | None
     last: int | None
 
 
 def check_seen(seen: RowCounts, asks: Asks, max_bad: float) -> tuple[date, date]:
-    """Return the first and the last day that count.
-
-    Raises
-    ------
-    InputError
-        If too many rows are bad, or none is left.
-    """
+    """Return the first and the last day that count."""
     total = sum(seen.bad.values())
     if total > max_bad * seen.read:
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in seen.bad.items())
@@ -120,20 +82,10 @@ def counted_of(
 ) -> CountedPatterns:
     """Return the patterns of what was counted.
 
-    Parameters
-    ----------
-    cells
-        Columns ``cell``, ``together`` and ``weight``. A cell is weekday (0 unless days are told apart), slot and
-        partition, counted as row by row of a table (7, slots, partitions); :data:`TOUCHED`; or one that
-        :func:`pipelines.rows.day_counts.spread` made, of which there may be several rows. Sets have ``together``.
-    seen
-        What became of the rows.
-    manifest
-        Of the snapshot.
-    asks
-        How they are counted.
-    first, last
-        The days that count, both included.
+    ``cells``: columns ``cell``, ``together`` and ``weight``. A cell is weekday (0 unless days are told apart), slot and
+    partition, counted as row by row of a table (7, slots, partitions); :data:`TOUCHED`; or one that
+    :func:`pipelines.rows.day_counts.spread` made, of which there may be several rows. Sets have ``together``;
+    ``first``, ``last``: the days that count, both included.
     """
     requests = seen.weight / MILLIONTHS
     together = cells.column("together").is_valid()
@@ -162,14 +114,7 @@ def counted_of(
 def reads_of_sets(sets: pa.Table, requests: float, days: int) -> Reads:
     """Return what requests of a mean day read together.
 
-    Parameters
-    ----------
-    sets
-        Columns ``together`` and ``weight``, each set once.
-    requests
-        In all days.
-    days
-        How many.
+    ``requests``: in all days.
     """
     start, members = unpack_sets(sets.column("together"))
     request = np.repeat(np.arange(len(sets)), np.diff(start))

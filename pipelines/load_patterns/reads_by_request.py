@@ -25,60 +25,27 @@ HITS = 2_000_000
 
 @dataclass(frozen=True)
 class Read:
-    """What some requests read.
+    """What some requests read."""
 
-    Parameters
-    ----------
-    request, partition
-        int64 (m,) each, pairs: this request reads this partition.
-    counted
-        int64 (n,), as how many millionths each request counts in each of the partitions that it reads.
-    """
-
-    request: NDArray[np.int64]
+    request: NDArray[np.int64]  # request, partition: int64 (m,) each, pairs: this request reads this partition
     partition: NDArray[np.int64]
+    # int64 (n,), as how many millionths each request counts in each of the partitions that it reads
     counted: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What is needed to say what requests read.
-
-    Parameters
-    ----------
-    manifest
-        Of the snapshot.
-    space
-        Of places.
-    regions
-        Who owns what.
-    index
-        The snapshot; None where no request asks for its k nearest.
-    costs
-        How many base requests each counts as; one, whatever it asks for, when None.
-    """
+    """What is needed to say what requests read."""
 
     manifest: dict[str, Any]
     space: Space
     regions: Regions
-    index: Index | None
-    costs: RequestCosts | None
+    index: Index | None  # The snapshot; None where no request asks for its k nearest
+    costs: RequestCosts | None  # How many base requests each counts as; one, whatever it asks for, when None
 
     @classmethod
     def of(cls, store: str, manifest: dict[str, Any], nearest: bool, costs: RequestCosts | None) -> Reader:
-        """Return the reader of a snapshot.
-
-        Parameters
-        ----------
-        store
-            Path or URI.
-        manifest
-            Of the snapshot.
-        nearest
-            Whether requests may ask for their k nearest.
-        costs
-            As in the class.
-        """
+        """Return the reader of a snapshot."""
         index = open_index(store, manifest["snapshot"], verify="touch", lazy=True) if nearest else None
         return cls(manifest, space_of_manifest(manifest), regions_of_manifest(manifest), index, costs)
 
@@ -91,16 +58,9 @@ class Reader:
     ) -> Read:
         """Return what requests read.
 
-        Parameters
-        ----------
-        places
-            float64 (n, 2).
-        k
-            int64 (n,), how many nearest each asks for; 0 asks for none.
-        limit
-            float64 (n,), metres or CRS units; infinity is none.
-        weight
-            int64 (n,), the millionths that each row stands for.
+        ``places``: float64 (n, 2); ``k``: int64 (n,), how many nearest each asks for; 0 asks for none; ``limit``:
+        float64 (n,), metres or CRS units; infinity is none; ``weight``: int64 (n,), the millionths that each row stands
+        for.
         """
         vectors = self.space.vectors(places)
         home = self.regions.nearest(vectors)
@@ -127,16 +87,8 @@ def furthest_hits(
 ) -> NDArray[np.float64]:
     """Return how far each request must look, float64 (n,): its k-th hit, or its limit if there are fewer.
 
-    Parameters
-    ----------
-    index
-        An open one.
-    places
-        float64 (n, 2), positions.
-    limit
-        float64 (n,), metres or CRS units; infinity is none.
-    k
-        int64 (n,); 0 asks for all within the limit.
+    ``places``: float64 (n, 2), positions; ``limit``: float64 (n,), metres or CRS units; infinity is none; ``k``: int64
+    (n,); 0 asks for all within the limit.
     """
     far = limit.copy()
     asking = np.flatnonzero(k > 0)
@@ -177,19 +129,9 @@ def sum_cells(cell: NDArray[np.int64], weight: NDArray[np.int64]) -> tuple[NDArr
 def sets_of(read: Read, weight: NDArray[np.int64], kind: NDArray[np.int64]) -> tuple[NDArray[np.int64], pa.Table]:
     """Return the sets of partitions that requests of a kind read together, and how often.
 
-    Parameters
-    ----------
-    read
-        What they read.
-    weight
-        int64 (n,), the millionths that each stands for, whatever it costs.
-    kind
-        int64 (n,), 0 or more: sets of two kinds are two sets.
-
-    Returns
-    -------
-    tuple
-        The kind of each set, int64 (S,), and a table of the sets, ``together`` as :func:`packed`, and ``weight``.
+    The kind of each set, int64 (S,), and a table of the sets, ``together`` as :func:`packed`, and ``weight``.
+    ``weight``: int64 (n,), the millionths that each stands for, whatever it costs; ``kind``: int64 (n,), 0 or more:
+    sets of two kinds are two sets.
     """
     start, members, whose = distinct_sets(read.request, read.partition)
     several = np.flatnonzero(whose >= 0)

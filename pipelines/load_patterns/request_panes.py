@@ -34,24 +34,16 @@ PANES = pa.schema(
 
 @dataclass(frozen=True)
 class Panes:
-    """Requests by day, slot and partition; all weights are millionths.
+    """Requests by day, slot and partition; all weights are millionths."""
 
-    Parameters
-    ----------
-    cell, weight
-        int64 (n,), ascending, and what requests count there: (day since 1970, slot, partition) as one number.
-    sets
-        Columns day, together and weight: what requests of a day read together.
-    day
-        int64 (d,), ascending: days since 1970.
-    rows, requests, reads
-        int64 (d,): rows of each day, what they stand for, and in how many partitions these read, each once in each.
-    """
-
+    # cell, weight: int64 (n,), ascending, and what requests count there: (day since 1970, slot, partition) as one
+    # number
     cell: NDArray[np.int64]
     weight: NDArray[np.int64]
-    sets: pa.Table
-    day: NDArray[np.int64]
+    sets: pa.Table  # Columns day, together and weight: what requests of a day read together
+    day: NDArray[np.int64]  # int64 (d,), ascending: days since 1970
+    # rows, requests, reads: int64 (d,): rows of each day, what they stand for, and in how many partitions these read,
+    # each once in each
     rows: NDArray[np.int64]
     requests: NDArray[np.int64]
     reads: NDArray[np.int64]
@@ -86,17 +78,7 @@ def _filled(part: pa.Table) -> pa.Table:
 
 
 def panes_of(rows: pa.Table, reader: Reader, slot_seconds: int, time_zone: str) -> Panes:
-    """Return the panes of rows.
-
-    Parameters
-    ----------
-    rows
-        Good ones, in the columns of :data:`pipelines.load_patterns.log_rows.KEPT`.
-    reader
-        Says what each reads.
-    slot_seconds, time_zone
-        As :class:`pipelines.rows.access_rows.Asks`.
-    """
+    """Return the panes of rows."""
     second = local_seconds(rows.column("t"), time_zone)
     day, inside = np.divmod(second, DAY)
     places = np.stack([rows.column("x").to_numpy(), rows.column("y").to_numpy()], axis=1)
@@ -148,25 +130,9 @@ def patterns_of(
 ) -> CountedPatterns:
     """Return the patterns of panes.
 
-    Parameters
-    ----------
-    panes
-        Of all rows.
-    read, bad
-        Rows read, and how many of them were set aside, by reason.
-    manifest
-        Of the snapshot.
-    asks
-        How they are counted, and which days count.
-    ended
-        The day since 1970 from which on days have not ended; they do not count unless ``asks.until`` is given.
-    max_bad
-        The share of bad rows from which on this fails.
-
-    Raises
-    ------
-    InputError
-        If too many rows are bad, or none counts.
+    ``asks``: how they are counted, and which days count; ``ended``: the day since 1970 from which on days have not
+    ended; they do not count unless ``asks.until`` is given; ``max_bad``: the share of bad rows from which on this
+    fails.
     """
     least = -(1 << 31) if asks.since is None else _number(asks.since)
     most = ended if asks.until is None else _number(asks.until)

@@ -22,20 +22,6 @@ SCHEMAS = {NAMES: NAMES_SCHEMA, ROWS: KEPT, PANED: PANES}
 def verify_live(home: Home) -> VerifyReport:
     """Return what is wrong with live patterns, and what could not be read; nothing of what is found is an error.
 
-    Parameters
-    ----------
-    home
-        Where they are.
-
-    Raises
-    ------
-    InputError
-        If there are none of this name.
-    OSError
-        If it could not be read whether there are.
-
-    Notes
-    -----
     Looked at are the chain of commits; size, SHA-256, rows and columns of each file that the last one lists; that files
     of the log are named once, and as many as it says; and that sums are of as many rows and requests as are kept. Cost:
     everything is read once. Memory: names and sums, and the largest file of places.

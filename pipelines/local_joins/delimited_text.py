@@ -13,13 +13,7 @@ from pipelines.rows.inputs import Inputs
 
 
 def text_batches(inputs: Inputs, layout: Layout, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield some columns, each once, as strings, and the flaw behind them; null where a value is empty, in order.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or has other columns.
-    """
+    """Yield some columns, each once, as strings, and the flaw behind them; null where a value is empty, in order."""
     for place in inputs.places:
         with reading(place[1], inputs.kind):
             for part in read_text_rows(blocks_of(place), layout, wanted, file=place[1]):

@@ -37,24 +37,12 @@ Answer = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 @dataclass(frozen=True)
 class Joined:
-    """What a join has done.
-
-    Parameters
-    ----------
-    rows
-        Of the result.
-    queries
-        Places that were read.
-    no_position
-        Of these, without a position.
-    not_legal
-        Of these, with one that is none in the store's space.
-    """
+    """What a join has done."""
 
     rows: int
-    queries: int
-    no_position: int
-    not_legal: int
+    queries: int  # Places that were read
+    no_position: int  # Of these, without a position
+    not_legal: int  # Of these, with one that is none in the store's space
 
     @property
     def unanswered(self) -> dict[str, int]:
@@ -92,54 +80,13 @@ def join_file(
     Rows have the columns query_id, id, distance, rank (from 1), and those of the objects that are asked for. They are
     in the order of the file, then by rank.
 
-    Parameters
-    ----------
-    path
-        Of the places, as :func:`pipelines.local_joins.place_batches_of_files.read_places` takes it.
-    store
-        Path or URI.
-    out
-        A local file; .parquet, .csv or .jsonl. It appears whole or not at all.
-    k, radius
-        One of them: how many, or metres on the sphere and CRS units in the plane.
-    how
-        "inner", or "left": a place without hits has one row of nulls.
-    id, x, y
-        The columns of the places; x and y are lon and lat, x and y, or the points of GeoParquet, when None.
-    rows
-        How text with places is written, as :func:`pipelines.local_joins.place_batches_of_files.read_places` takes it.
-    columns
-        Attributes of the objects to return, and lon and lat, or x and y, where they are.
-    where
-        A condition on the objects.
-    having
-        A condition on the hits, which keep their ranks.
-    max_distance
-        Of the nearest; closed.
-    exclude_self
-        Leave out the object whose id is the place's.
-    snapshot
-        The current one when None.
-    verify
-        Which checksums are compared, as in :func:`dtoss.open`.
-    threads
-        Batches that are answered at a time; the machine's processors when None.
-    at_a_time
-        Places of a batch at the most.
-    geometry, id_type, crs
-        Of the places, as :class:`pipelines.rows.position_frame.Columns` has them.
+    ``k``, ``radius``: one of them: how many, or metres on the sphere and CRS units in the plane; ``how``: "inner", or
+    "left": a place without hits has one row of nulls; ``id``, ``x``, ``y``: the columns of the places; x and y are lon
+    and lat, x and y, or the points of GeoParquet, when None; ``rows``: how text with places is written, as
+    :func:`pipelines.local_joins.place_batches_of_files.read_places` takes it; ``columns``: attributes of the objects to
+    return, and lon and lat, or x and y, where they are; ``snapshot``: the current one when None; ``threads``: batches
+    that are answered at a time; the machine's processors when None; ``at_a_time``: places of a batch at the most.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of its bounds, or the places are in another CRS than the store's objects.
-    InputError
-        If places cannot be read, or the result cannot be written.
-    StoreError
-        If there is no such store or snapshot.
-
-    Notes
-    -----
     Memory does not grow with the places: a few batches are held for each thread.
     """
     places = read_places(path, id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, rows=rows)
@@ -183,31 +130,8 @@ def join_with_server(
 ) -> Joined:
     """Write what :func:`join_file` writes, as a server answers it; all by the snapshot that it has open at first.
 
-    Parameters
-    ----------
-    path
-        As there.
-    url
-        Of ``dtoss serve``.
-    out, k, radius, how, id, x, y, rows, columns, where, max_distance
-        As there.
-    snapshot
-        The one that the server answers by when None.
-    token
-        Where the server wants one.
-    threads
-        Batches that are asked at a time; the machine's processors when None.
-    geometry, id_type, crs
-        As there.
-
-    Raises
-    ------
-    ValueError
-        As :func:`join_file`, or where more is asked for than the server allows.
-    InputError
-        If places cannot be read, or the result cannot be written.
-    DtossError
-        If the server cannot be asked, or has the snapshot open no more.
+    ``snapshot``: the one that the server answers by when None; ``threads``: batches that are asked at a time; the
+    machine's processors when None.
     """
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: inner or left is wanted")
@@ -237,13 +161,7 @@ def join_with_server(
 
 
 def check_crs(places: Places, space: Space, path: str) -> None:
-    """Check that places are in the CRS of a store's objects, where their files say in which they are.
-
-    Raises
-    ------
-    ValueError
-        If they are not.
-    """
+    """Check that places are in the CRS of a store's objects, where their files say in which they are."""
     if places.crs is not None and not same_crs(places.crs, space.crs):
         raise ValueError(
             f"{path} is in {places.crs} and the store in {space.crs}: transform the places first, "
@@ -262,25 +180,8 @@ def write_answers(
 ) -> Joined:
     """Write what answers places, in their order, and return how many rows there are.
 
-    Parameters
-    ----------
-    places
-        Batches of them.
-    space
-        In which they are.
-    answer
-        Returns the rows that answer one batch; called in threads.
-    out
-        The file.
-    threads
-        How many.
-    rows
-        Returns how many places of a batch are answered at a time; :data:`AT_A_TIME` when None.
-
-    Raises
-    ------
-    InputError
-        If places cannot be read, or the result cannot be written.
+    ``answer``: returns the rows that answer one batch; called in threads; ``rows``: returns how many places of a batch
+    are answered at a time; :data:`AT_A_TIME` when None.
     """
     count = processors() if threads is None else threads
     seen = np.zeros(3, np.int64)

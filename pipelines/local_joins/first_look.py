@@ -38,27 +38,13 @@ _OF_ROW, _OF_OBJECT = "id", "uid"
 
 @dataclass(frozen=True)
 class First:
-    """The columns of files, as far as they are known without Spark.
-
-    Parameters
-    ----------
-    names
-        Of the columns.
-    nested
-        Paths to fields of their structs.
-    whole
-        Whether other rows can have no other columns.
-    schema
-        Their types, of Parquet.
-    rows
-        The first rows, where they were asked for.
-    """
+    """The columns of files, as far as they are known without Spark."""
 
     names: tuple[str, ...]
-    nested: tuple[str, ...] = ()
-    whole: bool = True
-    schema: pa.Schema | None = None
-    rows: tuple[dict[str, Any], ...] = ()
+    nested: tuple[str, ...] = ()  # Paths to fields of their structs
+    whole: bool = True  # Whether other rows can have no other columns
+    schema: pa.Schema | None = None  # Their types, of Parquet
+    rows: tuple[dict[str, Any], ...] = ()  # The first rows, where they were asked for
 
     def has(self, name: str) -> bool:
         """Return whether a name, or a path, is that of a column or of a field."""
@@ -72,21 +58,7 @@ def look_at(
 ) -> Inputs:
     """Return what is at paths, once all that needs no Spark is found to be right.
 
-    Parameters
-    ----------
-    paths
-        As :func:`pipelines.rows.inputs.look`.
-    columns
-        Which columns mean what, and how text is written.
-    schema
-        As :func:`pipelines.rows.inputs.look`.
-    numbers
-        As :func:`check_columns`.
-
-    Raises
-    ------
-    InputError, ValueError
-        As :func:`check_said`, :func:`pipelines.rows.inputs.look` and :func:`check_columns`.
+    ``columns``: which columns mean what, and how text is written.
     """
     check_said(columns)
     inputs = look(paths, schema=schema, encoding=columns.encoding)
@@ -102,22 +74,7 @@ def check_columns(
 ) -> None:
     """Check that files have the columns that are named, as far as their footers and first lines tell.
 
-    Parameters
-    ----------
-    inputs
-        What is read; nothing is known of files that only Spark can reach.
-    columns
-        Which columns mean what.
-    numbers
-        Columns of numbers, by the options that name them; what is no text is none.
-    others
-        Columns of any type.
-
-    Raises
-    ------
-    InputError
-        If a column is not there, of Parquet also if it is of a type that is of no use; or if the CRS of points is not
-        known, or another one than is said.
+    ``inputs``: what is read; nothing is known of files that only Spark can reach.
     """
     first = first_of(inputs, columns)
     if first is None:

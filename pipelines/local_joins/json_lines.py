@@ -34,27 +34,13 @@ class _Written(str):
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Files of JSON lines, which may be read several times.
+    """Files of JSON lines, which may be read several times."""
 
-    Parameters
-    ----------
-    files
-        On their file system.
-    filesystem
-        Where they are.
-    """
-
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # On their file system
     filesystem: fs.FileSystem
 
     def quick(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of a schema by Arrow's reader.
-
-        Raises
-        ------
-        pyarrow.ArrowInvalid
-            If a line is no object, or a value is not of its column's type.
-        """
+        """Yield the columns of a schema by Arrow's reader."""
         from pyarrow.json import ParseOptions, ReadOptions, open_json
 
         options = ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")

@@ -30,30 +30,7 @@ def parquet_batches(
     rows: int,
     id_type: str | None = None,
 ) -> tuple[pa.DataType, Callable[[], Iterator[Found]]]:
-    """Return the type of the ids, and what makes a stream of ids, x and y.
-
-    Parameters
-    ----------
-    files
-        On their file system.
-    filesystem
-        Where they are.
-    schema
-        The columns of all files.
-    names
-        The columns of the id and of the coordinates, or of the points; or paths to fields of structs.
-    pointed
-        Whether they are points.
-    rows
-        Of a batch.
-    id_type
-        As :class:`pipelines.rows.position_frame.Columns` has it.
-
-    Raises
-    ------
-    InputError
-        If a column is of a type that is of no use.
-    """
+    """Return the type of the ids, and what makes a stream of ids, x and y."""
     types = [_type_of(schema, name) for name in names]
     kind = id_type_of(names[0], types[0]) if id_type is None else ID_TYPES[id_type]
     if not pointed:
@@ -103,13 +80,7 @@ def _type_of(schema: pa.Schema, name: str) -> pa.DataType:
 
 
 def id_type_of(name: str, kind: pa.DataType) -> pa.DataType:
-    """Return the type of ids that are read from a column: int64 or string.
-
-    Raises
-    ------
-    InputError
-        If they are neither.
-    """
+    """Return the type of ids that are read from a column: int64 or string."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_integer(kind) or _is_long(kind):
         return pa.int64()
@@ -127,13 +98,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def check_numbers(name: str, kind: pa.DataType, what: str = "coordinates are numbers") -> None:
-    """Check that numbers are read from a column of some type.
-
-    Raises
-    ------
-    InputError
-        If they are not.
-    """
+    """Check that numbers are read from a column of some type."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or _is_text(kind)):

@@ -38,20 +38,11 @@ _FOLDER = re.compile(r"/([^/=]+)=[^/]*(?=/)")
 
 @dataclass(frozen=True)
 class Places:
-    """Places in files.
+    """Places in files."""
 
-    Parameters
-    ----------
-    id_type
-        Of the ids: int64 or string.
-    crs
-        What the files say their CRS is, None where they do not.
-    batches
-        Returns a new stream of batches with the columns query_id, x and y, in the order of the files and their rows.
-    """
-
-    id_type: pa.DataType
-    crs: str | None
+    id_type: pa.DataType  # Of the ids: int64 or string
+    crs: str | None  # What the files say their CRS is, None where they do not
+    # Returns a new stream of batches with the columns query_id, x and y, in the order of the files and their rows
     batches: Callable[[], Iterator[pa.RecordBatch]]
 
 
@@ -69,29 +60,9 @@ def read_places(
 ) -> Places:
     """Return the places in a file, in a folder at any depth, or in what a glob matches.
 
-    Parameters
-    ----------
-    path
-        Of files of one format, local or a URI: Parquet, GeoParquet points, CSV, TSV or JSON lines, text also packed.
-    id
-        The column of the ids.
-    x, y
-        The columns of the coordinates; None takes those that :class:`pipelines.rows.position_frame.Columns` does.
-    rows
-        How they are written: other fields of :class:`pipelines.rows.position_frame.Columns`.
-    kept_bytes
-        Of text that is kept from the first look at it, so that no more than that is held.
-    geometry, id_type, crs
-        As :class:`pipelines.rows.position_frame.Columns` has them.
-
-    Raises
-    ------
-    InputError
-        If nothing is there, it cannot be read, a column is missing (the message lists those found), or one is of a type
-        that is of no use; or if the CRS is not known, or another one than is said. What is wrong further behind in a
-        file is raised by the stream.
-    ValueError
-        If text cannot be written as ``rows`` says.
+    ``x``, ``y``: the columns of the coordinates; None takes those that :class:`pipelines.rows.position_frame.Columns`
+    does; ``rows``: how they are written: other fields of :class:`pipelines.rows.position_frame.Columns`;
+    ``kept_bytes``: of text that is kept from the first look at it, so that no more than that is held.
     """
     columns = Columns(id=id, x=x, y=y, attributes="none", geometry=geometry, id_type=id_type, crs=crs, **rows)
     check_said(columns)

@@ -25,38 +25,17 @@ DEGREES = (180.0, 90.0)
 
 @dataclass(frozen=True)
 class NamedZones:
-    """The zones of a file, in its order.
+    """The zones of a file, in its order."""
 
-    Parameters
-    ----------
-    zones
-        A shape for each row.
-    names
-        What each is called: the values of a property, or the numbers of the rows.
-    bare
-        Whether the file could not name a CRS, or did not: its numbers are then taken as the store's.
-    """
-
-    zones: Zones
-    names: list[Any]
-    bare: bool = False
+    zones: Zones  # A shape for each row
+    names: list[Any]  # What each is called: the values of a property, or the numbers of the rows
+    bare: bool = False  # Whether the file could not name a CRS, or did not: its numbers are then taken as the store's
 
 
 def read_zones(path: str, by: str | None = None) -> NamedZones:
     """Return the zones of a file.
 
-    Parameters
-    ----------
-    path
-        GeoJSON (.geojson, .json), GeoParquet (.parquet) with WKB or GeoArrow polygons, or anything that GDAL reads, of
-        which one layer is read: GeoPackage, FlatGeobuf, a Shapefile.
-    by
-        The property by which zones are called; the number of the row, from 0, when None.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, holds something else than polygons, or has no such property; a library is missing.
+    ``by``: the property by which zones are called; the number of the row, from 0, when None.
     """
     suffix = Path(path).suffix.lower()
     try:
@@ -69,13 +48,7 @@ def read_zones(path: str, by: str | None = None) -> NamedZones:
 
 
 def check_zones(found: NamedZones, space: Space, path: str) -> None:
-    """Check that the zones of a file are where a store's objects are; nothing is transformed.
-
-    Raises
-    ------
-    ValueError
-        If the file names another CRS; or names none, where the store's is projected and all numbers may be degrees.
-    """
+    """Check that the zones of a file are where a store's objects are; nothing is transformed."""
     check_crs(found.zones.crs, space, f"the zones of {path}")
     corners = found.zones.rings.corners
     if not found.bare or space.geographic or space.crs == NO_CRS or not len(corners):
@@ -88,13 +61,7 @@ def check_zones(found: NamedZones, space: Space, path: str) -> None:
 
 
 def read_shape(path: str, option: str = "") -> Any:
-    """Return what a GeoJSON file holds; ``option`` names it in messages.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read as JSON.
-    """
+    """Return what a GeoJSON file holds; ``option`` names it in messages."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:

@@ -30,23 +30,13 @@ _TAIL = 8
 
 @dataclass
 class Patience:
-    """What a loop remembers of files that were not read: since when each waits, and of which it has told.
+    """What a loop remembers of files that were not read: since when each waits, and of which it has told."""
 
-    Parameters
-    ----------
-    since
-        When a file of this name and size was first seen, in seconds of Unix time.
-    told
-        (file, why) of which somebody was told already.
-    has_read
-        Whether any file was read well.
-    hashes
-        The SHA-256 of files by name, bytes and when they were written.
-    """
-
+    # When a file of this name and size was first seen, in seconds of Unix time
     since: dict[tuple[str, int], float] = field(default_factory=dict)
-    told: set[tuple[str, str]] = field(default_factory=set)
-    has_read: bool = False
+    told: set[tuple[str, str]] = field(default_factory=set)  # (file, why) of which somebody was told already
+    has_read: bool = False  # Whether any file was read well
+    # The SHA-256 of files by name, bytes and when they were written
     hashes: dict[tuple[str, int, int | None], str] = field(default_factory=dict)
 
     def tell(self, file: str, why: str, warn: Callable[[str], None]) -> None:
@@ -83,45 +73,23 @@ class Patience:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What is in a folder at one moment.
+    """What is in a folder at one moment."""
 
-    Parameters
-    ----------
-    where
-        All files in it, but hidden ones.
-    there
-        The bytes of each of them.
-    fresh
-        The bytes of those that are whole and were not read yet, or have other bytes than when they were.
-    waiting
-        The bytes of those that are not whole yet.
-    kind
-        The format of all files: "parquet", "csv", "tsv" or "json"; None where there are none.
-    oldest
-        When the first of the fresh ones was written, in seconds of Unix time; None where there are none.
-    broken
-        Why files cannot be read as they are: waiting ones that will never be whole, and those of other formats.
-    hashes
-        The SHA-256 of the fresh ones that are not empty, once they are known.
-    """
-
-    where: Listing
-    there: Mapping[str, int]
+    where: Listing  # All files in it, but hidden ones
+    there: Mapping[str, int]  # The bytes of each of them
+    # The bytes of those that are whole and were not read yet, or have other bytes than when they were
     fresh: Mapping[str, int]
-    waiting: Mapping[str, int]
-    kind: str | None
+    waiting: Mapping[str, int]  # The bytes of those that are not whole yet
+    kind: str | None  # The format of all files: "parquet", "csv", "tsv" or "json"; None where there are none
+    # When the first of the fresh ones was written, in seconds of Unix time; None where there are none
     oldest: float | None
+    # Why files cannot be read as they are: waiting ones that will never be whole, and those of other formats
     broken: Mapping[str, str] = field(default_factory=dict)
+    # The SHA-256 of the fresh ones that are not empty, once they are known
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     def inputs(self, *, schema: str = "union", encoding: str | None = None) -> Inputs | None:
-        """Return the fresh files as Spark is to read them; None where there is nothing in any of them.
-
-        Raises
-        ------
-        InputError
-            If one cannot be read, or they do not go together.
-        """
+        """Return the fresh files as Spark is to read them; None where there is nothing in any of them."""
         files = [file for file, size in self.fresh.items() if size]
         if not files or self.kind is None:
             return None
@@ -187,29 +155,9 @@ def list_arrivals(
     file without its footer waits, as does a text file that was written to less than 2 seconds ago; who has waited for
     10 minutes is told of, once. Files of no format that is read are told of, once.
 
-    Parameters
-    ----------
-    path
-        A folder, file or glob; on an object store a prefix, under which there may be nothing yet. Or several of them on
-        one file system; a file that is at more than one counts once.
-    ledger
-        What was read.
-    patience
-        What is known of files that were not; it is kept from call to call.
-    warn
-        Is told of files that wait for long, and of those that are never read.
-    clock
-        The time, in seconds of Unix time.
-    refuses
-        Whether files of another format than those that were read, or than the oldest, are broken ones.
+    ``patience``: what is known of files that were not; it is kept from call to call; ``warn``: is told of files that
+    wait for long, and of those that are never read; ``clock``: the time, in seconds of Unix time.
 
-    Raises
-    ------
-    InputError
-        If the folder is missing or cannot be looked at, or holds files of several formats and nobody refuses them.
-
-    Notes
-    -----
     Costs one listing of all files, and two reads of some bytes of each Parquet file that was not read yet.
     """
     paths = [path] if isinstance(path, str) else list(path)

@@ -43,80 +43,39 @@ class FileVanished(InputError):
 
 @dataclass
 class Loop:
-    """What is done with files that arrive.
+    """What is done with files that arrive."""
 
-    Parameters
-    ----------
-    positions
-        The folder in which files arrive; a file or a glob, too, or several of them.
-    sessions
-        Returns the session; it is asked once there are rows.
-    ledger
-        Returns what was read.
-    chosen
-        Returns which columns of an input mean what, and the Spark types that some are to have.
-    batch
-        Takes the session, the rows, where they come from, and what raises if files have changed since; returns whether
-        it has committed anything.
-    beat
-        Is called without rows; returns whether it has committed anything.
-    stopping
-        Whether somebody has asked to end.
-    warn
-        Is told what looks wrong but is legal.
-    asked
-        Which columns mean what, as far as the user says it, and how text is written.
-    schema
-        Of files, as it was asked for.
-    most_rows
-        Rows of a batch, about, of whole files; None takes all there are.
-    renew
-        Is called before Spark is started anew, after it has gone.
-    patient
-        Whether a batch that fails for no reason of its rows is tried again.
-    batches
-        That have committed so far.
-    first
-        Returns which of the files that were not read come first, in one batch; None where any will do.
-    others
-        Columns that are named besides, by their options.
-    check
-        Takes the session and rows, and raises InputError where they cannot be taken: reads all of them, and commits
-        nothing.
-    fits
-        Raises InputError where files cannot be taken, by what is known of them before they are read.
-    refuse
-        Commits that files were read, or are refused, without rows; returns whether it has. None where nothing can be
-        committed yet.
-    on_odd_file
-        "refuse" sets files that cannot be read aside, by name; "fail" ends the batch.
-    stands
-        Returns whether there are types that files are held to.
-    by_bytes
-        Returns whether files are known by their bytes under whatever name, and not under their own only.
-    """
-
-    positions: str | Sequence[str]
-    sessions: Callable[[], SparkSession]
-    ledger: Callable[[], Ledger]
+    positions: str | Sequence[str]  # The folder in which files arrive; a file or a glob, too, or several of them
+    sessions: Callable[[], SparkSession]  # Returns the session; it is asked once there are rows
+    ledger: Callable[[], Ledger]  # Returns what was read
+    # Returns which columns of an input mean what, and the Spark types that some are to have
     chosen: Callable[[SparkSession, Inputs], tuple[Columns, Mapping[str, str]]]
+    # Takes the session, the rows, where they come from, and what raises if files have changed since; returns whether it
+    # has committed anything
     batch: Callable[[SparkSession, Positions, Source, Callable[[], None]], bool]
-    beat: Callable[[], bool]
-    stopping: Stopping
-    warn: Callable[[str], None]
-    asked: Columns = DEFAULTS
-    schema: str = "union"
-    most_rows: int | None = None
-    renew: Callable[[], None] | None = None
-    patient: bool = True
-    batches: int = 0
+    beat: Callable[[], bool]  # Is called without rows; returns whether it has committed anything
+    stopping: Stopping  # Whether somebody has asked to end
+    warn: Callable[[str], None]  # Is told what looks wrong but is legal
+    asked: Columns = DEFAULTS  # Which columns mean what, as far as the user says it, and how text is written
+    schema: str = "union"  # Of files, as it was asked for
+    most_rows: int | None = None  # Rows of a batch, about, of whole files; None takes all there are
+    renew: Callable[[], None] | None = None  # Is called before Spark is started anew, after it has gone
+    patient: bool = True  # Whether a batch that fails for no reason of its rows is tried again
+    batches: int = 0  # That have committed so far
+    # Returns which of the files that were not read come first, in one batch; None where any will do
     first: Callable[[Mapping[str, int]], dict[str, int] | None] = lambda fresh: None
-    others: Mapping[str, str | None] = field(default_factory=dict)
+    others: Mapping[str, str | None] = field(default_factory=dict)  # Columns that are named besides, by their options
+    # Takes the session and rows, and raises InputError where they cannot be taken: reads all of them, and commits
+    # nothing
     check: Callable[[SparkSession, Positions], None] = lambda session, positions: None
+    # Raises InputError where files cannot be taken, by what is known of them before they are read
     fits: Callable[[Inputs], None] = lambda inputs: None
+    # Commits that files were read, or are refused, without rows; returns whether it has. None where nothing can be
+    # committed yet
     refuse: Callable[[Source], bool] | None = None
-    on_odd_file: str = FAIL
-    stands: Callable[[], bool] = lambda: True
+    on_odd_file: str = FAIL  # "refuse" sets files that cannot be read aside, by name; "fail" ends the batch
+    stands: Callable[[], bool] = lambda: True  # Returns whether there are types that files are held to
+    # Returns whether files are known by their bytes under whatever name, and not under their own only
     by_bytes: Callable[[], bool] = lambda: False
     _patience: Patience = field(default_factory=Patience)
     _same: dict[str, str] = field(default_factory=dict)
@@ -125,23 +84,7 @@ class Loop:
 def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
     """Make batches of what arrives until somebody asks to end; return whether somebody has.
 
-    Parameters
-    ----------
-    loop
-        What is done.
-    every
-        Seconds from look to look.
-    beat
-        Seconds from beat to beat where there are no rows.
-    once
-        Read what there is, and end.
-
-    Raises
-    ------
-    DtossError, ValueError
-        If a batch fails by its rows and nothing was committed before, or the loop is not patient.
-    BatchesFailed
-        If three batches in a row have failed.
+    ``every``: seconds from look to look; ``beat``: seconds from beat to beat where there are no rows.
     """
     failed = 0
     last_beat = time.monotonic()

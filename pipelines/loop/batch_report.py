@@ -16,21 +16,11 @@ from dtoss.errors import InputError
 
 @dataclass(frozen=True)
 class Ran:
-    """What a batch has done, for whoever looks on.
-
-    Parameters
-    ----------
-    commit
-        Its commit.
-    seconds
-        From plan to commit.
-    busiest
-        Seconds of the task that took longest.
-    """
+    """What a batch has done, for whoever looks on."""
 
     commit: Commit
-    seconds: float
-    busiest: float
+    seconds: float  # From plan to commit
+    busiest: float  # Seconds of the task that took longest
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -41,18 +31,10 @@ class Ran:
 
 @dataclass
 class Tally:
-    """What the batches of a run have done together.
-
-    Parameters
-    ----------
-    batches
-        That were committed.
-    counts
-        Of these, by name.
-    """
+    """What the batches of a run have done together."""
 
     batches: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # Of these, by name
 
     def add(self, ran: Ran | None) -> bool:
         """Add a batch; return whether there was one."""
@@ -66,18 +48,10 @@ class Tally:
 
 @dataclass
 class Turns:
-    """One batch at a time, and none once whoever gives them has ended.
+    """One batch at a time, and none once whoever gives them has ended."""
 
-    Parameters
-    ----------
-    whose
-        What runs, for the error: "watch taxis".
-    over
-        Whether that has ended.
-    """
-
-    whose: str
-    over: bool = False
+    whose: str  # What runs, for the error: "watch taxis"
+    over: bool = False  # Whether that has ended
     _lock: Any = field(default_factory=RLock)
 
     @contextmanager
@@ -87,13 +61,7 @@ class Turns:
             yield
 
     def check(self) -> None:
-        """Do nothing while batches may run.
-
-        Raises
-        ------
-        InputError
-            If all is over.
-        """
+        """Do nothing while batches may run."""
         if self.over:
             raise InputError(f"the query that ran {self.whose} has ended: nothing of this batch counts")
 
@@ -106,21 +74,7 @@ class Turns:
 def take_lease(folder: Folder, name: str, warn: Callable[[str], None], lease: bool = True) -> Writer:
     """Return the right to commit to a folder, which is made; without ``lease`` nobody is kept out.
 
-    Parameters
-    ----------
-    folder
-        Of the commits.
-    name
-        Of what commits to it, for messages.
-    warn
-        As :func:`dtoss.commits.lease.take`.
-    lease
-        Whether others are kept out.
-
-    Raises
-    ------
-    StoreError
-        If another process has it; the message names it.
+    ``lease``: whether others are kept out.
     """
     folder.make()
     return take(folder, name, warn, lambda: None) if lease else without_lease(folder, name)

@@ -13,12 +13,7 @@ BYTES_A_ROW = 64
 def taken_files(found: Arrivals, most_rows: int | None) -> list[dict[str, int]]:
     """Return the fresh files of each batch with their bytes, oldest first, by name where the times are equal.
 
-    Parameters
-    ----------
-    found
-        What has arrived.
-    most_rows
-        Rows of a batch, about; None makes one batch of all.
+    ``most_rows``: rows of a batch, about; None makes one batch of all.
     """
     written = dict(zip(found.where.files, found.where.written, strict=True))
     order = sorted(found.fresh, key=lambda file: (written[file] or 0.0, file))

@@ -14,15 +14,6 @@ OFFSETS = "offsets"
 def planned(checkpoint: str, batch: int) -> str:
     """Return the hash of what a batch of a query reads; "" where this process cannot read it.
 
-    Parameters
-    ----------
-    checkpoint
-        Path or URI of the folder that Spark keeps for the query.
-    batch
-        The number of the batch.
-
-    Notes
-    -----
     Spark gives the last batch once more when it does not know how that has ended, from the same plan. A batch of the
     same number and another plan is of a checkpoint that was put back to an older one.
     """

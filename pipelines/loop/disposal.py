@@ -30,31 +30,13 @@ DELETE, MOVE = "delete", "move:"
 
 @dataclass(frozen=True)
 class Disposal:
-    """What is done with files that were read.
+    """What is done with files that were read."""
 
-    Parameters
-    ----------
-    target
-        Where they move to, a path or URI; None deletes them.
-    """
-
-    target: str | None
+    target: str | None  # Where they move to, a path or URI; None deletes them
 
 
 def disposal_of(text: str, updates: str) -> Disposal:
     """Return what ``delete`` or ``move:DIR`` asks for.
-
-    Parameters
-    ----------
-    text
-        Either of them.
-    updates
-        The folder in which files arrive.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or files would move to where they are read from.
 
     Examples
     --------
@@ -89,13 +71,6 @@ def _below(target: str, updates: str) -> tuple[str, ...] | None:
 def read_by_all(store: Store, others: Sequence[Ledger] = ()) -> Ledger:
     """Return the files that every snapshot of a store has read, and all others who read them.
 
-    Raises
-    ------
-    StoreError
-        If a snapshot that is kept cannot be read.
-
-    Notes
-    -----
     O(files) a snapshot.
     """
     found = []
@@ -116,18 +91,8 @@ def dispose(
 
     Files that anybody has refused stay: their rows count nowhere.
 
-    Parameters
-    ----------
-    disposal
-        Which of both.
-    store
-        Whose snapshots are asked.
-    where
-        The folder's files.
-    warn
-        Is told of what cannot be deleted or moved; it stays, and is not read again.
-    others
-        What others have read who read the same files: a file stays until all of them have.
+    ``warn``: is told of what cannot be deleted or moved; it stays, and is not read again; ``others``: what others have
+    read who read the same files: a file stays until all of them have.
     """
     there, written = dict(zip(where.files, where.sizes, strict=True)), where.stamps
     try:

@@ -16,23 +16,9 @@ from pipelines.cycles.store_clock import Scale
 def something_expires(home: Store, manifest: dict[str, Any] | None, options: Mapping[str, Any]) -> bool:
     """Return whether a cycle without updates would drop an object.
 
-    Parameters
-    ----------
-    home
-        The store.
-    manifest
-        Of its current snapshot; None where there is none.
-    options
-        Of the cycle: ``expire``, ``now`` and ``clock`` are looked at. Where the data tell the time, it stands still
-        without updates.
+    ``manifest``: of its current snapshot; None where there is none; ``options``: of the cycle: ``expire``, ``now`` and
+    ``clock`` are looked at. Where the data tell the time, it stands still without updates.
 
-    Raises
-    ------
-    StoreError
-        If a file of the snapshot cannot be read.
-
-    Notes
-    -----
     All times are read once a snapshot, O(objects); after that it is O(1).
     """
     expire, now = options.get("expire"), options.get("now")

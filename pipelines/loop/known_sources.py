@@ -13,13 +13,7 @@ from pipelines.rows.position_frame import Columns
 
 
 def current_manifest(home: Store) -> dict[str, Any] | None:
-    """Return the manifest of a store's current snapshot; None where there is no snapshot yet.
-
-    Raises
-    ------
-    StoreError
-        If the store is damaged.
-    """
+    """Return the manifest of a store's current snapshot; None where there is no snapshot yet."""
     # one of an earlier version has no commit
     there = home.head() is not None or home.folder.is_file("CURRENT") or home.snapshots()
     return home.manifest() if there else None
@@ -33,12 +27,8 @@ def ledger_of(manifest: Mapping[str, Any] | None) -> Ledger:
 def columns_of(manifest: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> Columns:
     """Return which columns of updates mean what, and how text is written.
 
-    Parameters
-    ----------
-    manifest
-        Of a snapshot, which says how the rows were that it was made of; None where there is none.
-    asked
-        Fields of :class:`pipelines.rows.position_frame.Columns` that are otherwise; None stands for what is not.
+    ``manifest``: of a snapshot, which says how the rows were that it was made of; None where there is none; ``asked``:
+    fields of :class:`pipelines.rows.position_frame.Columns` that are otherwise; None stands for what is not.
     """
     stored = dict((manifest or {}).get("source") or {})
     if "columns" in stored:

@@ -26,17 +26,8 @@ COUNTED = {
 class Metrics:
     """Numbers of a loop; they are kept here, and shown on a port, in a file, both or nowhere.
 
-    Parameters
-    ----------
-    place
-        Where to serve them: a port of 127.0.0.1, 0 for a free one, or ``HOST:PORT``; None serves nothing.
-    file
-        Is written whole after every change; None writes nothing.
-
-    Raises
-    ------
-    InputError
-        If prometheus-client is missing, or the port or the file's folder is not to be had.
+    ``place``: where to serve them: a port of 127.0.0.1, 0 for a free one, or ``HOST:PORT``; None serves nothing;
+    ``file``: is written whole after every change; None writes nothing.
     """
 
     def __init__(self, place: str | None = None, file: str | None = None) -> None:
@@ -106,13 +97,7 @@ class Metrics:
             self._server = None
 
     def write(self) -> None:
-        """Write the file, whole.
-
-        Raises
-        ------
-        InputError
-            If it cannot be written.
-        """
+        """Write the file, whole."""
         if self._file is None:
             return
         from prometheus_client import write_to_textfile
@@ -125,12 +110,7 @@ class Metrics:
     def committed(self, manifest: Mapping[str, Any], staleness: float | None) -> None:
         """Take over what the manifest of a new snapshot says.
 
-        Parameters
-        ----------
-        manifest
-            Of the snapshot that has just become current.
-        staleness
-            Seconds from the arrival of its oldest update to now; None where it had none.
+        ``staleness``: seconds from the arrival of its oldest update to now; None where it had none.
         """
         if self._registry is None:
             return

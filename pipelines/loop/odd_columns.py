@@ -22,13 +22,7 @@ REFUSE, FAIL = "refuse", "fail"
 
 
 def check_words(on_odd_file: str, missing: str | None = None) -> None:
-    """Check what is to be done with odd files, and with columns that they lack.
-
-    Raises
-    ------
-    ValueError
-        If it is another word; the message says which are wanted.
-    """
+    """Check what is to be done with odd files, and with columns that they lack."""
     if on_odd_file not in (REFUSE, FAIL):
         raise ValueError(f"on_odd_file is {on_odd_file!r}: {REFUSE} or {FAIL} is wanted")
     if missing not in (None, "error", "null", "keep"):
@@ -41,35 +35,19 @@ class MixedFiles(InputError):
 
 @dataclass(frozen=True)
 class Apart:
-    """Files that do not go together.
+    """Files that do not go together."""
 
-    Parameters
-    ----------
-    groups
-        Bytes by name, of files that can be read together; the groups in the order of the files.
-    odd
-        Why files cannot be read, each by itself.
-    doubtful
-        Odd ones for which options may be to blame, and not they.
-    """
-
+    # Bytes by name, of files that can be read together; the groups in the order of the files
     groups: tuple[dict[str, int], ...] = ()
-    odd: Mapping[str, str] = field(default_factory=dict)
-    doubtful: frozenset[str] = frozenset()
+    odd: Mapping[str, str] = field(default_factory=dict)  # Why files cannot be read, each by itself
+    doubtful: frozenset[str] = frozenset()  # Odd ones for which options may be to blame, and not they
 
 
 def take_apart(files: Mapping[str, int], check: Callable[[dict[str, int]], None]) -> Apart:
     """Return which files cannot be read, and groups of the others, of which each can.
 
-    Parameters
-    ----------
-    files
-        Bytes by name, that cannot be read together.
-    check
-        Raises InputError where some files cannot be.
+    ``files``: bytes by name, that cannot be read together.
 
-    Notes
-    -----
     Calls ``check`` some 2 log2(files) times for each odd file: halves are looked at, and halves of those.
     """
     odd: dict[str, str] = {}
@@ -104,14 +82,8 @@ def take_apart(files: Mapping[str, int], check: Callable[[dict[str, int]], None]
 def may_refuse(apart: Apart, stands: bool, has_read: bool) -> bool:
     """Return whether odd files may be set aside: it is they that are wrong, and not what they are held to.
 
-    Parameters
-    ----------
-    apart
-        The files.
-    stands
-        Whether there are types that files are held to, of what was committed before.
-    has_read
-        Whether this run has read other files with the same options.
+    ``stands``: whether there are types that files are held to, of what was committed before; ``has_read``: whether this
+    run has read other files with the same options.
     """
     if not apart.odd:
         return len(apart.groups) > 1
@@ -121,13 +93,7 @@ def may_refuse(apart: Apart, stands: bool, has_read: bool) -> bool:
 
 
 def session_of(sessions: Callable[[], SparkSession]) -> SparkSession:
-    """Return the session that is to look at files; one that cannot be had is no fault of theirs, and no InputError.
-
-    Raises
-    ------
-    RuntimeError
-        If there is no Spark, or no Java.
-    """
+    """Return the session that is to look at files; one that cannot be had is no fault of theirs, and no InputError."""
     try:
         return sessions()
     except InputError as error:
@@ -142,21 +108,8 @@ def refusal(why: str) -> str:
 def check_ids(inputs: Inputs, column: str | None, id_type: str | None, what: str) -> None:
     """Check that the ids of Parquet files are of the type at hand: of text and numbers one never stands for the other.
 
-    Parameters
-    ----------
-    inputs
-        The files.
-    column
-        Of the ids; None where there are none.
-    id_type
-        "int64" or "string"; None where nothing is at hand.
-    what
-        Whose type it is, such as "watch taxis".
-
-    Raises
-    ------
-    InputError
-        If they are of the other type.
+    ``column``: of the ids; None where there are none; ``id_type``: "int64" or "string"; None where nothing is at hand;
+    ``what``: whose type it is, such as "watch taxis".
     """
     if inputs.schema is None or id_type is None or column not in inputs.schema.names:
         return
@@ -169,17 +122,7 @@ def check_ids(inputs: Inputs, column: str | None, id_type: str | None, what: str
 def check_rows(frame: DataFrame, max_bad: float) -> None:
     """Read all of some rows, and check how many are bad. One job of Spark.
 
-    Parameters
-    ----------
-    frame
-        Rows with a reason where they are bad.
-    max_bad
-        The share that is borne.
-
-    Raises
-    ------
-    Unfitting
-        If more are; the message says the worst reasons.
+    ``max_bad``: the share that is borne.
     """
     from pyspark.sql import functions as F
 

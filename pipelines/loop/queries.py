@@ -31,37 +31,18 @@ _held: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 
 @dataclass(frozen=True)
 class Batches:
-    """What takes the batches of a query, and commits them.
+    """What takes the batches of a query, and commits them."""
 
-    Parameters
-    ----------
-    path
-        Of what they are committed to.
-    batch
-        Commits the rows of a source.
-    beat
-        Is called where no rows have come for a beat, and no batch is being made: without rows Spark calls nobody.
-    end
-        Is called once the query has ended: lets the batch in hand end, and no other begin.
-    warn
-        Is told of beats that fail.
-    """
-
-    path: str
-    batch: Callable[[DataFrame, Source], object]
+    path: str  # Of what they are committed to
+    batch: Callable[[DataFrame, Source], object]  # Commits the rows of a source
+    # Is called where no rows have come for a beat, and no batch is being made: without rows Spark calls nobody
     beat: Callable[[], object]
-    end: Callable[[], None]
-    warn: Callable[[str], None]
+    end: Callable[[], None]  # Is called once the query has ended: lets the batch in hand end, and no other begin
+    warn: Callable[[str], None]  # Is told of beats that fail
 
 
 def check_stream(frame: DataFrame) -> None:
-    """Check that a frame is a stream.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
+    """Check that a frame is a stream."""
     if not frame.isStreaming:
         raise InputError("the frame is not a stream: read it with spark.readStream")
 
@@ -84,22 +65,10 @@ def start(
 ) -> StreamingQuery:
     """Start a query, and hold a lease until it has ended.
 
-    Parameters
-    ----------
-    frame
-        A streaming DataFrame.
-    batches
-        What takes its rows.
-    lease
-        Is let go of once the query has ended, or at once where it does not start.
-    checkpoint
-        The folder in which Spark keeps how far it has read; ``checkpoint`` in the path of the batches when None.
-    every
-        Seconds from batch to batch; None reads what there is now, and ends.
-    beat
-        Seconds from the end of the last batch, or from the last beat, to the next beat.
-    clock
-        Says how late it is, and never goes back.
+    ``lease``: is let go of once the query has ended, or at once where it does not start; ``checkpoint``: the folder in
+    which Spark keeps how far it has read; ``checkpoint`` in the path of the batches when None; ``every``: seconds from
+    batch to batch; None reads what there is now, and ends; ``beat``: seconds from the end of the last batch, or from
+    the last beat, to the next beat; ``clock``: says how late it is, and never goes back.
     """
     busy = _Busy(clock, clock())
 

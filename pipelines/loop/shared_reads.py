@@ -16,43 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass
 class Reads:
-    """Positions of files that have arrived; who asks for the same files gets the same positions.
+    """Positions of files that have arrived; who asks for the same files gets the same positions."""
 
-    Parameters
-    ----------
-    read
-        Reads files in a session.
-    schema, encoding
-        Of the files, as they were asked for.
-    """
-
-    read: Callable[[SparkSession, Inputs], Positions]
-    schema: str = "union"
-    encoding: str | None = None
+    read: Callable[[SparkSession, Inputs], Positions]  # Reads files in a session
+    schema: str = "union"  # Of the files, as they were asked for
+    encoding: str | None = None  # Of the files, as they were asked for
     _inputs: dict[frozenset[str], Inputs | None] = field(default_factory=dict)
     _positions: dict[frozenset[str], Positions] = field(default_factory=dict)
 
     def inputs(self, some: Arrivals) -> Inputs | None:
-        """Return the fresh files of what has arrived, as Spark is to read them; None where there is nothing in them.
-
-        Raises
-        ------
-        InputError
-            If one cannot be read, or they do not go together.
-        """
+        """Return the fresh files of what has arrived, as Spark is to read them; None where there is nothing in them."""
         which = frozenset(some.fresh)
         if which not in self._inputs:
             self._inputs[which] = some.inputs(schema=self.schema, encoding=self.encoding)
         return self._inputs[which]
 
     def positions(self, session: SparkSession, some: Arrivals) -> Positions | None:
-        """Return the positions in the fresh files of what has arrived; None where there is nothing in them.
-
-        Raises
-        ------
-        InputError
-            As :meth:`inputs`, or as :func:`pipelines.rows.read_files.read_positions`.
-        """
+        """Return the positions in the fresh files of what has arrived; None where there is nothing in them."""
         which, inputs = frozenset(some.fresh), self.inputs(some)
         if inputs is None:
             return None

@@ -80,13 +80,7 @@ class Stopping:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """While inside, nothing is in hand yet: a signal ends it at once.
-
-        Raises
-        ------
-        Ending
-            If a signal has come, or comes; out of whatever is being done.
-        """
+        """While inside, nothing is in hand yet: a signal ends it at once."""
         self._starting = True
         try:
             self._end_if_asked()

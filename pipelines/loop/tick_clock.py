@@ -16,13 +16,7 @@ def wall() -> int:
 
 
 def clock_of(word: str) -> Callable[[], int] | None:
-    """Return the clock that a user means by ``data`` or ``wall``; None where rows alone tell the time.
-
-    Raises
-    ------
-    InputError
-        If it is another word.
-    """
+    """Return the clock that a user means by ``data`` or ``wall``; None where rows alone tell the time."""
     if word not in (DATA, WALL):
         raise InputError(f"clock is {word!r}: {DATA} or {WALL} is wanted")
     return wall if word == WALL else None

@@ -40,17 +40,7 @@ def own_reads(version: Version, questions: Questions) -> tuple[NDArray[np.int64]
 
     Of each period that order is read whose ranges and bytes cost least, as questions are planned.
 
-    Parameters
-    ----------
-    version
-        Of the history.
-    questions
-        m of them.
-
-    Returns
-    -------
-    tuple
-        int64 (m, 2), and bool (m, periods) by the codes of orders.
+    int64 (m, 2), and bool (m, periods) by the codes of orders.
     """
     g = request_bytes(version)
     shape = (len(questions), len(version.periods))
@@ -70,12 +60,7 @@ def own_reads(version: Version, questions: Questions) -> tuple[NDArray[np.int64]
 def rival_reads(sample: Sample, questions: Questions, gap: int) -> dict[str, NDArray[np.int64]]:
     """Return ranges and bytes that each question would read of each rival's files, int64 (m, 2) by their names.
 
-    Parameters
-    ----------
-    sample, questions
-        Rows, and what is asked of them.
-    gap
-        Bytes between two ranges up to which they are read as one, as ours are.
+    ``gap``: bytes between two ranges up to which they are read as one, as ours are.
     """
     if not len(sample):
         return {name: np.zeros((len(questions), 2), np.int64) for name in LABELS if name != "ours"}
@@ -87,18 +72,8 @@ def contestants(
 ) -> list[dict[str, Any]]:
     """Return what each layout costs a day, ours first.
 
-    Parameters
-    ----------
-    reads
-        int64 (m, 2) by their names, of the same questions.
-    kept
-        Bytes that each keeps.
-    a_day
-        Questions a day.
-    g
-        Bytes that cost as much as a request.
-    prices
-        Of the store.
+    ``reads``: int64 (m, 2) by their names, of the same questions; ``kept``: bytes that each keeps; ``a_day``: questions
+    a day; ``g``: bytes that cost as much as a request.
     """
     found = []
     for name, both in reads.items():
@@ -187,24 +162,7 @@ def facts_of(
 ) -> dict[str, Any]:
     """Return all that the page tells of a history.
 
-    Parameters
-    ----------
-    version
-        The one that is told of.
-    questions
-        Those remembered.
-    sample
-        Of its rows.
-    frames
-        Of its versions, as :func:`pipelines.reports.history_frames.frames_of` makes them.
-    adapting
-        What cuts and merges rewrote, as :func:`pipelines.reports.history_frames.adapting_of` tells it.
-    shown
-        The history's path as people may see it.
-    a_day
-        Questions a day.
-    prices
-        Of the store.
+    ``a_day``: questions a day.
     """
     asked = compared(questions)
     g = request_bytes(version)

@@ -37,35 +37,15 @@ _NEAR = 0.25
 
 
 def known_versions(home: Home, version: Version) -> list[Version]:
-    """Return the versions up to one that can still be asked, oldest first; of many the newest 512.
-
-    Parameters
-    ----------
-    home
-        The history.
-    version
-        The last one.
-
-    Raises
-    ------
-    StoreError
-        If a version is damaged.
-    OSError
-        If one cannot be read.
-    """
+    """Return the versions up to one that can still be asked, oldest first; of many the newest 512."""
     oldest = max(int(version.document.get("oldest", 1)), version.number - _LOOKED_BACK + 1)
     return [*map(home.version, range(oldest, version.number)), version]
 
 
 def drawn_versions(versions: Sequence[Version], questions: Questions) -> list[Version]:
-    """Return those of some versions, oldest first, that changed leaves of the place order, and the last one; at most 8.
+    """Return those of some versions, oldest first, that changed leaves of the place order, and the last one.
 
-    Parameters
-    ----------
-    versions
-        As :func:`known_versions` returns them.
-    questions
-        Those remembered: of versions between which none of them was asked the last one is drawn.
+    At most 8.
     """
     asked = np.sort(questions.version)
     found: list[Version] = []
@@ -89,10 +69,7 @@ def drawn_versions(versions: Sequence[Version], questions: Questions) -> list[Ve
 def adapting_of(versions: Sequence[Version]) -> list[dict[str, Any]]:
     """Return of each version that cut or merged leaves what that rewrote, and what had been read in vain there.
 
-    Parameters
-    ----------
-    versions
-        Oldest first.
+    ``versions``: oldest first.
     """
     found = []
     for one in versions:
@@ -115,14 +92,7 @@ def frames_of(versions: Sequence[Version], questions: Questions, sample: Sample)
     A frame shows the period with the most rows. Its questions are those that led to it: asked since the frame before
     was made, and before it was itself; to the last frame belong all since.
 
-    Parameters
-    ----------
-    versions
-        Oldest first.
-    questions
-        Those remembered.
-    sample
-        Of the rows; its extent is the map's.
+    ``versions``: oldest first.
     """
     if not len(sample) or not versions:
         return []
@@ -147,15 +117,7 @@ def view_of(sample: Sample) -> tuple[float, float, float, float]:
 def asked_view(
     shapes: Sequence[Sequence[Sequence[float]]], view: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float] | None:
-    """Return the part of a view where most questions are, twice as wide as they are; None where that is most of it.
-
-    Parameters
-    ----------
-    shapes
-        Rings around what is asked.
-    view
-        West, south, east and north.
-    """
+    """Return the part of a view where most questions are, twice as wide as they are; None where that is most of it."""
     if not shapes:
         return None
     low = np.quantile([np.min(ring, axis=0) for ring in shapes], _OUTER_ASKED, axis=0)
@@ -218,13 +180,6 @@ def shapes_of(questions: Questions, space: Space) -> list[NDArray[np.float64]]:
     """Return rings (v, 2) around what the newest questions ask about, in the coordinates of positions.
 
     Those that ask about everywhere have none; one of several pieces has the box around them.
-
-    Parameters
-    ----------
-    questions
-        Any.
-    space
-        Of the history.
     """
     count = np.diff(questions.begin)
     rows = np.flatnonzero(count > 0)[-_MOST_SHAPES:]

@@ -37,13 +37,7 @@ _ABOUT_A_TENTH = 0.1
 
 
 def page(facts: Facts) -> str:
-    """Return the HTML text of the page of a history; it needs no script and no network.
-
-    Parameters
-    ----------
-    facts
-        As :func:`pipelines.reports.history_facts.facts_of` makes them.
-    """
+    """Return the HTML text of the page of a history; it needs no script and no network."""
     return document(
         "History report",
         _head(facts),
@@ -85,10 +79,7 @@ def _first_screen(facts: Facts) -> str:
 def saving_sentence(facts: Facts) -> str:
     """Return what the questions cost a day, beside the cheapest of the others.
 
-    Parameters
-    ----------
-    facts
-        With at least one question that was compared.
+    ``facts``: with at least one question that was compared.
     """
     ours, *others = facts["contestants"]
     best = min(others, key=lambda one: one["dollarsADay"])

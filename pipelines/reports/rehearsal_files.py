@@ -25,13 +25,7 @@ def csv_of(facts: dict[str, Any]) -> str:
 
 
 def write_rehearsal(rehearsal: Rehearsal, out: str) -> Path:
-    """Write report.html, rehearsal.json and rounds.csv into a folder, and return the path of the page.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
-    """
+    """Write report.html, rehearsal.json and rounds.csv into a folder, and return the path of the page."""
     facts = facts_of(rehearsal)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)

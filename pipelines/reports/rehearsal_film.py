@@ -28,16 +28,7 @@ _MAP_BYTES = 40_000
 def film(name: str, rounds: Rounds, result: StrategyRun, geographic: bool) -> str:
     """Return a map for some rounds, of which one is shown at a time.
 
-    Parameters
-    ----------
-    name
-        Of the film, a word that nothing else on the page has.
-    rounds
-        Of the stream.
-    result
-        Of the strategy that is drawn.
-    geographic
-        Whether positions are degrees.
+    ``geographic``: whether positions are degrees.
     """
     shown = np.unique(np.linspace(0, result.rounds - 1, min(MOST_FRAMES, result.rounds)).round().astype(int)).tolist()
     there = rounds.asked.stored_by_cell > 0

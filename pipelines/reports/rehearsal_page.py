@@ -47,14 +47,7 @@ _MEANINGS = {
 def page(facts: Facts, rounds: Rounds, results: Sequence[StrategyRun], geographic: bool) -> str:
     """Return the HTML text of the page; it needs no script and no network.
 
-    Parameters
-    ----------
-    facts
-        As :func:`pipelines.simulation.simulate.facts_of` makes them.
-    rounds, results
-        What they are made of: the map is drawn of it.
-    geographic
-        Whether positions are degrees.
+    ``geographic``: whether positions are degrees.
     """
     counts = sorted({one["workers"] for one in facts["strategies"]})
     return document(

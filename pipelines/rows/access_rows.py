@@ -32,43 +32,23 @@ NO_WEIGHT, NO_K, NO_RADIUS = (
 
 @dataclass(frozen=True)
 class Asks:
-    """What accesses ask for, and how it is counted.
+    """What accesses ask for, and how it is counted."""
 
-    Parameters
-    ----------
-    weight
-        The requests that a row stands for, or the column that says so; 1 when None.
-    k
-        How many nearest each request asks for, or the column that says so; without a k in its row it asks for none.
-    radius
-        How far each request looks, metres or CRS units, or the column that says so. With neither k nor radius a request
-        reads the one partition that holds its place.
-    slot_seconds
-        Length of a slot; divides a day.
-    time_zone
-        Where slot 0 begins at midnight.
-    by_weekday
-        A pattern for each weekday, besides that of all days.
-    smooth_seconds
-        Each slot becomes the mean of so much time round it.
-    since, until
-        The days that count, of the time zone; the last one is not included. All when None.
-    requests_per_access
-        How many requests each observed one stands for.
-    costs
-        How many base requests each counts as by its k and radius; one, whatever it asks for, when None.
-    """
-
-    weight: float | str | None = None
+    weight: float | str | None = None  # The requests that a row stands for, or the column that says so; 1 when None
+    # How many nearest each request asks for, or the column that says so; without a k in its row it asks for none
     k: int | str | None = None
+    # How far each request looks, metres or CRS units, or the column that says so. With neither k nor radius a request
+    # reads the one partition that holds its place
     radius: float | str | None = None
-    slot_seconds: int = 300
-    time_zone: str = "UTC"
-    by_weekday: bool = False
-    smooth_seconds: int = 0
+    slot_seconds: int = 300  # Length of a slot; divides a day
+    time_zone: str = "UTC"  # Where slot 0 begins at midnight
+    by_weekday: bool = False  # A pattern for each weekday, besides that of all days
+    smooth_seconds: int = 0  # Each slot becomes the mean of so much time round it
+    # since, until: the days that count, of the time zone; the last one is not included. All when None
     since: date | None = None
     until: date | None = None
-    requests_per_access: float = 1.0
+    requests_per_access: float = 1.0  # How many requests each observed one stands for
+    # How many base requests each counts as by its k and radius; one, whatever it asks for, when None
     costs: RequestCosts | None = None
 
     def __post_init__(self) -> None:

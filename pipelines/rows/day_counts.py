@@ -42,14 +42,8 @@ def hour_cells(
 def spread(batch: pa.RecordBatch, slot_seconds: int, partitions: int, by_weekday: bool) -> pa.RecordBatch:
     """Return summed rows with those of hours replaced by their squares and their shares of the totals.
 
-    Parameters
-    ----------
-    batch
-        Rows of `cell`, `together` and `weight`, each cell of an hour once in all of them.
-    slot_seconds, partitions
-        As :func:`hour_cells`.
-    by_weekday
-        Whether days differ by their weekday; else all are one kind.
+    ``batch``: rows of `cell`, `together` and `weight`, each cell of an hour once in all of them; ``by_weekday``:
+    whether days differ by their weekday; else all are one kind.
     """
     cell = batch.column("cell").to_numpy(zero_copy_only=False)
     hourly = cell >= HOURS
@@ -87,16 +81,8 @@ def variation(
 ) -> Variation:
     """Return how days differ from their patterns.
 
-    Parameters
-    ----------
-    cell, weight
-        int64 (n,), the rows of :func:`spread`.
-    by_slot
-        float64 (7, P, slots), requests of each weekday; where days are of one kind, all in the first.
-    first, last
-        The days that count, both included.
-    slot_seconds
-        Length of a slot.
+    ``cell``, ``weight``: int64 (n,), the rows of :func:`spread`; ``by_slot``: float64 (7, P, slots), requests of each
+    weekday; where days are of one kind, all in the first; ``first``, ``last``: the days that count, both included.
     """
     kinds, partitions, slots = by_slot.shape
     hours = hours_of(slot_seconds)

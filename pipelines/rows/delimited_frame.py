@@ -44,26 +44,14 @@ AT_HAND = 1 << 30
 
 
 def check_text(columns: Columns) -> None:
-    """Check how text is said to be written, before Spark starts.
-
-    Raises
-    ------
-    ValueError
-        If the encoding is not known, or a mark is not one.
-    """
+    """Check how text is said to be written, before Spark starts."""
     if columns.decimal not in (".", ","):
         raise ValueError(f"decimal is {columns.decimal!r}: . or , is wanted")
     written_in(columns)
 
 
 def written_in(columns: Columns, inputs: Inputs | None = None) -> Dialect:
-    """Return the dialect of text that is written as columns say, and as the name and the mark of the files do.
-
-    Raises
-    ------
-    ValueError
-        If the encoding is not known, or a mark is not one.
-    """
+    """Return the dialect of text that is written as columns say, and as the name and the mark of the files do."""
     delimiter = "tab" if inputs is not None and inputs.kind == "tsv" else columns.delimiter
     encoding = columns.encoding or (None if inputs is None else inputs.mark) or "utf-8"
     return dialect_of(
@@ -73,13 +61,7 @@ def written_in(columns: Columns, inputs: Inputs | None = None) -> Dialect:
 
 
 def layout_in(inputs: Inputs, columns: Columns) -> Layout:
-    """Return how the files of inputs are written, and their columns; it takes the first lines of the first of them.
-
-    Raises
-    ------
-    InputError
-        If there is no line at all, or the first one is no line of names.
-    """
+    """Return how the files of inputs are written, and their columns; it takes the first lines of the first of them."""
     dialect = written_in(columns, inputs)
     for place in inputs.places:
         with reading(place[1], inputs.kind):
@@ -101,11 +83,6 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns, *, l
 
     A record with another number of fields than the first one has goes to ``_corrupt_record``, as does one whose quotes
     cannot be read; the latter have a flaw. No file of fewer than ``least`` bytes is cut.
-
-    Raises
-    ------
-    InputError
-        If there is no line at all, or the first one is no line of names.
     """
     if not inputs.places:
         return _by_spark(session, inputs, columns)
@@ -146,12 +123,7 @@ def _beside(part: Part, said: dict[str, str | None]) -> pa.RecordBatch:
 def outside_quotes(pieces: Sequence[Piece], inside: Sequence[bool]) -> list[Piece]:
     """Return pieces of which each begins outside of quotes: a file is cut no more behind one that ends inside.
 
-    Parameters
-    ----------
-    pieces
-        In the order of the files.
-    inside
-        Which end inside quotes where they begin outside.
+    ``pieces``: in the order of the files.
     """
     found: list[Piece] = []
     uncut = None

@@ -17,11 +17,6 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?|\.\d+) *([kmgt])b?", re.ASCII)
 def seconds_of(text: str) -> float:
     """Return the seconds that a text such as ``15min``, ``1h``, ``60s``, ``2d``, ``500ms`` or ``1.5h`` means.
 
-    Raises
-    ------
-    ValueError
-        If it is no number with one of these units behind it.
-
     Examples
     --------
     >>> seconds_of("15min"), seconds_of("500ms")
@@ -36,18 +31,6 @@ def seconds_of(text: str) -> float:
 
 def share_of(text: str | float, name: str) -> float:
     """Return the share, from 0 to 1, that a text such as ``50%`` or ``0.5`` means.
-
-    Parameters
-    ----------
-    text
-        A number is taken as it is.
-    name
-        Of what is given, for the error.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or not from 0 to 1.
 
     Examples
     --------
@@ -67,17 +50,7 @@ def share_of(text: str | float, name: str) -> float:
 def budget_of(text: str, whole: float) -> float:
     """Return the bytes that may move, of a number of them or of a share of all.
 
-    Parameters
-    ----------
-    text
-        Such as ``2e9`` or ``5%``.
-    whole
-        All bytes.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
+    ``whole``: all bytes.
 
     Examples
     --------
@@ -96,11 +69,6 @@ def budget_of(text: str, whole: float) -> float:
 
 def bytes_of(text: str) -> int:
     """Return the bytes that a text such as ``500m``, ``4g`` or ``1.5g`` means, in powers of 1024, as Spark takes them.
-
-    Raises
-    ------
-    ValueError
-        If it is no number above 0 with a unit of k, m, g or t behind it.
 
     Examples
     --------

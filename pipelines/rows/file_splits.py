@@ -33,21 +33,11 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a file.
-
-    Parameters
-    ----------
-    file
-        Its number.
-    begin
-        A byte: the piece begins with the first line that begins there or behind.
-    end
-        A byte: the piece ends where another one would begin there; None for the end of the file.
-    """
+    """A part of a file."""
 
     file: int
-    begin: int = 0
-    end: int | None = None
+    begin: int = 0  # A byte: the piece begins with the first line that begins there or behind
+    end: int | None = None  # A byte: the piece ends where another one would begin there; None for the end of the file
 
 
 def size_of(place: Place) -> int:
@@ -104,16 +94,7 @@ def in_tasks(
 ) -> DataFrame:
     """Return what is read of pieces as a DataFrame, in their order; each group is a task.
 
-    Parameters
-    ----------
-    session
-        Whose executors read.
-    groups
-        Of pieces; at least one.
-    read
-        Returns the rows of a piece; it can be pickled.
-    schema
-        Of the rows, as Spark takes it.
+    ``groups``: of pieces; at least one.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -165,13 +146,7 @@ def line_begin(stream: pa.NativeFile, at: int, *, step: int = 1 << 16) -> int:
 
 @contextmanager
 def reading(file: str, kind: str) -> Iterator[None]:
-    """Turn what keeps a file from being read into an error that names it.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
+    """Turn what keeps a file from being read into an error that names it."""
     try:
         yield
     except (OSError, EOFError, pa.ArrowException) as error:

@@ -19,13 +19,7 @@ _SAME = {
 
 
 def footer(filesystem: fs.FileSystem, file: str) -> pa.Schema:
-    """Return the columns of a Parquet file, from its last bytes.
-
-    Raises
-    ------
-    InputError
-        If it is no Parquet file.
-    """
+    """Return the columns of a Parquet file, from its last bytes."""
     try:
         return pq.read_schema(file, filesystem=filesystem)
     except (OSError, pa.ArrowException) as error:
@@ -36,19 +30,6 @@ def union(schemas: Sequence[pa.Schema], files: Sequence[str], *, strict: bool = 
     """Return the columns of all files, in the order in which they are met, and whether some files lack some of them.
 
     Names that differ in case only are one column, as Spark reads them.
-
-    Parameters
-    ----------
-    schemas, files
-        The columns of each file, and its path.
-    strict
-        Whether a file that lacks a column is an error.
-
-    Raises
-    ------
-    InputError
-        If a type differs between files or holds numbers of more than 38 digits, coordinates of GeoParquet are in
-        different CRS, or ``strict`` is not met; it names the column and the file.
     """
     found: dict[str, tuple[pa.Field, str, str]] = {}
     lengths = set()

@@ -22,22 +22,6 @@ def without_forgotten(positions: Positions, path: str) -> Positions:
 
     How many these are is ``forgotten`` of what is returned, once the rows were read.
 
-    Parameters
-    ----------
-    positions
-        As they were read.
-    path
-        Path or URI of the store or the history that takes the rows; there may be none.
-
-    Raises
-    ------
-    StoreError
-        If what says who is forgotten is missing or damaged.
-    OSError
-        If it cannot be read.
-
-    Notes
-    -----
     Spark compares the quick hash of each id, and computes the keyed one where that is known. Nothing is done where
     nobody is forgotten, or rows have no ids.
     """

@@ -25,22 +25,13 @@ _NEVER_STATED = "OGC:CRS84"
 
 @dataclass(frozen=True)
 class Point:
-    """A column of points.
-
-    Parameters
-    ----------
-    name
-        Of the column.
-    crs
-        What the file states: :data:`dtoss.frames.polygon_frames.NO_CRS_SAID` where it says that its CRS is not known,
-        None where it says nothing.
-    covering
-        Columns that say no more than the points.
-    """
+    """A column of points."""
 
     name: str
+    # What the file states: :data:`dtoss.frames.polygon_frames.NO_CRS_SAID` where it says that its CRS is not known,
+    # None where it says nothing
     crs: str | None
-    covering: frozenset[str] = frozenset()
+    covering: frozenset[str] = frozenset()  # Columns that say no more than the points
 
 
 def point_of(schema: pa.Schema, columns: Columns) -> Point | None:
@@ -48,11 +39,6 @@ def point_of(schema: pa.Schema, columns: Columns) -> Point | None:
 
     That is the one that is named, or else, where no coordinates are named and there is no lon and lat, the one that the
     metadata of GeoParquet or of GeoArrow tell of.
-
-    Raises
-    ------
-    InputError
-        If geometries are no points, or are encoded in a way that is not read; if the column that is named is not there.
     """
     if columns.geometry is not None:
         if type_at(schema, columns.geometry) is None:
@@ -86,13 +72,7 @@ def _told(schema: pa.Schema, name: str) -> Point | None:
 
 
 def crs_of(about: dict[str, Any]) -> str:
-    """Return the name of a geometry column's CRS: longitude and latitude where none is stated, NO_CRS_SAID where null.
-
-    Raises
-    ------
-    InputError
-        If pyproj does not read what is stated.
-    """
+    """Return the name of a geometry column's CRS: lon and lat where none is stated, NO_CRS_SAID where null."""
     if "crs" not in about:
         return _NEVER_STATED
     stated = about["crs"]
@@ -109,13 +89,7 @@ def crs_of(about: dict[str, Any]) -> str:
 
 
 def crs_taken(point: Point | None, asked: str | None) -> str | None:
-    """Return the CRS of positions: what the user says, else what the file does; None where neither does.
-
-    Raises
-    ------
-    Unfitting
-        If the file says that its CRS is not known, and the user does not say it; or each says another one.
-    """
+    """Return the CRS of positions: what the user says, else what the file does; None where neither does."""
     if point is None or point.crs is None:
         return asked
     if asked is None:

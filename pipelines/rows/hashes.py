@@ -10,13 +10,7 @@ _PIECE = 1 << 22
 
 
 def sha256_of(filesystem: fs.FileSystem, path: str) -> str:
-    """Return the SHA-256 of a file's bytes, as hexadecimal digits. Cost O(bytes).
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Return the SHA-256 of a file's bytes, as hexadecimal digits. Cost O(bytes)."""
     digest = hashlib.sha256()
     with filesystem.open_input_stream(path, compression=None) as stream:
         while data := stream.read(_PIECE):

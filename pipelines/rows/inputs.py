@@ -39,57 +39,28 @@ _Seen = TypeVar("_Seen")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Files of one format, as Spark is to read them.
+    """Files of one format, as Spark is to read them."""
 
-    Parameters
-    ----------
-    paths
-        What Spark is told: the files where a path holds more than is read.
-    kind
-        "parquet", "csv", "tsv" or "json".
-    files
-        That are read; none where only Spark can look.
-    skipped
-        (file, why) of those below the paths that are not read.
-    base
-        The directory whose directories ``name=value`` are columns, where Spark is told its files; else None.
-    schema
-        Parquet: the union of the columns over the files, with the metadata of GeoParquet; None where unknown.
-    differ
-        Whether some files lack columns that others have.
-    mark
-        "utf-16" or "utf-32" where the text begins with such a mark.
-    places
-        Of each file, its file system and the path there.
-    named
-        Of each file, how Spark is told of it.
-    folders
-        Of each file, the folders between ``below`` and it, where their names are values of columns; else nothing.
-    below
-        The directory whose directories ``name=value`` are columns; None where there are none, or several.
-    types
-        The Spark types of such columns, where a table says them; what their values look like when empty.
-    tables
-        Folders that are tables, whose log says which of their files are here.
-    columns
-        Parquet: the names of the columns in each file.
-    """
-
-    paths: tuple[str, ...]
-    kind: str
-    files: tuple[str, ...] = ()
-    skipped: tuple[tuple[str, str], ...] = ()
+    paths: tuple[str, ...]  # What Spark is told: the files where a path holds more than is read
+    kind: str  # "parquet", "csv", "tsv" or "json"
+    files: tuple[str, ...] = ()  # That are read; none where only Spark can look
+    skipped: tuple[tuple[str, str], ...] = ()  # (file, why) of those below the paths that are not read
+    # The directory whose directories ``name=value`` are columns, where Spark is told its files; else None
     base: str | None = None
+    # Parquet: the union of the columns over the files, with the metadata of GeoParquet; None where unknown
     schema: pa.Schema | None = None
-    differ: bool = False
-    mark: str | None = None
-    places: tuple[tuple[fs.FileSystem, str], ...] = ()
-    named: tuple[str, ...] = ()
+    differ: bool = False  # Whether some files lack columns that others have
+    mark: str | None = None  # "utf-16" or "utf-32" where the text begins with such a mark
+    places: tuple[tuple[fs.FileSystem, str], ...] = ()  # Of each file, its file system and the path there
+    named: tuple[str, ...] = ()  # Of each file, how Spark is told of it
+    # Of each file, the folders between ``below`` and it, where their names are values of columns; else nothing
     folders: tuple[str, ...] = ()
+    # The directory whose directories ``name=value`` are columns; None where there are none, or several
     below: str | None = None
+    # The Spark types of such columns, where a table says them; what their values look like when empty
     types: Mapping[str, str] = field(default_factory=dict)
-    tables: tuple[TableFiles, ...] = ()
-    columns: tuple[tuple[str, ...], ...] = ()
+    tables: tuple[TableFiles, ...] = ()  # Folders that are tables, whose log says which of their files are here
+    columns: tuple[tuple[str, ...], ...] = ()  # Parquet: the names of the columns in each file
 
     @property
     def names(self) -> list[str]:
@@ -111,21 +82,7 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
     The format goes by the name, of a file or of a directory above it; without one, what begins as Parquet is Parquet.
     Files of no format that is read are skipped in directories. Of Parquet the footers of all files are read.
 
-    Parameters
-    ----------
-    paths
-        Of files, directories or globs, all of one format.
-    schema
-        "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each.
-    encoding
-        Of the text, where the user names one.
-
-    Raises
-    ------
-    InputError
-        If nothing is there, formats are mixed or not read, or Parquet files do not go together; it names a file.
-    ValueError
-        If ``schema`` is another word.
+    ``schema``: "union" takes the columns of all Parquet files, null where a file has none; "strict" wants all in each.
     """
     if schema not in ("union", "strict"):
         raise ValueError(f"schema is {schema!r}: union or strict is wanted")
@@ -158,22 +115,7 @@ def look(paths: Sequence[str], *, schema: str = "union", encoding: str | None = 
 
 
 def some_of(inputs: Inputs, chosen: Sequence[int], *, schema: str = "union", encoding: str | None = None) -> Inputs:
-    """Return some of the files of inputs, by their numbers.
-
-    Parameters
-    ----------
-    inputs
-        Whose files are known.
-    chosen
-        At least one.
-    schema, encoding
-        As :func:`look`.
-
-    Raises
-    ------
-    InputError
-        As :func:`look`, or if folders of several paths say values of columns, which Spark reads as a whole only.
-    """
+    """Return some of the files of inputs, by their numbers."""
     if any(inputs.folders) and inputs.below is None:
         raise InputError(
             f"{', '.join(inputs.paths)} hold folders whose names are values of a column, and some of their files are "
@@ -197,21 +139,7 @@ def look_in(
 ) -> Inputs:
     """Return some of the files of a folder, all of one format that is known.
 
-    Parameters
-    ----------
-    where
-        What is in the folder.
-    files
-        Of these, at least one.
-    kind
-        Their format.
-    schema, encoding
-        As :func:`look`.
-
-    Raises
-    ------
-    InputError
-        As :func:`look`.
+    ``files``: of these, at least one.
     """
     folders = dict(zip(where.files, where.folders, strict=True))
     base = where.path if _valued(where.path, [folders[file] for file in files]) else None
@@ -288,13 +216,7 @@ def _at(path: str) -> tuple[Inputs, list[tuple[fs.FileSystem, str]]]:
 
 
 def _valued(path: str, folders: Sequence[tuple[str, ...]]) -> bool:
-    """Return whether the names of a path's folders are values of columns, given those of each file.
-
-    Raises
-    ------
-    InputError
-        If only some are.
-    """
+    """Return whether the names of a path's folders are values of columns, given those of each file."""
     levels = {folder for some in folders for folder in some}
     valued = {folder for folder in levels if "=" in folder}
     if valued and (levels - valued or not all(folders)):
@@ -348,13 +270,7 @@ def _unread(filesystem: fs.FileSystem, file: str) -> InputError:
 
 
 def _head(filesystem: fs.FileSystem, file: str) -> bytes:
-    """Return the first bytes of a file, unpacked.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or unpacked.
-    """
+    """Return the first bytes of a file, unpacked."""
     packed = file.lower().endswith(PACKED)
     try:
         with filesystem.open_input_stream(file, compression="detect" if packed else None) as stream:
@@ -364,13 +280,7 @@ def _head(filesystem: fs.FileSystem, file: str) -> bytes:
 
 
 def _mark(inputs: Inputs, heads: Sequence[bytes], encoding: str | None) -> str | None:
-    """Return the encoding that the marks of text files say, after a look at what is no text at all.
-
-    Raises
-    ------
-    InputError
-        If one is packed, GeoJSON, or of other bytes than the others.
-    """
+    """Return the encoding that the marks of text files say, after a look at what is no text at all."""
     seen: dict[str | None, str] = {}
     for file, head in zip(inputs.files, heads, strict=True):
         if other := next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None):

@@ -32,45 +32,23 @@ _MARKERS = re.compile(r"_SUCCESS$|_(committed|started)_|_(common_)?metadata$|\..
 
 @dataclass(frozen=True)
 class Listing:
-    """The files below a path that a user names.
+    """The files below a path that a user names."""
 
-    Parameters
-    ----------
-    path
-        As it was named.
-    filesystem
-        On which they are.
-    files
-        Paths on that file system, sorted; hidden ones left out.
-    hidden
-        Those whose names, or the names of a directory below the path, begin with an underscore or a dot.
-    folders
-        Of each file, the directories between the path, or what a glob matches, and the file.
-    there
-        Whether there is a file or a folder at the path itself.
-    whole
-        Spark finds these very files below this path, unless there are ones in directories.
-    sizes
-        The bytes of each file.
-    written
-        When each file was last written, in seconds of Unix time; None where the file system does not say.
-    tables
-        Folders that are tables: of the files below them those are here that have the table's rows.
-    left
-        Files below tables that have rows which are gone.
-    """
-
-    path: str
-    filesystem: fs.FileSystem
-    files: tuple[str, ...]
+    path: str  # As it was named
+    filesystem: fs.FileSystem  # On which they are
+    files: tuple[str, ...]  # Paths on that file system, sorted; hidden ones left out
+    # Those whose names, or the names of a directory below the path, begin with an underscore or a dot
     hidden: tuple[str, ...]
+    # Of each file, the directories between the path, or what a glob matches, and the file
     folders: tuple[tuple[str, ...], ...]
-    there: bool
-    whole: bool
-    sizes: tuple[int, ...]
+    there: bool  # Whether there is a file or a folder at the path itself
+    whole: bool  # Spark finds these very files below this path, unless there are ones in directories
+    sizes: tuple[int, ...]  # The bytes of each file
+    # When each file was last written, in seconds of Unix time; None where the file system does not say
     written: tuple[float | None, ...]
+    # Folders that are tables: of the files below them those are here that have the table's rows
     tables: tuple[TableFiles, ...] = ()
-    left: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # Files below tables that have rows which are gone
 
     def named(self, file: str) -> str:
         """Return how Spark is to be told of a file below this path."""
@@ -113,13 +91,7 @@ def is_as_written(info: fs.FileInfo, before: int | None) -> bool:
 
 
 def join_listings(found: Sequence[Listing]) -> Listing:
-    """Return what is at several paths of one file system, each file once.
-
-    Raises
-    ------
-    InputError
-        If they are on several file systems, or the names of folders are values of columns, which go by one path.
-    """
+    """Return what is at several paths of one file system, each file once."""
     if len(found) == 1:
         return found[0]
     hosts = [_host(one.path) for one in found]
@@ -159,17 +131,7 @@ def listing(path: str, follows: bool = False) -> Listing | None:
     There are none where nothing is there. None where pyarrow cannot look, which says nothing about Spark. Of folders
     that are tables the files are those of the table as it stands.
 
-    Parameters
-    ----------
-    path
-        As the user names it.
-    follows
-        Whether files are read as they arrive, which those of a table do not.
-
-    Raises
-    ------
-    InputError
-        If a table is there whose files alone do not say its rows, or one is to be followed.
+    ``follows``: whether files are read as they arrive, which those of a table do not.
     """
     try:
         filesystem, place = filesystem_of(path)
@@ -270,13 +232,7 @@ def _folders_of(names: tuple[str, ...], root: str, tables: Sequence[TableFiles])
 
 
 def _check_whole(seen: _Seen, folder: str, said: str) -> None:
-    """Check that some files or folders are not a part of a table, of which nobody knows whether it counts.
-
-    Raises
-    ------
-    InputError
-        If the folder, or the one that its folders of values are in, is a table.
-    """
+    """Check that some files or folders are not a part of a table, of which nobody knows whether it counts."""
     while folder and folder not in seen.whole:
         seen.whole.add(folder)
         found = seen.filesystem.get_file_info([f"{folder}/{log}" for log in LOGS])

@@ -40,12 +40,7 @@ def types_of(manifest: dict[str, Any] | None, columns: Columns) -> dict[str, str
 
     Text and JSON say them only by their values, and those of a few rows may look like others.
 
-    Parameters
-    ----------
-    manifest
-        Of the snapshot; None where there is none.
-    columns
-        Which columns of the input are the id and the time.
+    ``manifest``: of the snapshot; None where there is none.
     """
     if manifest is None:
         return {}

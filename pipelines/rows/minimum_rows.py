@@ -12,13 +12,7 @@ TOLD = 0.5
 
 
 def objects_now(store: Store) -> int | None:
-    """Return how many objects the current snapshot has; None where there is none, or it is damaged.
-
-    Raises
-    ------
-    Unreadable
-        If it could not be read, for then nothing says how many would be lost.
-    """
+    """Return how many objects the current snapshot has; None where there is none, or it is damaged."""
     try:
         return int(store.manifest()["objects"])
     except Unreadable:
@@ -38,27 +32,9 @@ def check_enough(
 ) -> None:
     """Raise where there are too few objects; tell where they are less than half of those before.
 
-    Parameters
-    ----------
-    objects
-        How many there are, or at the most.
-    before
-        Of the current snapshot, None where there is none.
-    min_objects
-        The fewest that may become current.
-    max_shrink
-        The share of ``before`` that may be missing; any when None.
-    allow_empty
-        Whether none at all may become current.
-    warn
-        Is told where many are missing, and nothing was said of how many may.
-    why_none
-        Why there is none, and the way out; None where only the input may know.
-
-    Raises
-    ------
-    InputError
-        With both numbers and the option that allows it.
+    ``objects``: how many there are, or at the most; ``before``: of the current snapshot, None where there is none;
+    ``max_shrink``: the share of ``before`` that may be missing; any when None; ``why_none``: why there is none, and the
+    way out; None where only the input may know.
     """
     stays = "the current snapshot stays"
     if objects == 0 and not allow_empty:

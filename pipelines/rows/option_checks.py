@@ -9,15 +9,7 @@ from pipelines.rows.time_columns import check_times
 
 
 def check_said(columns: Columns) -> None:
-    """Check what is said of rows, whatever they are.
-
-    Raises
-    ------
-    InputError
-        If a time format or a zone is not known, or positions are said to be in two places.
-    ValueError
-        As :func:`pipelines.rows.delimited_frame.check_text`.
-    """
+    """Check what is said of rows, whatever they are."""
     check_text(columns)
     check_times(columns.time_format, columns.zone)
     if columns.geometry is not None and (columns.x is not None or columns.y is not None):

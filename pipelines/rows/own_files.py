@@ -16,20 +16,7 @@ _LINES = 1 << 16
 
 
 def files_with(paths: Sequence[str], mentions: Mentions) -> Iterator[str]:
-    """Yield the files among some, and in folders among them, in which an id stands.
-
-    Parameters
-    ----------
-    paths
-        Files and folders on this machine.
-    mentions
-        Of whom.
-
-    Raises
-    ------
-    InputError
-        If one is not there, or a file cannot be read; the message names it.
-    """
+    """Yield the files among some, and in folders among them, in which an id stands."""
     for path in paths:
         place = Path(path)
         if not place.exists():

@@ -58,26 +58,9 @@ def pack_rows(
 ) -> pa.RecordBatch:
     """Return one parcel for each partition that rows go to: an Arrow stream of those rows, in their order.
 
-    Parameters
-    ----------
-    rows
-        A batch, of which some rows are sent.
-    row
-        int64 (m,). Which rows go somewhere, each as often as it does.
-    partition
-        int32 (m,). Where, not negative.
-    tasks
-        Parcels of partition p go to task ``p % tasks``.
-    most
-        Bytes that can be counted.
+    ``row``: int64 (m,). Which rows go somewhere, each as often as it does; ``partition``: int32 (m,). Where, not
+    negative; ``most``: bytes that can be counted.
 
-    Raises
-    ------
-    InputError
-        If they take more.
-
-    Notes
-    -----
     Cost O(m).
     """
     numbers = np.flatnonzero(np.bincount(partition)).astype(np.int32)
@@ -102,12 +85,7 @@ def rows_of(parcels: Iterable[pa.Buffer]) -> pa.Table:
 def pack_keys(keys: NDArray[np.int64], tasks: int) -> pa.RecordBatch:
     """Return one parcel of keys for each task; equal keys go to one task, whichever batch they are in.
 
-    Parameters
-    ----------
-    keys
-        int64 (n,).
-    tasks
-        How many there are.
+    ``keys``: int64 (n,).
     """
     # multiplied, the upper bits depend on all lower ones: ids often differ by a multiple of the number of tasks
     task = ((keys.view(np.uint64) * _SPREAD) >> np.uint64(32)) % np.uint64(tasks)

@@ -116,21 +116,7 @@ def _quoted(name: str) -> str:
 def check_found(name: str | None, option: str, found: Sequence[str], nested: Sequence[str] = ()) -> None:
     """Check that a column is among those found.
 
-    Parameters
-    ----------
-    name
-        Of the column; None is none.
-    option
-        That names it.
-    found
-        The columns.
-    nested
-        Paths to fields of structs, which may be meant.
-
-    Raises
-    ------
-    Unfitting
-        If it is not; the message names the option.
+    ``name``: of the column; None is none.
     """
     if name is not None and name not in found:
         there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"

@@ -27,16 +27,8 @@ _HEX = r"^\s*0[01](?:[0-9A-Fa-f]{2}){20,}\s*$"
 def points(column: pa.Array) -> pa.Array:
     """Return the x and y of points as an Arrow struct array; null where a value is null, empty or no point.
 
-    Parameters
-    ----------
-    column
-        Bytes, which are well-known binary; text, which is WKT or well-known binary in hexadecimal digits, with an SRID
-        or without; structs of x and y; or lists of two and more.
-
-    Raises
-    ------
-    InputError
-        If it is none of these.
+    ``column``: bytes, which are well-known binary; text, which is WKT or well-known binary in hexadecimal digits, with
+    an SRID or without; structs of x and y; or lists of two and more.
     """
     kind = column.type
     types = pa.types
@@ -105,12 +97,9 @@ def wkb_points(geometries: pa.Array) -> pa.Array:
 
 
 def with_points(frame: DataFrame, name: str) -> tuple[DataFrame, str, str]:
-    """Return a frame with the points of a column, or of a field that a path leads to, in two columns; and their names.
+    """Return a frame with the points of a column, or of a field that a path leads to, in two columns.
 
-    Raises
-    ------
-    InputError
-        If the column holds no points.
+    And their names.
     """
     frame = with_fields(frame, [name])
     # columns of the file stay what they are, whatever they are called

@@ -69,80 +69,42 @@ REASONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of the input mean what, and how text is to be read.
+    """Which columns of the input mean what, and how text is to be read."""
 
-    Parameters
-    ----------
-    id
-        The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then. As each name here it is
-        that of a column, or else a path to a field of structs (:mod:`pipelines.rows.paths`).
-    x, y
-        The coordinates; None takes the two columns that :func:`dtoss.geometry.axes.axes_of` finds, or the points of a
-        GeoParquet file.
-    time
-        The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one.
-    attributes
-        Names to carry along, "all" (but those that begin with an underscore) or "none".
-    delimiter
-        Of CSV files: a character or its name, such as "tab".
-    encoding
-        Of text; UTF-8, or what the file's mark says, when None.
-    multiline
-        Values in quotes may hold line ends.
-    decimal
-        The mark of numbers in text, "." or ",".
-    header
-        Whether text begins with a line of names; else columns are c1, c2 and so on.
-    quote
-        Of text: a character, or "none" where quotes are text like any other.
-    escape
-        The character of text that makes a quote, a delimiter or itself, where one follows, a plain character.
-    null
-        What stands in text for no value, as the empty text does.
-    time_format
-        Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, or a word of
-        :data:`pipelines.rows.time_columns.COUNTED`; ISO 8601 when None.
-    deleted
-        The column that says of a row whether it deletes its object: booleans, 1 and 0, or such words; None where none
-        does. A row that deletes needs no position.
-    id_type
-        "int" or "text"; what the column, or most of its texts, are when None.
-    zone
-        Of times that name none, such as ``Asia/Shanghai``; UTC when None. Numbers that count since 1970 have no zone.
-    geometry
-        The column of points, instead of x and y: WKB, WKT, or as a GeoParquet file has them.
-    crs
-        Of the positions, as the user says it; as the file states it, else degrees, when None.
-    """
-
+    # The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then. As each name here it is
+    # that of a column, or else a path to a field of structs (:mod:`pipelines.rows.paths`)
     id: str | None = "id"
+    # x, y: the coordinates; None takes the two columns that :func:`dtoss.geometry.axes.axes_of` finds, or the points of
+    # a GeoParquet file
     x: str | None = None
     y: str | None = None
+    # The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one
     time: str | None = None
+    # Names to carry along, "all" (but those that begin with an underscore) or "none"
     attributes: Sequence[str] | str = "all"
-    delimiter: str = ","
-    encoding: str | None = None
-    multiline: bool = False
-    decimal: str = "."
-    header: bool = True
-    quote: str = '"'
+    delimiter: str = ","  # Of CSV files: a character or its name, such as "tab"
+    encoding: str | None = None  # Of text; UTF-8, or what the file's mark says, when None
+    multiline: bool = False  # Values in quotes may hold line ends
+    decimal: str = "."  # The mark of numbers in text, "." or ","
+    header: bool = True  # Whether text begins with a line of names; else columns are c1, c2 and so on
+    quote: str = '"'  # Of text: a character, or "none" where quotes are text like any other
+    # The character of text that makes a quote, a delimiter or itself, where one follows, a plain character
     escape: str | None = None
-    null: str | None = None
+    null: str | None = None  # What stands in text for no value, as the empty text does
+    # Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, or a word of
+    # :data:`pipelines.rows.time_columns.COUNTED`; ISO 8601 when None
     time_format: str | None = None
+    # The column that says of a row whether it deletes its object: booleans, 1 and 0, or such words; None where none
+    # does. A row that deletes needs no position
     deleted: str | None = None
-    id_type: str | None = None
+    id_type: str | None = None  # "int" or "text"; what the column, or most of its texts, are when None
+    # Of times that name none, such as ``Asia/Shanghai``; UTC when None. Numbers that count since 1970 have no zone
     zone: str | None = None
-    geometry: str | None = None
-    crs: str | None = None
+    geometry: str | None = None  # The column of points, instead of x and y: WKB, WKT, or as a GeoParquet file has them
+    crs: str | None = None  # Of the positions, as the user says it; as the file states it, else degrees, when None
 
     def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
-        """Return the names of the two coordinates among those found; lon and lat where none are called so.
-
-        Raises
-        ------
-        InputError
-            If several are.
-        """
+        """Return the names of the two coordinates among those found; lon and lat where none are called so."""
         if self.x is not None and self.y is not None:
             return self.x, self.y
         try:
@@ -158,40 +120,23 @@ DEFAULTS = Columns()
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions as a DataFrame in our columns, and what became of the input's.
+    """Positions as a DataFrame in our columns, and what became of the input's."""
 
-    Parameters
-    ----------
-    frame
-        id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and the row
-        as it was read, as JSON, in ``_raw``.
-    attributes
-        Names of the attribute columns.
-    timed
-        Whether there is a ``t``.
-    string_ids
-        Whether ids are strings.
-    crs
-        Of the positions, as the user says it, or else the file (GeoParquet); None where neither does.
-    taken
-        What was taken for what, to be told: of the id, the position and the time.
-    source
-        Which columns of the input mean what, as they were asked for, the column of the time as it was found.
-    kept
-        What was read from text is kept by Spark, because reading it again costs much; see :meth:`release`.
-    dropped
-        What counts the rows of those who are forgotten; None where nobody is.
-    """
-
+    # id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and the row
+    # as it was read, as JSON, in ``_raw``
     frame: DataFrame
-    attributes: tuple[str, ...]
-    timed: bool
-    string_ids: bool
+    attributes: tuple[str, ...]  # Names of the attribute columns
+    timed: bool  # Whether there is a ``t``
+    string_ids: bool  # Whether ids are strings
+    # Of the positions, as the user says it, or else the file (GeoParquet); None where neither does
     crs: str | None = None
+    # What was taken for what, to be told: of the id, the position and the time
     taken: Mapping[str, str] = field(default_factory=dict)
+    # Which columns of the input mean what, as they were asked for, the column of the time as it was found
     source: Columns | None = None
+    # What was read from text is kept by Spark, because reading it again costs much; see :meth:`release`
     kept: DataFrame | None = None
-    dropped: Observation | None = None
+    dropped: Observation | None = None  # What counts the rows of those who are forgotten; None where nobody is
 
     @property
     def forgotten(self) -> int:
@@ -218,25 +163,7 @@ class _Rule:
 def from_frame(
     frame: DataFrame, columns: Columns, *, text: bool = False, wanted: Mapping[str, str] | None = None
 ) -> Positions:
-    """Return positions from a DataFrame.
-
-    Parameters
-    ----------
-    frame
-        The rows.
-    columns
-        Which of its columns mean what.
-    text
-        All its columns are strings of unknown types.
-    wanted
-        The Spark types that columns of text or JSON are to have, by their names, and not what these values look like.
-        A row with another value is set aside; a column in which many are is left as it is.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, or of a type that is not one of an id, a coordinate, a time or an attribute.
-    """
+    """Return positions from a DataFrame."""
     from pyspark.sql import functions as F
 
     asked = columns
@@ -385,11 +312,6 @@ def screen_positions(positions: Positions, space: Space, wrap: bool = False) -> 
     """Return the positions with the reasons completed by what is legal in a space.
 
     ``wrap`` takes 360 from longitudes above 180 first.
-
-    Raises
-    ------
-    ValueError
-        If the positions are known to be in another CRS.
     """
     from pyspark.sql import functions as F
 
@@ -507,13 +429,7 @@ def _whole_ids(name: str, kind: Any, kinds: Mapping[str, str]) -> bool:
 
 
 def coordinate(name: str, kind: Any, decimal: str = ".") -> Column:
-    """Return a column of some type as double, null where a text is not a number.
-
-    Raises
-    ------
-    InputError
-        If the type is not one of numbers or text.
-    """
+    """Return a column of some type as double, null where a text is not a number."""
     from pyspark.sql import types as T
 
     if isinstance(kind, T.NumericType):

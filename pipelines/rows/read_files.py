@@ -41,30 +41,10 @@ def read_positions(
     line), ``.json``, ``.jsonl``, ``.ndjson``, each also with ``.gz`` or ``.bz2``, and ``.parquet``. GeoParquet points
     are read from the geometry column where no coordinates are named or found.
 
-    Parameters
-    ----------
-    session
-        The one that reads the files.
-    paths
-        Of files, directories or globs, or what :func:`pipelines.rows.inputs.look` has found there.
-    columns
-        Which columns mean what, and how text is written.
-    schema
-        "union" takes the columns of all Parquet files, "strict" wants all of them in each.
-    wanted
-        The Spark types that columns of text and JSON lines are to have,
-        :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None.
+    ``columns``: which columns mean what, and how text is written; ``schema``: "union" takes the columns of all Parquet
+    files, "strict" wants all of them in each; ``wanted``: the Spark types that columns of text and JSON lines are to
+    have, :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None.
 
-    Raises
-    ------
-    InputError
-        If nothing is at a path, it cannot be read, a column is missing (the message lists those found), or one is of
-        a type that is of no use, or of different types in different files.
-    ValueError
-        If text cannot be written as ``columns`` says.
-
-    Notes
-    -----
     Text is looked through for the types of its columns, and kept by Spark until :meth:`Positions.release`.
     """
     check_said(columns)

@@ -22,17 +22,6 @@ def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> 
     """Write the rows that have a reason as Parquet (reason, row), and return the manifest's entries of the files.
 
     Files are the same for the same rows: a row goes to one of them by its hash, and stands sorted in it.
-
-    Parameters
-    ----------
-    positions
-        All rows, with the reason of each bad one.
-    store
-        Where the files go.
-    snapshot
-        The name of the one that is being made.
-    rows
-        How many have a reason.
     """
     from pyspark.sql import functions as F
 

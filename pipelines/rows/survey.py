@@ -107,13 +107,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], None]) -> None:
-    """Raise where too many rows are bad; tell what looks wrong.
-
-    Raises
-    ------
-    InputError
-        With the counts by reason and, where the rows tell, what to do.
-    """
+    """Raise where too many rows are bad; tell what looks wrong."""
     if large := profile.bad[TOO_LARGE]:
         raise InputError(
             f"{large:,} of {profile.read:,} ids are uint64 of 2^63 or more: ids are whole numbers of 64 bits with a "

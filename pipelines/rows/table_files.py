@@ -30,38 +30,18 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The files whose rows are a table's.
+    """The files whose rows are a table's."""
 
-    Parameters
-    ----------
-    kind
-        Such as "Delta table".
-    root
-        The folder that it is, on its file system.
-    files
-        Paths there.
-    version
-        That was read.
-    types
-        The Spark types of columns whose values stand in names of folders.
-    """
-
-    kind: str
-    root: str
+    kind: str  # Such as "Delta table"
+    root: str  # The folder that it is, on its file system
     files: frozenset[str]
     version: str
+    # The Spark types of columns whose values stand in names of folders
     types: Mapping[str, str] = field(default_factory=dict)
 
 
 def table_roots(root: str, below: Iterable[tuple[str, ...]]) -> dict[str, str]:
     """Return the folders that are tables, and of which kind.
-
-    Parameters
-    ----------
-    root
-        A folder.
-    below
-        The names of each file's folders below it, and the file's own.
 
     Examples
     --------
@@ -84,13 +64,7 @@ def _hides(name: str) -> bool:
 
 
 def table_of_metadata(filesystem: fs.FileSystem, file: str) -> TableFiles | None:
-    """Return the Iceberg table of which a file is the metadata; None where it is none.
-
-    Raises
-    ------
-    InputError
-        As :func:`files_of_table`.
-    """
+    """Return the Iceberg table of which a file is the metadata; None where it is none."""
     folder, _, name = file.rpartition("/")
     if not (_METADATA.fullmatch(name) and folder.rpartition("/")[2] == "metadata"):
         return None
@@ -98,25 +72,7 @@ def table_of_metadata(filesystem: fs.FileSystem, file: str) -> TableFiles | None
 
 
 def files_of_table(filesystem: fs.FileSystem, root: str, kind: str, said: str, there: Iterable[str]) -> TableFiles:
-    """Return the files whose rows are a table's.
-
-    Parameters
-    ----------
-    filesystem, root
-        Where it is.
-    kind
-        Which table.
-    said
-        The path as the user has named it.
-    there
-        All files below it.
-
-    Raises
-    ------
-    InputError
-        If a library is missing, the log cannot be read, or files alone do not give the rows; the message says the way
-        out.
-    """
+    """Return the files whose rows are a table's."""
     names = set(there)
     if kind == DELTA:
         return _delta_files(filesystem, root, said, names)

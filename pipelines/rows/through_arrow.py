@@ -68,11 +68,6 @@ def read_parquet(session: SparkSession, inputs: Inputs, *, least: int = LEAST) -
     """Return the union of the columns of Parquet files, in the types that Spark has; tasks read row groups.
 
     No file of fewer than ``least`` bytes is shared by tasks.
-
-    Raises
-    ------
-    InputError
-        If Spark has no type for a column.
     """
     assert inputs.schema is not None
     places, folders = inputs.places, folder_values(inputs.folders)
@@ -99,11 +94,6 @@ def read_json(session: SparkSession, inputs: Inputs, *, multiline: bool, corrupt
     """Return JSON lines, or with ``multiline`` whole files, as Spark reads their text.
 
     What cannot be read stands in the column ``corrupt``. No file of fewer than ``least`` bytes is shared by tasks.
-
-    Raises
-    ------
-    InputError
-        If names of folders are values of columns.
     """
     from pyspark.sql import DataFrame as Frame
     from pyspark.sql import functions as F

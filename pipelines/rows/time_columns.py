@@ -84,13 +84,7 @@ def described(kind: Any, of_text: str | None, pattern: str | None, zone: str | N
 
 
 def check_times(pattern: str | None, zone: str | None) -> None:
-    """Check how times are said to be written, as far as that needs no Spark.
-
-    Raises
-    ------
-    InputError
-        If a pattern has letters that mean nothing, or a zone is not known.
-    """
+    """Check how times are said to be written, as far as that needs no Spark."""
     if pattern is not None and pattern not in COUNTED:
         letters = {letter for letter in _bare(pattern) if letter.isalpha()}
         if not letters or letters - _LETTERS:
@@ -105,13 +99,7 @@ def check_times(pattern: str | None, zone: str | None) -> None:
 
 
 def check_pattern(session: SparkSession, pattern: str | None) -> None:
-    """Check a time format before it meets the data.
-
-    Raises
-    ------
-    InputError
-        If Spark does not know it.
-    """
+    """Check a time format before it meets the data."""
     from pyspark.sql import functions as F
 
     if pattern is None or pattern in COUNTED:

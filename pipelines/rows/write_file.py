@@ -31,18 +31,6 @@ def open_writer(path: str, schema: pa.Schema) -> Iterator[Write]:
 
     The file appears whole when the context is left, or not at all where it is left by an error. Memory does not grow
     with the rows.
-
-    Parameters
-    ----------
-    path
-        Of the file; one that is there is replaced.
-    schema
-        Of the batches.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, as on a disk that is full.
     """
     target = Path(path).absolute()
     scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
@@ -163,11 +151,6 @@ def write_file(frame: DataFrame, path: str) -> int:
     """Write a DataFrame to one local file by its suffix (.parquet, .csv, .jsonl) and return how many rows it has.
 
     The file appears whole or not at all. Memory does not grow with the rows.
-
-    Raises
-    ------
-    InputError
-        As :func:`open_writer`.
     """
     import pyarrow.parquet as pq
     from pyspark.sql.pandas.types import to_arrow_schema

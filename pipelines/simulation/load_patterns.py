@@ -26,50 +26,20 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class WatchLoad:
-    """Patterns of a watch, and what they are made of.
+    """Patterns of a watch, and what they are made of."""
 
-    Parameters
-    ----------
-    patterns
-        A partition is a routing cell; sizes are bytes of its subscriptions.
-    rounds, left_out
-        Rounds that were counted, and those of other cells than the newest round has.
-    rows
-        Of the rounds.
-    seconds_a_row
-        Of a processor, in the mean.
-    """
-
-    patterns: Patterns
-    rounds: int
+    patterns: Patterns  # A partition is a routing cell; sizes are bytes of its subscriptions
+    rounds: int  # rounds, left_out: rounds that were counted, and those of other cells than the newest round has
     left_out: int
     rows: int
-    seconds_a_row: float
+    seconds_a_row: float  # Of a processor, in the mean
 
 
 def patterns_of_watch(home: Home, slot_seconds: int = 300, time_zone: str = "UTC") -> WatchLoad:
     """Return how many mean rows a second each routing cell has, by slot of the day, in the mean of the days.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    slot_seconds
-        Length of a slot; divides a day.
-    time_zone
-        In which slot 0 begins at midnight.
+    ``slot_seconds``: length of a slot; divides a day.
 
-    Raises
-    ------
-    InputError
-        If there is no such watch, or it has spread no rows over workers.
-    StoreError
-        If a commit or a file is damaged.
-    ValueError
-        If a slot does not divide a day, or there is no such time zone.
-
-    Notes
-    -----
     Rounds are kept as long as commits are. What a round has cost is in the slots that it has lasted, by their time. A
     slot that the watch has seen on fewer days than others is a mean of those. Cost O(commits + cells of all rounds).
     """

@@ -27,18 +27,10 @@ MOST_ROUNDS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Spoken:
-    """Words by round and cell.
+    """Words by round and cell."""
 
-    Parameters
-    ----------
-    ends
-        int64 (r,). Where those of each round end in the arrays below.
-    cell, word, rows, under
-        int64. As of :class:`ceps.balance.round_costs.Terms`.
-    """
-
-    ends: NDArray[np.int64]
-    cell: NDArray[np.int64]
+    ends: NDArray[np.int64]  # int64 (r,). Where those of each round end in the arrays below
+    cell: NDArray[np.int64]  # cell, word, rows, under: int64. As of :class:`ceps.balance.round_costs.Terms`
     word: NDArray[np.int64]
     rows: NDArray[np.int64]
     under: NDArray[np.int64]
@@ -52,35 +44,19 @@ class Spoken:
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """What rows of each round cost, of r rounds that have any.
-
-    Parameters
-    ----------
-    grid
-        The cells.
-    asked
-        The subscriptions.
-    begin_us
-        int64 (r,). When each begins, microseconds since 1970.
-    ends
-        int64 (r,). Where the cells of each end in the arrays below.
-    cell, rows, candidates, matches
-        int64. Cells of a round that have rows, rising, and what these are.
-    model
-        What they cost.
-    spoken
-        What rows of each round have said of the words that are asked for; None where rows have no words.
-    """
+    """What rows of each round cost, of r rounds that have any."""
 
     grid: RoutingGrid
     asked: SubscriptionLoad
-    begin_us: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    begin_us: NDArray[np.int64]  # int64 (r,). When each begins, microseconds since 1970
+    ends: NDArray[np.int64]  # int64 (r,). Where the cells of each end in the arrays below
+    # cell, rows, candidates, matches: int64. Cells of a round that have rows, rising, and what these are
     cell: NDArray[np.int64]
     rows: NDArray[np.int64]
     candidates: NDArray[np.int64]
     matches: NDArray[np.int64]
     model: WorkModel
+    # What rows of each round have said of the words that are asked for; None where rows have no words
     spoken: Spoken | None = None
 
     def __len__(self) -> int:
@@ -112,27 +88,7 @@ def rounds_of(
     Candidates of a row are the places that the index looks at for it, and the subscriptions of its cell that stand
     under one of its words.
 
-    Parameters
-    ----------
-    rows
-        By time.
-    standing
-        The subscriptions.
-    space
-        Of rows and subscriptions.
-    grid, asked
-        The cells, and what they hold.
-    round_us
-        Microseconds of a round; rounds begin at whole multiples.
-    model
-        What rows, candidates and matches cost.
-    vocabulary
-        Of the words of ``asked``.
-
-    Raises
-    ------
-    InputError
-        If there are too many rounds.
+    ``round_us``: microseconds of a round; rounds begin at whole multiples.
     """
     assert rows.t is not None
     number = rows.t // round_us

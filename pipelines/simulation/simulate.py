@@ -36,27 +36,13 @@ FEW_MOVED, FEW_COPIES = 1e-3, 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """What strategies would have done.
+    """What strategies would have done."""
 
-    Parameters
-    ----------
-    rounds
-        Of the stream; the first one is the sample.
-    space
-        Of the positions.
-    results
-        Of each strategy and number of workers.
-    rows, skipped
-        Rows of the stream, and those that were none.
-    round_seconds
-        Of a round.
-    """
-
-    rounds: Rounds
+    rounds: Rounds  # Of the stream; the first one is the sample
     space: Space
-    results: Sequence[StrategyRun]
-    rows: int
-    skipped: int
+    results: Sequence[StrategyRun]  # Of each strategy and number of workers
+    rows: int  # Rows of the stream, and those that were none
+    skipped: int  # Rows of the stream, and those that were none
     round_seconds: float
 
 
@@ -77,37 +63,8 @@ def rehearse_stream(
 ) -> Rehearsal:
     """Return what strategies would have done with a stream. Needs no Spark; the same arguments give the same result.
 
-    Parameters
-    ----------
-    positions
-        File, folder or glob of rows with positions and times.
-    subscriptions
-        Files, as ``dtoss subscribe`` takes them; those of a watch where there are none.
-    store, watch
-        Of that watch.
-    strategies
-        Names of :mod:`ceps.strategies`; "all" for all of them.
-    workers
-        How many; several numbers are rehearsed one after another.
-    round_seconds
-        After which a layout may change.
-    columns
-        Names of columns.
-    space
-        Of the positions; None takes the watch's, else degrees.
-    memory_bytes
-        Of a worker, for "auto".
-    model
-        What a row, a candidate and a match cost.
-    side
-        Rows and columns of the routing grid.
-
-    Raises
-    ------
-    InputError
-        If something cannot be read, no strategy is of that name, or there are fewer than two rounds.
-    ValueError
-        If a number is out of its bounds.
+    ``strategies``: names of :mod:`ceps.strategies`; "all" for all of them; ``space``: of the positions; None takes the
+    watch's, else degrees; ``memory_bytes``: of a worker, for "auto".
     """
     if not round_seconds > 0.0:
         raise InputError(f"--round is {round_seconds:g} s: more than 0 is wanted")

@@ -23,14 +23,10 @@ _PARSING = {"csv": ds.CsvFileFormat(), "tsv": ds.CsvFileFormat(csv.ParseOptions(
 
 @dataclass(frozen=True)
 class Names:
-    """Which columns mean what.
+    """Which columns mean what."""
 
-    Parameters
-    ----------
-    id, x, y, time, text
-        Of ids, positions, times and texts; None takes ``id``, ``lon`` or ``x``, ``lat`` or ``y``, ``t``, and no text.
-    """
-
+    # id, x, y, time, text: of ids, positions, times and texts; None takes ``id``, ``lon`` or ``x``, ``lat`` or ``y``,
+    # ``t``, and no text
     id: str | None = None
     x: str | None = None
     y: str | None = None
@@ -40,41 +36,15 @@ class Names:
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows by time.
-
-    Parameters
-    ----------
-    rows
-        Good ones.
-    skipped
-        Rows without a legal position, or without a time.
-    """
+    """Rows by time."""
 
     rows: Rows
-    skipped: int
+    skipped: int  # Rows without a legal position, or without a time
 
 
 def read_stream(path: str, space: Space, names: Names, wanted: Sequence[str] = ()) -> Stream:
     """Return the rows of files.
 
-    Parameters
-    ----------
-    path
-        A file, a folder or a glob of Parquet, CSV or JSON lines.
-    space
-        Of the positions.
-    names
-        Of columns.
-    wanted
-        Other columns that conditions read.
-
-    Raises
-    ------
-    InputError
-        If there is no file, one cannot be read, or a column is missing.
-
-    Notes
-    -----
     All rows are held in memory.
     """
     table = _table(path)

@@ -33,25 +33,10 @@ def done_by_bucket(
     Where rows are few they come here, and the tasks run here one after another. Else there is one shuffle, and nothing
     that grows with rows comes back.
 
-    Parameters
-    ----------
-    frame
-        The rows.
-    key
-        What is hashed.
-    tasks
-        How many. One without rows may not run.
-    work
-        Takes the number of the task and its rows, a table without columns where it has none.
-    task_of
-        (256,). The task of each bucket; when None task k has the buckets whose number is k modulo the tasks.
-    few
-        Bytes of rows, as far as Spark can tell beforehand, up to which they come here.
-
-    Raises
-    ------
-    DtossError
-        Which a task has raised, as it was.
+    ``tasks``: how many. One without rows may not run; ``work``: takes the number of the task and its rows, a table
+    without columns where it has none; ``task_of``: (256,). The task of each bucket; when None task k has the buckets
+    whose number is k modulo the tasks; ``few``: bytes of rows, as far as Spark can tell beforehand, up to which they
+    come here.
     """
     if few >= 0:
         rows = collect_small(frame.withColumn(_TASK, _task(key, tasks, task_of)), few)
@@ -85,22 +70,7 @@ def _task(key: Column, tasks: int, task_of: Sequence[int] | None) -> Column:
 
 
 def done_by_number(session: Any, tasks: int, work: Callable[[int], Any]) -> list[Any]:
-    """Return what tasks that have no rows say that they have done.
-
-    Parameters
-    ----------
-    session
-        Of Spark.
-    tasks
-        How many.
-    work
-        Takes the number of the task.
-
-    Raises
-    ------
-    DtossError
-        Which a task has raised, as it was.
-    """
+    """Return what tasks that have no rows say that they have done."""
     return _told(session.range(0, tasks, 1, tasks), lambda task, rows: work(task))
 
 

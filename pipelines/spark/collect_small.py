@@ -14,13 +14,8 @@ _LIMIT = "spark.driver.maxResultSize"
 def collect_small(frame: DataFrame, most: int) -> pa.Table | None:
     """Return rows; None where they are too many to come here.
 
-    Parameters
-    ----------
-    frame
-        The rows.
-    most
-        Bytes up to which they come, as far as Spark can tell beforehand. What a file says in few bytes may be far more
-        than that: where Spark finds more than it lets a process have, they stay as well.
+    ``most``: bytes up to which they come, as far as Spark can tell beforehand. What a file says in few bytes may be far
+    more than that: where Spark finds more than it lets a process have, they stay as well.
     """
     if most < 0 or _expected_bytes(frame) > most:
         return None

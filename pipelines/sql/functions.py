@@ -37,52 +37,20 @@ ID_TYPES = {"bigint": pa.int64(), "string": pa.string()}
 
 @dataclass(frozen=True)
 class Told:
-    """What the functions of a store were told when they were registered.
+    """What the functions of a store were told when they were registered."""
 
-    Parameters
-    ----------
-    store, snapshot
-        Which one they ask.
-    columns
-        Of objects, to return with the hits.
-    query_id
-        Spark's type of the ids of queries: bigint or string.
-    verify
-        Which checksums are compared, as in :func:`dtoss.open`.
-    at_a_time
-        Queries that are answered at a time.
-    """
-
-    store: str
-    snapshot: str
-    columns: tuple[str, ...] = ()
-    query_id: str = "bigint"
-    verify: Verify = "touch"
-    at_a_time: int = SLICE
+    store: str  # Which one they ask
+    snapshot: str  # Which one they ask
+    columns: tuple[str, ...] = ()  # Of objects, to return with the hits
+    query_id: str = "bigint"  # Spark's type of the ids of queries: bigint or string
+    verify: Verify = "touch"  # Which checksums are compared, as in :func:`dtoss.open`
+    at_a_time: int = SLICE  # Queries that are answered at a time
 
 
 def nearest(told: Told, queries: pa.RecordBatch, k: Any, max_distance: Any, **others: Any) -> Iterator[pa.RecordBatch]:
     """Yield the k nearest objects of queries: query_id, id, distance, rank, and columns.
 
-    Parameters
-    ----------
-    told
-        Of which store.
-    queries
-        A row each: ids, coordinates, and others.
-    k
-        A number, or the name of a column of queries; 1 when None.
-    max_distance
-        A number, or None.
-    others
-        ``where``, ``having``, ``how`` and ``exclude_self``, as :func:`pipelines.join.knn_join`.
-
-    Raises
-    ------
-    InputError
-        If an argument is wrong, or a column is missing.
-    StoreError
-        If the snapshot is gone or damaged.
+    ``k``: A number, or the name of a column of queries; 1 when None; ``max_distance``: A number, or None.
     """
     given = {"k": _one("k", k), "max_distance": _number(_one("max_distance", max_distance))}
     given |= _scalars(others, ("k", "max_distance"), OTHERS)
@@ -91,22 +59,7 @@ def nearest(told: Told, queries: pa.RecordBatch, k: Any, max_distance: Any, **ot
 
 
 def around(told: Told, queries: pa.RecordBatch, radius: Any, **others: Any) -> Iterator[pa.RecordBatch]:
-    """Yield all objects within a radius of queries: query_id, id, distance, rank, and columns.
-
-    Parameters
-    ----------
-    told, queries
-        As :func:`nearest`.
-    radius
-        A number, or the name of a column of queries.
-    others
-        As :func:`nearest`.
-
-    Raises
-    ------
-    InputError, StoreError
-        As :func:`nearest`.
-    """
+    """Yield all objects within a radius of queries: query_id, id, distance, rank, and columns."""
     wanted = _number(_one("radius", radius))
     if wanted is None:
         raise InputError("no radius is given: radius => 500.0, or the name of a column, is wanted")
@@ -115,21 +68,9 @@ def around(told: Told, queries: pa.RecordBatch, radius: Any, **others: Any) -> I
 
 
 def inside(told: Told, zones: pa.RecordBatch, **others: Any) -> Iterator[pa.RecordBatch]:
-    """Yield all objects within zones or on their edges: query_id, id, and columns; in the order of the zones, then ids.
+    """Yield all objects within zones or on their edges: query_id, id, and columns.
 
-    Parameters
-    ----------
-    told
-        As :func:`nearest`.
-    zones
-        A row each: an id, and a polygon or several as WKB, WKT or GeoJSON. One that is null holds nothing.
-    others
-        ``where``, ``having`` and ``how``, as :func:`nearest`.
-
-    Raises
-    ------
-    InputError, StoreError
-        As :func:`nearest`; or if a zone is no polygon.
+    In the order of the zones, then ids.
     """
     given = _scalars(others, (), OTHERS[:-1])
     # its checks of how, columns and conditions are the same
@@ -183,13 +124,7 @@ def _asked(told: Told, given: tuple[tuple[str, Any], ...]) -> Ask:
 
 
 def _scalars(others: dict[str, Any], own: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
-    """Return the scalars among those known that are not null.
-
-    Raises
-    ------
-    InputError
-        If one is not known.
-    """
+    """Return the scalars among those known that are not null."""
     if unknown := [name for name in others if name not in known]:
         raise InputError(f"{unknown[0]} is no argument of the function: {', '.join([*own, *known])} are")
     found = {name: _one(name, value) for name, value in others.items()}
@@ -197,13 +132,7 @@ def _scalars(others: dict[str, Any], own: Sequence[str], known: Sequence[str]) -
 
 
 def _one(name: str, values: Any) -> Any:
-    """Return the scalar that an array repeats; None where it is null or was not given.
-
-    Raises
-    ------
-    InputError
-        If it differs from row to row.
-    """
+    """Return the scalar that an array repeats; None where it is null or was not given."""
     if values is None or len(values) == 0:
         return None
     found = values.unique()
@@ -220,13 +149,7 @@ def _number(value: Any) -> Any:
 
 
 def _named(batch: pa.RecordBatch, names: Sequence[str], what: str) -> str:
-    """Return the first of some columns that a table has, whatever the case of its name.
-
-    Raises
-    ------
-    InputError
-        If it has none of them.
-    """
+    """Return the first of some columns that a table has, whatever the case of its name."""
     folded = {name.casefold(): name for name in reversed(batch.schema.names)}
     for name in names:
         if name.casefold() in folded:

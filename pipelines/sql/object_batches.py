@@ -36,30 +36,7 @@ def batches_of(
     most_bytes: int = BYTES,
     small: int = SMALL,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the objects that partitions own, those that are asked for and satisfy all filters.
-
-    Parameters
-    ----------
-    scan
-        What is asked for.
-    numbers
-        Of the partitions.
-    schema
-        The columns, with the types that are wanted.
-    filters
-        Those that were :func:`pipelines.sql.pushed_filters.taken`.
-    most_bytes
-        Of a batch, about.
-    small
-        Rows of a batch below which it is put together with the next one.
-
-    Raises
-    ------
-    InputError
-        If arithmetic in the condition overflows.
-    StoreError
-        If the snapshot is gone, or a file of it is missing or damaged; the message names it.
-    """
+    """Yield the objects that partitions own, those that are asked for and satisfy all filters."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for number in numbers:

@@ -19,13 +19,7 @@ from dtoss.queries.gather import COORDINATE
 
 
 def check_condition(text: str, partition: Partition, space: Space) -> None:
-    """Check a condition on objects such as those of a partition; it may name their positions too.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read or does not fit the columns.
-    """
+    """Check a condition on objects such as those of a partition; it may name their positions too."""
     _parsed(text, _types(partition, space))
 
 
@@ -34,23 +28,7 @@ def asked_for(
 ) -> NDArray[np.bool_] | None:
     """Return which of some objects are in a box and satisfy a condition; None where there is neither.
 
-    Parameters
-    ----------
-    where
-        The condition, or None.
-    box
-        As in :meth:`dtoss.Index.box`, or None.
-    partition
-        That holds the objects.
-    space
-        What positions mean.
-    rows
-        The objects.
-
-    Raises
-    ------
-    InputError
-        If arithmetic in the condition overflows, or as :func:`check_condition`.
+    ``where``: the condition, or None; ``box``: as in :meth:`dtoss.Index.box`, or None.
     """
     mask = None
     if box is not None:

@@ -27,14 +27,7 @@ def concerned(
 
     Partitions without objects are left out. Positions of a projected CRS that are compared on the sphere rule none out.
 
-    Parameters
-    ----------
-    manifest
-        Of the snapshot.
-    filters
-        Those that are applied.
-    box
-        As in :meth:`dtoss.Index.box`; everything when None.
+    ``box``: as in :meth:`dtoss.Index.box`; everything when None.
     """
     space = space_of_manifest(dict(manifest))
     pivots = regions_of_manifest(dict(manifest)).pivots

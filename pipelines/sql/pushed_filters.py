@@ -90,14 +90,9 @@ def _is_value(value: Any, kind: str) -> bool:
 
 
 def satisfying(conditions: Sequence[Filter], column: Callable[[str], pa.Array]) -> pa.Array | None:
-    """Return which rows satisfy all conditions, true, false or null, by the columns' values; None without conditions.
+    """Return which rows satisfy all conditions, true, false or null, by the columns' values.
 
-    Parameters
-    ----------
-    conditions
-        Filters that were :func:`taken`.
-    column
-        Gives the values of a column by its name.
+    None without conditions.
     """
     found = None
     for condition in conditions:

@@ -28,17 +28,7 @@ def statements_of(text: str, name: str = "the text") -> list[Statement]:
 
     From a statement that begins with BEGIN all that follows is one: a script.
 
-    Parameters
-    ----------
-    text
-        Statements of Spark's SQL.
-    name
-        What the text is called in errors, such as its file.
-
-    Raises
-    ------
-    InputError
-        If there is no statement, or a literal, a name or a comment does not end.
+    ``name``: what the text is called in errors, such as its file.
 
     Examples
     --------
@@ -91,19 +81,7 @@ def _tokenizer() -> Any:
 def run_statements(spark: SparkSession, statements: Sequence[Statement], name: str) -> DataFrame:
     """Run statements in turn and return the result of the last one, which is not made yet where it is a query.
 
-    Parameters
-    ----------
-    spark
-        The session.
-    statements
-        Those of :func:`statements_of`.
-    name
-        What they are called in errors, such as their file.
-
-    Raises
-    ------
-    InputError
-        If Spark does not accept one; the message is one line and names the line of the file.
+    ``name``: what they are called in errors, such as their file.
     """
     frame: DataFrame
     for statement in statements:
@@ -117,11 +95,6 @@ def in_one_line(place: str) -> Iterator[None]:
     """Let errors of Spark's that are about the SQL say so in one line, with the place where it stands.
 
     Others, such as those of a cluster, stay as they are.
-
-    Raises
-    ------
-    InputError
-        For what Spark has a name for, or an error of ours was raised in a task.
     """
     from pyspark.errors import PySparkException
 

@@ -32,48 +32,20 @@ _VERIFY: dict[str, Verify] = {"no": False, "touch": "touch", "all": True}
 
 @dataclass(frozen=True)
 class Scan:
-    """What is read of a store.
+    """What is read of a store."""
 
-    Parameters
-    ----------
-    store
-        Path or URI, absolute.
-    snapshot
-        Its name.
-    columns
-        In the order in which they are read; None for all.
-    where
-        A condition on the objects.
-    box
-        That their positions lie in, as in :meth:`dtoss.Index.box`.
-    verify
-        Which checksums are compared, as in :func:`dtoss.open`.
-    tasks
-        How many there are about; more where there are many objects, and never more than partitions.
-    filters
-        Whether filters of Spark's are applied here: only right where Spark filters the table once.
-    """
-
-    store: str
+    store: str  # Path or URI, absolute
     snapshot: str
-    columns: tuple[str, ...] | None = None
-    where: str | None = None
-    box: tuple[float, ...] | None = None
-    verify: Verify = "touch"
-    tasks: int = 1
-    filters: bool = False
+    columns: tuple[str, ...] | None = None  # In the order in which they are read; None for all
+    where: str | None = None  # A condition on the objects
+    box: tuple[float, ...] | None = None  # That their positions lie in, as in :meth:`dtoss.Index.box`
+    verify: Verify = "touch"  # Which checksums are compared, as in :func:`dtoss.open`
+    tasks: int = 1  # How many there are about; more where there are many objects, and never more than partitions
+    filters: bool = False  # Whether filters of Spark's are applied here: only right where Spark filters the table once
 
 
 def scan_of(options: Mapping[str, str]) -> Scan:
-    """Return what options ask for; the snapshot is the current one where none is named.
-
-    Raises
-    ------
-    InputError
-        If an option is not known or its value is none.
-    StoreError
-        If there is no such store or snapshot.
-    """
+    """Return what options ask for; the snapshot is the current one where none is named."""
     given = {name.lower(): value for name, value in options.items()}
     if unknown := sorted(name for name in {*given} - {*OPTIONS, *_OF_TABLES} if not name.startswith("option.")):
         raise InputError(f"option {unknown[0]!r} is not known: {', '.join(OPTIONS)} are")
@@ -127,13 +99,7 @@ def absolute(store: str) -> str:
 
 
 def types_of(manifest: Mapping[str, Any], columns: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the Spark types of columns by their names: id, the position, and the attributes, or those that are named.
-
-    Raises
-    ------
-    InputError
-        If there is no such column, or one is named twice.
-    """
+    """Return the Spark types of columns by their names: id, the position, and the attributes, or those named."""
     x, y = position_names(space_of_manifest(dict(manifest)).geographic)
     known = {"id": "string" if manifest["id_type"] == "string" else "bigint", x: "double", y: "double"}
     known |= columns_of_manifest(dict(manifest))
@@ -159,13 +125,7 @@ def ddl_of(types: Mapping[str, str]) -> str:
 
 
 def check_declared(manifest: Mapping[str, Any], schema: StructType) -> None:
-    """Check columns that somebody has declared, some of a snapshot's or all, in any order.
-
-    Raises
-    ------
-    InputError
-        If there is no such column, or it has another type.
-    """
+    """Check columns that somebody has declared, some of a snapshot's or all, in any order."""
     types = types_of(manifest, schema.fieldNames())
     for field in schema.fields:
         if field.dataType.simpleString() != types[field.name]:
@@ -177,25 +137,12 @@ def check_declared(manifest: Mapping[str, Any], schema: StructType) -> None:
 
 @lru_cache(maxsize=2)
 def manifest_of(store: str, snapshot: str) -> dict[str, Any]:
-    """Return the manifest of a snapshot, kept for the next task of this process.
-
-    Raises
-    ------
-    StoreError
-        If it is gone or damaged.
-    """
+    """Return the manifest of a snapshot, kept for the next task of this process."""
     return Store(store).manifest(snapshot)
 
 
 def groups_of(objects: Mapping[int, int], tasks: int) -> list[tuple[int, ...]]:
     """Return the numbers of partitions in groups for a task each, neighbours together.
-
-    Parameters
-    ----------
-    objects
-        How many each partition holds, by its number.
-    tasks
-        How many groups are wanted, about; more where there are many objects, fewer where there are few partitions.
 
     Examples
     --------

@@ -28,19 +28,9 @@ if TYPE_CHECKING:
 def committed_apart(
     loop: Steady, found: Arrivals, mine: Arrivals, manifest: dict[str, Any] | None, due: bool, odd: Mapping[str, str]
 ) -> tuple[dict[str, Any] | None, bool]:
-    """Make what has arrived current without files that cannot be read; return its manifest, and whether more is there.
+    """Make what has arrived current without files that cannot be read.
 
-    Parameters
-    ----------
-    loop, found, mine, manifest, due
-        As :func:`pipelines.ticks.three_commits.committed`.
-    odd
-        Files that are refused in any case, and why.
-
-    Raises
-    ------
-    Busy, DtossError
-        As :func:`pipelines.ticks.three_commits.committed`.
+    Return its manifest, and whether more is there.
     """
     try:
         made, more = committed(loop, found, mine, manifest, due, odd), False

@@ -46,24 +46,12 @@ class CyclesFailed(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a loop has done.
-
-    Parameters
-    ----------
-    cycles
-        That became current.
-    skipped
-        Beats at which nothing had changed.
-    failures
-        Cycles that failed.
-    stopped
-        Whether a signal has ended it.
-    """
+    """What a loop has done."""
 
     cycles: int = 0
-    skipped: int = 0
+    skipped: int = 0  # Beats at which nothing had changed
     failures: int = 0
-    stopped: bool = False
+    stopped: bool = False  # Whether a signal has ended it
 
 
 def run(
@@ -96,62 +84,19 @@ def run(
     became of them. So a loop that was killed goes on where the store is, and one of several loops, or a cycle from
     cron, finds what the others have left.
 
-    Parameters
-    ----------
-    updates
-        The folder in which files arrive, :func:`pipelines.loop.arriving.list_arrivals`.
-    store
-        Path or URI of the store. Where it has no snapshot, the first files make one.
-    sessions
-        Returns the session, or a new one where there is none.
-    every
-        Seconds from beat to beat; one that is missed is left out.
-    cycles
-        Beats after which the loop ends; it does not when None.
-    columns
-        Of :class:`pipelines.rows.position_frame.Columns`, what is not as the store's last rebuild had it.
-    schema
-        Of Parquet files: "union" or "strict", as :func:`pipelines.rows.inputs.look`.
-    disposal
-        What is done with files that every snapshot has read; they stay when None.
-    pivots_hash
-        Of the plan by which partitions are served: pivots are kept, and are an error where they are others.
-    metrics
-        Where numbers go; nowhere when None.
-    stopping
-        Knows whether a signal has come; one that listens to SIGINT and SIGTERM when None.
-    renew
-        Lets go of a session that has ended, so that ``sessions`` makes another; None where that cannot be.
-    say
-        Is told of every cycle: its manifest, and the age in seconds of its oldest update.
-    warn
-        Is told what looks wrong but is legal, and of cycles that fail; stderr when None.
-    lease
-        As :func:`pipelines.cycle.cycle`.
-    history
-        Path or URI of a history of positions, to which all rows that are not rejected are appended before they become
-        current, and which is settled and adapts between beats; None for none.
-    windows
-        Windows of the store, in which all rows count before they become current. Each of them reads what it has not
-        read, so one that begins later counts the files that are still there.
-    say_windows
-        Is told of each batch of windows, after their name.
-    on_odd_file
-        "refuse" sets a file that cannot be read in the types at hand aside, by name, and the others go on; "fail" fails
-        the cycle.
-    **options
-        Other arguments of :func:`pipelines.cycle.cycle`.
-
-    Raises
-    ------
-    InputError
-        If the plan is for other pivots, there is nothing to look at, or windows cannot begin.
-    StoreError
-        If another process writes to the store at the first beat, runs windows of it, or it is damaged.
-    ValueError
-        If an argument is out of its bounds.
-    CyclesFailed
-        If three cycles in a row fail. The error of the very first one is raised as it is where it is the user's.
+    ``store``: path or URI of the store. Where it has no snapshot, the first files make one; ``every``: seconds from
+    beat to beat; one that is missed is left out; ``cycles``: beats after which the loop ends; it does not when None;
+    ``columns``: of :class:`pipelines.rows.position_frame.Columns`, what is not as the store's last rebuild had it;
+    ``schema``: of Parquet files: "union" or "strict", as :func:`pipelines.rows.inputs.look`; ``disposal``: what is done
+    with files that every snapshot has read; they stay when None; ``pivots_hash``: of the plan by which partitions are
+    served: pivots are kept, and are an error where they are others; ``metrics``: where numbers go; nowhere when None;
+    ``stopping``: knows whether a signal has come; one that listens to SIGINT and SIGTERM when None; ``renew``: lets go
+    of a session that has ended, so that ``sessions`` makes another; None where that cannot be; ``say``: is told of
+    every cycle: its manifest, and the age in seconds of its oldest update; ``warn``: is told what looks wrong but is
+    legal, and of cycles that fail; stderr when None; ``history``: path or URI of a history of positions, to which all
+    rows that are not rejected are appended before they become current, and which is settled and adapts between beats;
+    None for none; ``on_odd_file``: "refuse" sets a file that cannot be read in the types at hand aside, by name, and
+    the others go on; "fail" fails the cycle.
     """
     if not (math.isfinite(every) and every > 0.0):
         raise ValueError(f"every is {every!r}: seconds above 0 are wanted")
@@ -232,13 +177,7 @@ def _beats(loop: Steady, every: float, cycles: int | None, renew: Callable[[], N
 
 
 def _failed(loop: Steady, error: Exception, in_a_row: int) -> None:
-    """Tell of a cycle that failed.
-
-    Raises
-    ------
-    CyclesFailed
-        If that is enough.
-    """
+    """Tell of a cycle that failed."""
     loop.metrics.failed(in_a_row)
     write_metrics(loop)
     if in_a_row >= FAILURES:

@@ -46,25 +46,7 @@ def committed(
     Each of the three commits by itself, in this order, and skips files that it has: whoever is killed between two of
     them goes on with the next one. None where the store has read all of it.
 
-    Parameters
-    ----------
-    loop
-        What stays the same.
-    found, mine
-        What is in the folder: fresh are files that not all have read, or that the store has not.
-    manifest
-        Of the current snapshot; None where there is none.
-    due
-        Whether the store has something to do.
-    odd
-        Files that are refused, and why: all commit that they are read, and none of their rows.
-
-    Raises
-    ------
-    Busy
-        If another process writes to the store.
-    DtossError
-        As each of the three; those before it have committed then.
+    ``loop``: what stays the same; ``manifest``: of the current snapshot; None where there is none.
     """
     columns, wanted = how_read(loop, manifest)
     refused = dict(odd or {})

@@ -27,17 +27,7 @@ def beat(loop: Steady) -> bool:
 
     Files of two kinds, of which each can be read, make a cycle for each.
 
-    Parameters
-    ----------
-    loop
-        What stays the same.
-
-    Raises
-    ------
-    Busy
-        If another process writes to the store.
-    DtossError
-        If the cycle fails by its rows, or the plan is for other pivots.
+    ``loop``: what stays the same.
     """
     made, more = False, True
     while more and not (made and loop.stopping.asked):
@@ -92,13 +82,7 @@ def _once(loop: Steady) -> tuple[bool, bool]:
 
 
 def _current(loop: Steady) -> dict[str, Any] | None:
-    """Return the manifest of the current snapshot; None where there is none yet.
-
-    Raises
-    ------
-    InputError
-        If it has other pivots than the plan.
-    """
+    """Return the manifest of the current snapshot; None where there is none yet."""
     home = loop.home
     manifest = current_manifest(home)
     if loop.pivots_hash is None:

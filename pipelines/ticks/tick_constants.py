@@ -20,25 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Steady:
-    """What stays the same from beat to beat.
-
-    Parameters
-    ----------
-    updates
-        As :func:`pipelines.ticks.run.run`.
-    home
-        The store.
-    sessions, columns, schema, disposal, pivots_hash, metrics, stopping, say, warn, lease, history
-        As :func:`pipelines.ticks.run.run`.
-    feeds
-        Windows that get the rows, too.
-    options
-        Arguments of :func:`pipelines.cycle.cycle`.
-    on_odd_file
-        As :func:`pipelines.ticks.run.run`.
-    patience
-        What is remembered of files that were not read.
-    """
+    """What stays the same from beat to beat."""
 
     updates: str
     home: Store
@@ -53,7 +35,7 @@ class Steady:
     warn: Callable[[str], None]
     lease: bool
     history: str | None
-    feeds: Sequence[Feed]
+    feeds: Sequence[Feed]  # Windows that get the rows, too
     options: Mapping[str, Any]
     on_odd_file: str = REFUSE
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = field(default_factory=Patience)  # What is remembered of files that were not read

@@ -17,13 +17,7 @@ from dtoss.snapshots.store import Store
 
 @dataclass
 class CurrentCentres:
-    """Looks objects up in a store's current snapshot, which is opened once.
-
-    Parameters
-    ----------
-    store
-        Path or URI.
-    """
+    """Looks objects up in a store's current snapshot, which is opened once."""
 
     store: str
     _opened: dict[str, Any] = field(default_factory=dict)

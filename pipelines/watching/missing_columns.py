@@ -14,34 +14,17 @@ ERROR, NULL, KEEP = "error", "null", "keep"
 
 @dataclass
 class Lacking:
-    """What is made of columns that files lack.
+    """What is made of columns that files lack."""
 
-    Parameters
-    ----------
-    missing
-        "error", "null" or "keep"; null with a warning when None.
-    files
-        Of the files in hand: one that lacks a column, by the columns of the watch that some of them lack.
-    some
-        Columns that others of them have.
-    """
-
-    missing: str | None = None
+    missing: str | None = None  # "error", "null" or "keep"; null with a warning when None
+    # Of the files in hand: one that lacks a column, by the columns of the watch that some of them lack
     files: Mapping[str, str] = field(default_factory=dict)
-    some: frozenset[str] = frozenset()
+    some: frozenset[str] = frozenset()  # Columns that others of them have
     _named: frozenset[str] = frozenset()
     _told: set[str] = field(default_factory=set)
 
     def expect(self, wanted: Sequence[str], files: Sequence[str], names: Sequence[Sequence[str]]) -> None:
-        """Take over which columns files have.
-
-        Parameters
-        ----------
-        wanted
-            The columns of the watch.
-        files, names
-            Each of the files in hand, and its columns; those of all of them where there is one list of names.
-        """
+        """Take over which columns files have."""
         have = [frozenset(one) for one in names]
         lacking = {
             column: next((file for file, one in zip(files, have, strict=False) if column not in one), "")
@@ -51,15 +34,7 @@ class Lacking:
         self.some = frozenset(column for column in self.files if any(column in one for one in have))
 
     def judged(self, plan: Plan, warn: Callable[[str], None]) -> Plan:
-        """Return the plan of a batch with the columns that its rows lack.
-
-        Raises
-        ------
-        InputError
-            If columns that conditions name are lacking, and that is an error.
-        Mixed
-            If they are as they were before, and some of the files have them.
-        """
+        """Return the plan of a batch with the columns that its rows lack."""
         if not self.files and self.missing != KEEP:
             return plan
         text = [] if plan.settings.text is None else [plan.settings.text]

@@ -43,19 +43,7 @@ _Piece = tuple[int, int, int, int, bytes]
 def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[list[TaskResult], list[WorkerResult]]:
     """Return what the tasks and the workers of a batch have done.
 
-    Parameters
-    ----------
-    frame
-        Of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
-    plan
-        Of the batch, with a layout.
-    tasks
-        How many judge rows.
-
-    Raises
-    ------
-    DtossError
-        Which a task has raised, as it was.
+    ``frame``: of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
     """
     done: list[TaskResult] = []
     worked: list[WorkerResult] = []

@@ -51,37 +51,17 @@ _GROWN = 4.0
 
 @dataclass(frozen=True)
 class SpreadOptions:
-    """How rows are spread over workers, as the user says it.
-
-    Parameters
-    ----------
-    strategy
-        One of :func:`ceps.strategies.names`.
-    workers
-        How many.
-    batches
-        Of a round, at least, after which the layout may change; 0 for never.
-    memory_bytes
-        Of a worker, for the strategy that asks for it.
-    seconds
-        Of a round, at least.
-    """
+    """How rows are spread over workers, as the user says it."""
 
     strategy: str
     workers: int
-    batches: int = 1
-    memory_bytes: int | None = None
-    seconds: float = 0.0
+    batches: int = 1  # Of a round, at least, after which the layout may change; 0 for never
+    memory_bytes: int | None = None  # Of a worker, for the strategy that asks for it
+    seconds: float = 0.0  # Of a round, at least
 
 
 def check_strategy(spread: SpreadOptions) -> None:
-    """Check that there is such a strategy, and that it has what it needs.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or it lacks something; the message says what.
-    """
+    """Check that there is such a strategy, and that it has what it needs."""
     strategy_as_said(spread)
 
 
@@ -94,18 +74,10 @@ def strategy_as_said(spread: SpreadOptions) -> Strategy:
 
 @dataclass
 class Spreading:
-    """Where a watch stands in its rounds.
-
-    Parameters
-    ----------
-    home
-        The watch.
-    spread
-        As the user says it.
-    """
+    """Where a watch stands in its rounds."""
 
     home: Home
-    spread: SpreadOptions
+    spread: SpreadOptions  # As the user says it
     _worked: list[WorkerResult] = field(default_factory=list)
     _begun_us: int = 0
     _began: float = 0.0
@@ -121,17 +93,7 @@ class Spreading:
     def routed(self, plan: Plan, beat: bool = False) -> Plan:
         """Return the plan of a batch with its layout; files that are not there yet are written.
 
-        Parameters
-        ----------
-        plan
-            Of the batch.
-        beat
-            It has no rows, and may not be committed: nothing is decided unless there is no layout yet.
-
-        Raises
-        ------
-        StoreError, OSError
-            If a file cannot be read or written.
+        ``beat``: it has no rows, and may not be committed: nothing is decided unless there is no layout yet.
         """
         before = RoutingFiles.of(plan.document_before().get("layout"))
         if before is not None and before.strategy != self.spread.strategy:
@@ -247,12 +209,9 @@ class Spreading:
         self._said = []
 
     def ended(self, plan: Plan, worked: Sequence[WorkerResult], done: Sequence[TaskResult]) -> Mapping[str, Any] | None:
-        """Take what workers and tasks have done in a batch; return the file of the round's load where it ends with it.
+        """Take what workers and tasks have done in a batch.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written.
+        Return the file of the round's load where it ends with it.
         """
         assert plan.routed is not None
         if not self.spread.batches:

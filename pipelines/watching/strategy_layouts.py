@@ -27,22 +27,7 @@ NO_TEXTS = pa.array([], pa.large_string())
 
 
 def as_routing(layout: Layout, grid: RoutingGrid, words: pa.Array = NO_TEXTS) -> Routing:
-    """Return a layout as rows are sent by it.
-
-    Parameters
-    ----------
-    layout
-        Of the grid's cells.
-    grid
-        The cells.
-    words
-        large_string. The words that the layout numbers.
-
-    Raises
-    ------
-    ValueError
-        If the layout is of another grid.
-    """
+    """Return a layout as rows are sent by it."""
     if layout.shape != grid.shape:
         raise ValueError(
             f"a layout of {layout.shape[0]} x {layout.shape[1]} cells; the grid has {grid.rows} x {grid.columns}"
@@ -81,14 +66,8 @@ def words_asked(home: Home, names: tuple[str, ...], grid: RoutingGrid) -> pa.Arr
 def as_asked(grid: RoutingGrid, parts: list[AskedCells], words: pa.Array = NO_TEXTS) -> SubscriptionLoad:
     """Return the subscriptions of indexes, one after another, as strategies see them.
 
-    Parameters
-    ----------
-    grid
-        The cells.
-    parts
-        Of the same cells.
-    words
-        Of :func:`words_of`: covers are numbers of these; without any they are left out.
+    ``parts``: of the same cells; ``words``: of :func:`words_of`: covers are numbers of these; without any they are left
+    out.
     """
     begin, cover = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
     for one in parts:
@@ -126,22 +105,7 @@ class StoredFiles:
 
 
 def write_all_stored(plan: Plan, routing: Routing, base: Mapping[str, Any] | None = None) -> StoredFiles:
-    """Write what each worker stores of what stands, and return the files.
-
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    routing
-        Where rows go.
-    base
-        The file of the large index where it is there already.
-
-    Raises
-    ------
-    StoreError, OSError
-        If a file cannot be read or written.
-    """
+    """Write what each worker stores of what stands, and return the files."""
     if plan.files is None:
         return StoredFiles(None, None)
     large, small = plan.files.base, plan.files.delta

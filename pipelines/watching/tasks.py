@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[TaskResult]:
     """Return what the tasks of a batch have done. One shuffle and one action; nothing that grows with rows comes back.
 
-    Parameters
-    ----------
-    frame
-        Of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
-    plan
-        Of the batch.
-    tasks
-        How many.
+    ``frame``: of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
     """
     done: list[TaskResult] = []
     if frame is not None:

@@ -25,13 +25,7 @@ _UNITS = {"ms": 1e3, "s": 1e6}
 
 
 def first_settings(positions: Positions, space: Space, text: str | None, messages: bool, has_ids: bool) -> Settings:
-    """Return the settings of a watch, of its first rows.
-
-    Raises
-    ------
-    InputError
-        If rows of objects have no id, or the text is no column of text.
-    """
+    """Return the settings of a watch, of its first rows."""
     kinds = {field.name: field.dataType for field in positions.frame.schema.fields}
     attributes = {name: _arrow(kinds[attribute_column(name)]) for name in positions.attributes}
     if text is not None:
@@ -84,24 +78,8 @@ def fit_rows(
     Only rows that may be set aside have themselves as they were read: to write out the others costs as much as to read
     them.
 
-    Parameters
-    ----------
-    positions
-        As they were read.
-    settings
-        Of the watch.
-    wrap
-        Take 360 from longitudes above 180.
-    unit
-        Of times that are numbers: "ms", or seconds when None.
-    believed_us
-        Later times may be set aside, in microseconds since 1970; None believes every time. The plan of a query is
-        compiled anew for each other number.
-
-    Raises
-    ------
-    InputError
-        If a time or an attribute is of another type than the watch's, and cannot be read as one.
+    ``unit``: of times that are numbers: "ms", or seconds when None; ``believed_us``: later times may be set aside, in
+    microseconds since 1970; None believes every time. The plan of a query is compiled anew for each other number.
     """
     from pyspark.sql import functions as F
 

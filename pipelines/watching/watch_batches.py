@@ -44,30 +44,14 @@ TENDED_EVERY_US = 600 * MICROSECONDS
 
 @dataclass(frozen=True)
 class Rowwise:
-    """What the rows of a watch are, as the user says it.
+    """What the rows of a watch are, as the user says it."""
 
-    Parameters
-    ----------
-    text
-        The column of text; None for none.
-    messages
-        Rows are messages.
-    has_ids
-        Whether rows have ids.
-    wrap
-        Take 360 from longitudes above 180.
-    unit
-        Of times that are numbers: "ms", or seconds when None.
-    space
-        Of positions; None takes the store's.
-    """
-
-    text: str | None = None
+    text: str | None = None  # The column of text; None for none
     messages: bool = False
-    has_ids: bool = True
-    wrap: bool = False
-    unit: str | None = None
-    space: Space | None = None
+    has_ids: bool = True  # Whether rows have ids
+    wrap: bool = False  # Take 360 from longitudes above 180
+    unit: str | None = None  # Of times that are numbers: "ms", or seconds when None
+    space: Space | None = None  # Of positions; None takes the store's
 
 
 def events_of(ran: Ran) -> int:
@@ -83,40 +67,19 @@ def lag_of(ran: Ran) -> float | None:
 
 @dataclass
 class Watching:
-    """A watch that is being run: one batch at a time.
-
-    Parameters
-    ----------
-    home
-        The watch.
-    options
-        Of this run.
-    rows
-        What its rows are.
-    retain_us
-        Older events are removed; None keeps all.
-    say
-        Is told of each batch that has committed.
-    warn
-        Is told what looks wrong but is legal.
-    spread
-        How rows are spread over workers; None where each task judges its own.
-    clock
-        Returns the time, in microseconds since 1970, that the clock of the watch follows where there are no rows; it
-        stands when None.
-    lacking
-        What is made of columns that files lack.
-    """
+    """A watch that is being run: one batch at a time."""
 
     home: Home
     options: Options
-    rows: Rowwise = field(default_factory=Rowwise)
-    retain_us: int | None = None
-    say: Callable[[Ran], None] = lambda told: None
-    warn: Callable[[str], None] = lambda text: None
-    spread: SpreadOptions | None = None
+    rows: Rowwise = field(default_factory=Rowwise)  # What its rows are
+    retain_us: int | None = None  # Older events are removed; None keeps all
+    say: Callable[[Ran], None] = lambda told: None  # Is told of each batch that has committed
+    warn: Callable[[str], None] = lambda text: None  # Is told what looks wrong but is legal
+    spread: SpreadOptions | None = None  # How rows are spread over workers; None where each task judges its own
+    # Returns the time, in microseconds since 1970, that the clock of the watch follows where there are no rows; it
+    # stands when None
     clock: Callable[[], int] | None = None
-    lacking: Lacking = field(default_factory=Lacking)
+    lacking: Lacking = field(default_factory=Lacking)  # What is made of columns that files lack
     _tended_us: int = 0
     _warned: bool = False
 
@@ -150,11 +113,6 @@ class Watching:
         """Run a batch of rows and commit it; None where it was committed before.
 
         Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As the functions of :mod:`dtoss.watch.processing`; nothing of the batch counts then.
         """
         from pipelines.spark.session import cores
 
@@ -211,13 +169,7 @@ class Watching:
         return Ran(commit, time.perf_counter() - begun, max((one.seconds for one in worked), default=busiest(done)))
 
     def check(self, session: SparkSession, positions: Positions) -> None:
-        """Raise where rows cannot be taken: reads all of them, and commits nothing.
-
-        Raises
-        ------
-        InputError
-            If they are of other types, or more are bad than are borne.
-        """
+        """Raise where rows cannot be taken: reads all of them, and commits nothing."""
         from pyspark.sql import functions as F
 
         settings = self.settings() or self._first_settings(positions)
@@ -310,12 +262,7 @@ class Watching:
 def believed(max_ahead: int | None, now_us: int) -> int | None:
     """Return a time up to which no row is ahead of the clock, in microseconds; the same one for many batches.
 
-    Parameters
-    ----------
-    max_ahead
-        Microseconds beyond the wall clock from which on a row is; None for never.
-    now_us
-        The wall clock.
+    ``max_ahead``: microseconds beyond the wall clock from which on a row is; None for never.
 
     Examples
     --------
@@ -331,13 +278,7 @@ def believed(max_ahead: int | None, now_us: int) -> int | None:
 def check_amounts(
     expire: float | None, max_ahead: float | None, max_bad: float, witnesses: str = USUAL_WITNESSES
 ) -> Options:
-    """Return options of times in seconds, of a share of bad rows, and of how many witnesses move the clock.
-
-    Raises
-    ------
-    InputError
-        If one is not above 0, or the share is none.
-    """
+    """Return options of times in seconds, of a share of bad rows, and of how many witnesses move the clock."""
     try:
         witnesses = checked_witnesses(witnesses)
     except ValueError as error:

@@ -33,13 +33,7 @@ def splits_by_words(strategy: str) -> bool:
 
 
 def in_texts(plan: Plan, done: Sequence[TaskResult]) -> list[SaidInTexts]:
-    """Return what rows of tasks say.
-
-    Raises
-    ------
-    StoreError
-        If the file of the words is missing or damaged.
-    """
+    """Return what rows of tasks say."""
     if plan.routed is None or plan.routed.words is None:
         return []
     words, _ = open_words(plan.home, plan.routed.words["name"])
@@ -48,17 +42,7 @@ def in_texts(plan: Plan, done: Sequence[TaskResult]) -> list[SaidInTexts]:
 
 
 def terms_of(said: Sequence[SaidInTexts], words: pa.Array, asked: SubscriptionLoad) -> Terms | None:
-    """Return what rows say of the words that are asked for now, None where nothing is known.
-
-    Parameters
-    ----------
-    said
-        Of all tasks and batches of a round.
-    words
-        large_string. Of :func:`pipelines.watching.strategy_layouts.words_of`, as the covers of ``asked`` number them.
-    asked
-        The subscriptions.
-    """
+    """Return what rows say of the words that are asked for now, None where nothing is known."""
     if not said or not len(words):
         return None
     number = [pc.index_in(one.word, words).fill_null(-1).to_numpy(zero_copy_only=False) for one in said]

@@ -48,20 +48,10 @@ _LOOKS, _PAUSE = 12, 0.25
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a rebuild has done.
-
-    Parameters
-    ----------
-    commit
-        Its commit.
-    rebuild
-        What was counted anew.
-    seconds
-        That it took.
-    """
+    """What a rebuild has done."""
 
     commit: Commit
-    rebuild: Rebuild
+    rebuild: Rebuild  # What was counted anew
     seconds: float
 
     @property
@@ -109,11 +99,6 @@ class _Files:
 def span_asked(since: str, until: str) -> tuple[int, int]:
     """Return the time that a rebuild is asked for, in microseconds since 1970.
 
-    Raises
-    ------
-    InputError
-        If one of them is no time.
-
     Examples
     --------
     >>> span_asked("1970-01-01T00:01", "90")
@@ -148,33 +133,9 @@ def rebuild_windows(
 ) -> Rebuilt:
     """Count windows anew over a time, from the files that are there now, and return what was done.
 
-    Parameters
-    ----------
-    positions
-        The folder in which files have arrived; a file or a glob, too. All that is there is read.
-    store
-        Path or URI of the store.
-    name
-        Of the windows.
-    sessions
-        Returns the session; it is asked once it is known that the rows are there.
-    span
-        Rows from the one on and before the other are meant, in microseconds since 1970.
-    wanted, space, columns, wrap, unit, schema, max_bad
-        As :func:`pipelines.windows.run_windows`.
-    warn
-        Is told what looks wrong but is legal; stderr when None.
+    ``span``: rows from the one on and before the other are meant, in microseconds since 1970; ``warn``: is told what
+    looks wrong but is legal; stderr when None.
 
-    Raises
-    ------
-    InputError
-        If nothing of the time is due, rows that are needed are not there (the message says from when to when), more
-        rows are bad than are borne, or the windows stand for another spec.
-    StoreError
-        If another process runs these windows (the message says which), or a file is damaged.
-
-    Notes
-    -----
     Rows of files that were never read, or have other bytes than when they were, count with all others. Such a file
     counts as read from then on where no later batch could count any more of it.
     """
@@ -206,13 +167,7 @@ def rebuild_windows(
 
 
 def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[ReadSources]:
-    """Return what was read of the time that is needed, also by the sets that this one has replaced.
-
-    Raises
-    ------
-    InputError
-        If ends are meant that another set answers.
-    """
+    """Return what was read of the time that is needed, also by the sets that this one has replaced."""
     sets = sets_of(home)
     since = sets.current.since
     if since is not None and (rebuild.since // spec.slide + 1) * spec.slide < since:
@@ -225,13 +180,7 @@ def _reads(home: Home, spec: Spec, rebuild: Rebuild) -> list[ReadSources]:
 
 
 def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str], None]) -> Arrivals:
-    """Return all files that are there, once those that were read are whole.
-
-    Raises
-    ------
-    InputError
-        If one of them is still being written to.
-    """
+    """Return all files that are there, once those that were read are whole."""
     patience = Patience()
     for look in range(_LOOKS):
         found = list_arrivals(positions, Ledger(), patience, warn)

@@ -21,24 +21,13 @@ from pipelines.windowing.keys_of import material_of
 
 @dataclass(frozen=True)
 class Stands:
-    """What a run of windows is held to.
+    """What a run of windows is held to."""
 
-    Parameters
-    ----------
-    spec
-        Of the set that runs.
-    tables
-        Of which its keys are made; None where they are there.
-    coming
-        The spec of a set that is to begin beside it, and the tables of its keys; None for none.
-    given_up
-        Whether the one that is to come is to come no more.
-    """
-
-    spec: Spec
-    tables: Mapping[str, Any] | None = None
+    spec: Spec  # Of the set that runs
+    tables: Mapping[str, Any] | None = None  # Of which its keys are made; None where they are there
+    # The spec of a set that is to begin beside it, and the tables of its keys; None for none
     coming: tuple[Spec, Mapping[str, Any]] | None = None
-    given_up: bool = False
+    given_up: bool = False  # Whether the one that is to come is to come no more
 
     @property
     def asked(self) -> Spec:
@@ -49,25 +38,8 @@ class Stands:
 def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None, replacing: bool = False) -> Stands:
     """Return what windows are held to.
 
-    Parameters
-    ----------
-    home
-        Of any set of the name.
-    wanted
-        Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
-        stay as they are.
-    space
-        Of the positions; None takes the store's, or degrees.
-    replacing
-        Let others take over where they are asked for.
-
-    Raises
-    ------
-    InputError
-        If there are none yet and none are asked for, options are not legal, keys cannot be made, or the windows stand
-        for another spec, which is not to be replaced or cannot be.
-    StoreError
-        If a file is damaged.
+    ``wanted``: arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are
+    there and stay as they are; ``space``: of the positions; None takes the store's, or degrees.
     """
     sets = sets_of(home)
     now = current_of(home, sets)
@@ -87,13 +59,7 @@ def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None
 
 
 def spec_wanted(home: Home, wanted: Mapping[str, Any] | None, space: Space | None) -> Spec:
-    """Return the spec of windows, as :func:`stands_for` has it.
-
-    Raises
-    ------
-    InputError, StoreError
-        As :func:`stands_for`.
-    """
+    """Return the spec of windows, as :func:`stands_for` has it."""
     return stands_for(home, wanted, space).spec
 
 
@@ -119,13 +85,7 @@ def _asked(
 
 
 def checked(wanted: Mapping[str, Any], space: Space, keys: str) -> Spec:
-    """Return the spec that is wanted, with the digest of its keys.
-
-    Raises
-    ------
-    InputError
-        If options are not legal.
-    """
+    """Return the spec that is wanted, with the digest of its keys."""
     try:
         return spec_of(**{**wanted, "space": space, "keys": keys})
     except ValueError as error:
@@ -142,11 +102,5 @@ def fixed_for(home: Home, spec: Spec, tables: Mapping[str, Any] | None) -> Fixed
 
 
 def lease_windows(home: Home, warn: Callable[[str], None], lease: bool = True) -> Writer:
-    """Return the right to commit to all sets of windows of a name; without ``lease`` nobody is kept out.
-
-    Raises
-    ------
-    StoreError
-        If another process has it; the message names it.
-    """
+    """Return the right to commit to all sets of windows of a name; without ``lease`` nobody is kept out."""
     return lease_of(home.first.folder, f"windows {home.name} of {home.store}", warn, lease)

@@ -36,36 +36,18 @@ CELLS = 0.5
 
 @dataclass(frozen=True)
 class Operator:
-    """A step of the job.
+    """A step of the job."""
 
-    Parameters
-    ----------
-    by
-        What it may be split by; empty in one place, None by anything.
-    why
-        In a few words.
-    """
-
-    by: tuple[str, ...] | None
-    why: str
+    by: tuple[str, ...] | None  # What it may be split by; empty in one place, None by anything
+    why: str  # In a few words
 
 
 @dataclass(frozen=True)
 class Explained:
-    """The operators of a job, and what is shuffled between them.
+    """The operators of a job, and what is shuffled between them."""
 
-    Parameters
-    ----------
-    operators
-        By name, in the order of the job.
-    rates
-        Rows or cells from one to another, of 1,000 rows that are read.
-    fusion
-        Which run together.
-    """
-
-    operators: Mapping[str, Operator]
-    rates: Mapping[tuple[str, str], float]
+    operators: Mapping[str, Operator]  # By name, in the order of the job
+    rates: Mapping[tuple[str, str], float]  # Rows or cells from one to another, of 1,000 rows that are read
     fusion: Fusion
 
     @property
@@ -77,15 +59,6 @@ class Explained:
 def explain(spec: Spec, cells: float = CELLS) -> Explained:
     """Return the operators of a job, and which run together; exact, without running any.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    cells
-        Of panes that a row changes.
-
-    Notes
-    -----
     Takes some milliseconds: an integer program of about ten operators.
     """
     from ceps.streams.fusion import fuse
@@ -127,22 +100,7 @@ def told_of(
     moving: Moving,
     replacing: bool = False,
 ) -> list[str]:
-    """Return what a user is told of a job that would run now; nothing is run, and nothing is written.
-
-    Parameters
-    ----------
-    store, name, wanted, space
-        As :func:`pipelines.windows.run_windows`.
-    moving
-        How groups of objects are placed on workers.
-    replacing
-        As :func:`pipelines.windows.run_windows`.
-
-    Raises
-    ------
-    InputError, StoreError
-        As :func:`pipelines.windowing.begin_windows.stands_for`.
-    """
+    """Return what a user is told of a job that would run now; nothing is run, and nothing is written."""
     home = Home(Store(store).absolute.path, name)
     stands = stands_for(home, wanted, space, replacing)
     spec = stands.asked
@@ -170,16 +128,8 @@ def cells_of(head: Document | None) -> float | None:
 def lines_of(found: Explained, cells: float | None, placement: Placement | None, workers: str) -> list[str]:
     """Return what a user is told of it.
 
-    Parameters
-    ----------
-    found
-        Of :func:`explain`.
-    cells
-        Of panes that a row has changed; None where that is a guess.
-    placement
-        Where groups of objects are; None before the first batch.
-    workers
-        That a run takes, in words.
+    ``cells``: of panes that a row has changed; None where that is a guess; ``placement``: where groups of objects are;
+    None before the first batch.
     """
     wide = max(map(len, found.operators))
     lines = ["operator, what it may be split by, and why:"]

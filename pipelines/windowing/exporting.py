@@ -36,26 +36,6 @@ _WHOLE = 180.0
 def export_windows(found: Windows, path: str, end: Any = None) -> int:
     """Write the regions of keys with the measures of all lengths at one end, and return how many rows the file has.
 
-    Parameters
-    ----------
-    found
-        The windows.
-    path
-        Of a GeoParquet file, which may be a URI; it appears whole or not at all.
-    end
-        As :meth:`dtoss.Windows.wide`.
-
-    Raises
-    ------
-    InputError
-        If the suffix is not .parquet or .geoparquet, the end is not due, or the file cannot be written.
-    StoreError
-        If a file of the windows is missing or damaged.
-    OSError
-        If one cannot be read.
-
-    Notes
-    -----
     Columns are those of :meth:`dtoss.Windows.wide`, the end as a timestamp, then the geometry: cells of pivots and of
     sites, polygons, or cells of H3. In a plane cells are cut a quarter of their spread beyond the outermost pivots. A
     key that has no region (a site at the place of another one) has none.
@@ -76,23 +56,7 @@ def export_windows(found: Windows, path: str, end: Any = None) -> int:
 def export_ends(found: Windows, path: str, since: Any, until: Any = None) -> int:
     """Write the measures of all lengths at each end of a time as Parquet, and return how many rows the file has.
 
-    Parameters
-    ----------
-    found
-        The windows.
-    path
-        Of a Parquet file, which may be a URI; it appears whole or not at all.
-    since, until
-        The first and the last end; the last one that is due when None.
-
-    Raises
-    ------
-    InputError
-        If the suffix is not .parquet, a time is none, or the file cannot be written.
-    StoreError
-        If a file of the windows is missing or damaged.
-    OSError
-        If one cannot be read.
+    ``since``, ``until``: the first and the last end; the last one that is due when None.
     """
     _check_format(path)
     table = _with_times(found.wide_between(since, until))

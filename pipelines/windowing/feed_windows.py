@@ -33,30 +33,14 @@ PARTITION = "partition"
 
 @dataclass
 class Feed:
-    """Windows that a loop feeds, and the right to commit to them.
+    """Windows that a loop feeds, and the right to commit to them."""
 
-    Parameters
-    ----------
-    asked
-        What is asked for.
-    home
-        Of the windows.
-    by
-        What their keys are.
-    lease
-        Held until the loop ends.
-    begin
-        Makes them, as soon as their keys can be made.
-    running
-        Those; None until then.
-    """
-
-    asked: WindowOptions
+    asked: WindowOptions  # What is asked for
     home: Home
-    by: str
-    lease: Writer
-    begin: Callable[[], Running]
-    running: Running | None = None
+    by: str  # What their keys are
+    lease: Writer  # Held until the loop ends
+    begin: Callable[[], Running]  # Makes them, as soon as their keys can be made
+    running: Running | None = None  # Those; None until then
 
     def ledger(self) -> Ledger:
         """Return what the windows have read: all sets of them that run."""
@@ -84,33 +68,9 @@ def feeds_of(
 ) -> list[Feed]:
     """Return windows that are ready to be fed, their leases taken.
 
-    Parameters
-    ----------
-    asked
-        The windows.
-    store
-        Where they are.
-    space
-        Of the positions; None takes the store's, or degrees.
-    max_bad
-        Share of bad rows above which a batch fails, where the windows do not say another one.
-    wrap
-        Take 360 from longitudes above 180.
-    unit
-        Of times that are numbers: "ms", or seconds when None.
-    say
-        Is told of each batch, and of which windows it is.
-    warn
-        Is told what looks wrong but is legal.
-    lease
-        Whether other runs of these windows are kept out meanwhile.
-
-    Raises
-    ------
-    InputError
-        If two have one name, or one cannot begin, but for keys that are partitions of a snapshot which is to come.
-    StoreError
-        If another process runs one of them, or a file is damaged.
+    ``space``: of the positions; None takes the store's, or degrees; ``max_bad``: share of bad rows above which a batch
+    fails, where the windows do not say another one; ``unit``: of times that are numbers: "ms", or seconds when None;
+    ``lease``: whether other runs of these windows are kept out meanwhile.
     """
     names = [one.name for one in asked]
     for one in asked:
@@ -142,15 +102,7 @@ def feeds_of(
 
 
 def key_kind(asked: WindowOptions, store: Store) -> str:
-    """Return what the keys of windows are: as they are asked for, or as they are there.
-
-    Raises
-    ------
-    InputError
-        If they are not there, and the file does not say what they are.
-    StoreError
-        If a file is damaged.
-    """
+    """Return what the keys of windows are: as they are asked for, or as they are there."""
     if asked.wanted is not None:
         return str(asked.wanted["by"])
     held = fixed_of(current_home(store.path, asked.name))
@@ -177,23 +129,7 @@ def feed(
 ) -> Ran | None:
     """Count rows in windows that begin now where they have not, in one commit; None where it was made before.
 
-    Parameters
-    ----------
-    feed
-        The windows.
-    session
-        That has read the rows.
-    positions
-        The rows; those that delete an object are no positions, and are left out.
-    source
-        The files they are of, none of which the windows have read.
-    check
-        Raises if files are not those that were read.
-
-    Raises
-    ------
-    DtossError
-        As :meth:`pipelines.windowing.running_sets.Running.batch`; the message names the windows.
+    ``check``: raises if files are not those that were read.
     """
     running = _begun(feed)
     try:
@@ -203,13 +139,7 @@ def feed(
 
 
 def beat(feed: Feed) -> Ran | None:
-    """Let the watermark of windows follow the clock, where it does; None where nothing becomes due.
-
-    Raises
-    ------
-    DtossError
-        As :meth:`pipelines.windowing.running_sets.Running.beat`; the message names the windows.
-    """
+    """Let the watermark of windows follow the clock, where it does; None where nothing becomes due."""
     try:
         return None if feed.running is None else feed.running.beat()
     except DtossError as error:
@@ -217,13 +147,7 @@ def beat(feed: Feed) -> Ran | None:
 
 
 def refuse(feed: Feed, found: Arrivals, refused: Mapping[str, str]) -> None:
-    """Commit to windows that have begun that files are refused, and why, where they do not know it.
-
-    Raises
-    ------
-    DtossError
-        As :meth:`pipelines.windowing.running_sets.Running.note`.
-    """
+    """Commit to windows that have begun that files are refused, and why, where they do not know it."""
     sizes = {file: found.there[file] for file in refused}
     unknown = feed.ledger().fresh(sizes, found.where.stamps)
     if unknown and feed.running is not None:

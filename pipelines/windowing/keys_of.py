@@ -26,20 +26,10 @@ _CALLED = ("name", "id")
 
 @dataclass(frozen=True)
 class Material:
-    """What keys are made of.
-
-    Parameters
-    ----------
-    space
-        Of the positions.
-    tables
-        As :mod:`dtoss.windows.storage.keys_file` has them.
-    keys
-        Those.
-    """
+    """What keys are made of."""
 
     space: Space
-    tables: dict[str, pa.Table]
+    tables: dict[str, pa.Table]  # As :mod:`dtoss.windows.storage.keys_file` has them
     keys: Keys
 
     @property
@@ -59,22 +49,8 @@ class Material:
 def material_of(store: str, by: str, space: Space | None) -> Material:
     """Return what keys are made of.
 
-    Parameters
-    ----------
-    store
-        Path or URI.
-    by
-        "partition", "sites:FILE", "polygons:FILE.geojson" or "h3:RES".
-    space
-        That the user named; None takes the store's, or degrees where it has no snapshot.
-
-    Raises
-    ------
-    InputError
-        If it is something else, the store has no snapshot whose partitions could be keys, sites cannot be read or are
-        no legal positions, polygons cannot be read or are none, or the library of H3 is not installed.
-    StoreError
-        If the store is damaged.
+    ``by``: "partition", "sites:FILE", "polygons:FILE.geojson" or "h3:RES"; ``space``: that the user named; None takes
+    the store's, or degrees where it has no snapshot.
     """
     kind, _, rest = by.partition(":")
     if kind == "partition":

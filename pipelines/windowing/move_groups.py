@@ -32,39 +32,18 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Moving:
-    """How groups are placed on workers; made by :func:`moving_of`.
+    """How groups are placed on workers; made by :func:`moving_of`."""
 
-    Parameters
-    ----------
-    workers
-        How many, 1 to 256; None takes as many as Spark has cores.
-    every
-        Microseconds of the watermark after which loads are looked at; None never moves a group of a worker that stays.
-    budget
-        Bytes, or a share of all of them, that move at once.
-    """
-
-    workers: int | None = None
+    workers: int | None = None  # How many, 1 to 256; None takes as many as Spark has cores
+    # Microseconds of the watermark after which loads are looked at; None never moves a group of a worker that stays
     every: int | None = 1_800_000_000
-    budget: str = MOVE_BUDGET
+    budget: str = MOVE_BUDGET  # Bytes, or a share of all of them, that move at once
 
 
 def moving_of(workers: int | None = None, rebalance: str = REBALANCE, move_budget: str = MOVE_BUDGET) -> Moving:
     """Return how groups are placed, of what a user says.
 
-    Parameters
-    ----------
-    workers
-        As :class:`Moving`.
-    rebalance
-        A duration, or "off".
-    move_budget
-        Bytes, or a share such as "5%".
-
-    Raises
-    ------
-    InputError
-        If one is not legal.
+    ``rebalance``: A duration, or "off"; ``move_budget``: bytes, or a share such as "5%".
 
     Examples
     --------
@@ -84,24 +63,8 @@ def moving_of(workers: int | None = None, rebalance: str = REBALANCE, move_budge
 def placed(moving: Moving, cores: int, home: Home, head: Document | None) -> Placement:
     """Return the placement of the batch that goes on from a commit.
 
-    Parameters
-    ----------
-    moving
-        What a user says.
-    cores
-        Of Spark.
-    home
-        Of the windows.
-    head
-        That commit; None where there is none.
+    ``head``: that commit; None where there is none.
 
-    Raises
-    ------
-    StoreError
-        If the commit is damaged.
-
-    Notes
-    -----
     The same commits give the same placement. Groups of a worker that is gone, and as many as a new one needs, move at
     once, by the rows of each hour of the last day; a search of a second at most. Else a look at 256 counts.
     """
@@ -151,14 +114,9 @@ def _others(moving: Moving, workers: int, stood: Placement, home: Home, head: Do
 
 
 def day_pattern(home: Home, head: Document) -> Numbers:
-    """Return rows of each group by hour, int64 (256, slots), of the day before a commit; ones where none was counted.
+    """Return rows of each group by hour, int64 (256, slots), of the day before a commit.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    head
-        The commit.
+    Ones where none was counted.
     """
     slots: dict[int, Numbers] = {}
     last = head.watermark or 0

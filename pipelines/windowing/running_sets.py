@@ -33,48 +33,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class How:
-    """How windows are run; what may differ from run to run.
+    """How windows are run; what may differ from run to run."""
 
-    Parameters
-    ----------
-    max_bad
-        Share of bad rows above which a batch fails. The set that is to take over bears all: it holds nothing up.
-    new_source
-        As :class:`dtoss.windows.storage.window_plan.Options`.
-    retain
-        As :func:`dtoss.windows.state.result_retention.retained_of`.
-    wrap, unit, say
-        As :class:`pipelines.windowing.window_batches.Windowing`.
-    warn
-        Is told when a set begins, and when it takes over.
-    moving, clock
-        As :class:`pipelines.windowing.window_batches.Windowing`.
-    """
-
+    # Share of bad rows above which a batch fails. The set that is to take over bears all: it holds nothing up
     max_bad: float = 0.1
     new_source: bool = False
     retain: str | None = None
     wrap: bool = False
     unit: str | None = None
     say: Callable[[Ran], None] = lambda ran: None
-    warn: Callable[[str], None] = lambda line: None
+    warn: Callable[[str], None] = lambda line: None  # Is told when a set begins, and when it takes over
     moving: Moving | None = None
     clock: Callable[[], int] | None = None
 
 
 @dataclass
 class Running:
-    """The sets of a name that run, one batch at a time. :func:`running_of` makes it.
+    """The sets of a name that run, one batch at a time. :func:`running_of` makes it."""
 
-    Parameters
-    ----------
-    home
-        Of any set of the name.
-    how
-        They are run.
-    """
-
-    home: Home
+    home: Home  # Of any set of the name
     how: How
     _known: dict[tuple[int, bool], Windowing] = field(default_factory=dict)
     _turns: Turns = field(init=False)
@@ -97,13 +74,7 @@ class Running:
     def batch(
         self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
     ) -> Ran | None:
-        """Count a batch of rows in each set, a commit each; None where the current one has it.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As :meth:`pipelines.windowing.window_batches.Windowing.batch`; what a set has committed before stays.
-        """
+        """Count a batch of rows in each set, a commit each; None where the current one has it."""
         with self._turns.turn():
             self._turns.check()
             before = sets_of(self.home)
@@ -121,13 +92,7 @@ class Running:
         self._current(sets_of(self.home)).check(session, positions)
 
     def note(self, source: Source) -> Ran | None:
-        """Commit that files count as read in each set, though none of their rows does; None before the first batch.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As :meth:`pipelines.windowing.window_batches.Windowing.note`; what a set has committed before stays.
-        """
+        """Commit that files count as read in each set, though none of their rows does; None before the first batch."""
         with self._turns.turn():
             self._turns.check()
             before = sets_of(self.home)
@@ -141,13 +106,7 @@ class Running:
             return ran
 
     def beat(self) -> Ran | None:
-        """Let the watermark follow the clock where there are no rows, in each set; None where no end becomes due.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As :meth:`pipelines.windowing.window_batches.Windowing.beat`.
-        """
+        """Let the watermark follow the clock where there are no rows, in each set; None where no end becomes due."""
         with self._turns.turn():
             if self._turns.over:
                 return None
@@ -194,19 +153,7 @@ class Running:
 def running_of(home: Home, stands: Stands, how: How) -> Running:
     """Return windows that are ready to be run: a set that is asked for has begun.
 
-    Parameters
-    ----------
-    home
-        Of any set of the name, whose lease is held.
-    stands
-        What they are held to.
-    how
-        They are run.
-
-    Raises
-    ------
-    Conflict, InputError, StoreError, OSError
-        As :func:`dtoss.windows.migration.begin_set.begin_next`.
+    ``home``: of any set of the name, whose lease is held; ``stands``: what they are held to.
     """
     sets = sets_of(home)
     current = current_of(home, sets)

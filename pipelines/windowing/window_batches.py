@@ -57,25 +57,9 @@ FEW_STATE_BYTES = 32 << 20
 class Windowing:
     """Windows that are being run: one batch at a time.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    fixed
-        What they are asked for.
-    options
-        Of this run.
-    wrap
-        Take 360 from longitudes above 180.
-    unit
-        Of times that are numbers: "ms", or seconds when None.
-    say
-        Is told of each batch that has committed.
-    moving
-        How groups of objects are placed on workers; by default as a user who says nothing.
-    clock
-        Returns the time, in microseconds since 1970, that the watermark follows where there are no rows; it stands
-        when None.
+    ``unit``: of times that are numbers: "ms", or seconds when None; ``moving``: how groups of objects are placed on
+    workers; by default as a user who says nothing; ``clock``: returns the time, in microseconds since 1970, that the
+    watermark follows where there are no rows; it stands when None.
     """
 
     def __init__(
@@ -105,11 +89,6 @@ class Windowing:
         """Run a batch of rows and commit it; None where it was committed before.
 
         Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As the functions of :mod:`dtoss.windows.storage`; nothing of the batch counts then.
         """
         from pipelines.spark.session import cores
 
@@ -136,13 +115,7 @@ class Windowing:
             return ran
 
     def check(self, session: SparkSession, positions: Positions) -> None:
-        """Raise where rows cannot be taken: reads all of them, and commits nothing.
-
-        Raises
-        ------
-        InputError
-            If they are of other types, or more are bad than are borne.
-        """
+        """Raise where rows cannot be taken: reads all of them, and commits nothing."""
         from pyspark.sql import functions as F
 
         settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
@@ -153,13 +126,7 @@ class Windowing:
         check_rows(frame, self.options.max_bad)
 
     def note(self, source: Source) -> Ran | None:
-        """Commit that files count as read, though none of their rows does; None before the first batch.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As the functions of :mod:`dtoss.windows.storage`; nothing has changed then.
-        """
+        """Commit that files count as read, though none of their rows does; None before the first batch."""
         with self._turns.turn():
             types = types_of(self.home)
             if types is None:
@@ -175,11 +142,6 @@ class Windowing:
         """Let the watermark follow the clock where there are no rows; None where it stands or no end becomes due.
 
         Needs no Spark.
-
-        Raises
-        ------
-        Conflict, InputError, StoreError, OSError
-            As the functions of :mod:`dtoss.windows.storage`; nothing has changed then.
         """
         with self._turns.turn():
             head = None if self.clock is None or self._turns.over else head_of(self.home)
@@ -217,17 +179,7 @@ class Windowing:
 
 
 def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[MapResult]:
-    """Return what the tasks of a batch have done that had rows.
-
-    Parameters
-    ----------
-    frame
-        Of :func:`pipelines.watching.typed_rows.fit_rows`.
-    plan
-        Of the batch.
-    settings
-        Types of the rows.
-    """
+    """Return what the tasks of a batch have done that had rows."""
     from pyspark.sql import functions as F
 
     bare = light(plan)
@@ -265,14 +217,7 @@ def in_parts(
 ) -> list[ReduceResult]:
     """Return what the second step of all parts has done, here, or in tasks where patches are many.
 
-    Parameters
-    ----------
-    session
-        Which runs the tasks.
-    patches
-        Files of the first step.
-    work
-        Does the step for some parts; it is pickled.
+    ``patches``: files of the first step.
     """
     if sum(file.rows for file in patches) <= MOST_PATCHES:
         return [work(range(PARTS))]

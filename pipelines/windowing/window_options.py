@@ -28,48 +28,24 @@ _KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock", "replace")
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """Windows that one file asks for.
-
-    Parameters
-    ----------
-    file
-        Its path.
-    name
-        Of the windows in the store.
-    wanted
-        Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
-        stay as they are.
-    max_bad
-        Share of bad rows above which a batch fails; None takes that of the run.
-    retain
-        For how long results are kept; None keeps all.
-    clock
-        "wall" where the watermark follows the clock of this machine without rows, "data" where it stands.
-    replacing
-        Whether others take over without a gap where the windows of the name are others.
-    """
+    """Windows that one file asks for."""
 
     file: str
-    name: str
+    name: str  # Of the windows in the store
+    # Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
+    # stay as they are
     wanted: Mapping[str, Any] | None
-    max_bad: float | None = None
-    retain: str | None = None
+    max_bad: float | None = None  # Share of bad rows above which a batch fails; None takes that of the run
+    retain: str | None = None  # For how long results are kept; None keeps all
+    # "wall" where the watermark follows the clock of this machine without rows, "data" where it stands
     clock: str = DATA
-    replacing: bool = False
+    replacing: bool = False  # Whether others take over without a gap where the windows of the name are others
 
 
 def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what windows are asked for; None where nothing is said of it.
 
-    Parameters
-    ----------
-    given
-        Options by their names, such as ``max-gap``, without those that were not given.
-
-    Raises
-    ------
-    InputError
-        If some are given without the lengths.
+    ``given``: options by their names, such as ``max-gap``, without those that were not given.
     """
     if not given:
         return None
@@ -85,18 +61,9 @@ def wanted_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
 def read_asked(file: str) -> WindowOptions:
     """Return what a file in TOML asks for.
 
-    Parameters
-    ----------
-    file
-        Its path. Keys are ``name`` and the options of ``dtoss windows run`` without their dashes: those of
-        :data:`OF_SPEC`, which may all be missing where the windows are there, ``max-bad``, ``retain``, ``clock`` and
-        ``replace``. A list stands for texts with commas between.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, has no name, a key that is not known, or a value that is not legal; in one line, which
-        names the file.
+    ``file``: its path. Keys are ``name`` and the options of ``dtoss windows run`` without their dashes: those of
+    :data:`OF_SPEC`, which may all be missing where the windows are there, ``max-bad``, ``retain``, ``clock`` and
+    ``replace``. A list stands for texts with commas between.
     """
     try:
         told = tomllib.loads(Path(file).read_text(encoding="utf-8"))
@@ -132,13 +99,7 @@ def read_asked(file: str) -> WindowOptions:
 
 
 def _value(key: str, value: Any) -> Any:
-    """Return a value as the option takes it.
-
-    Raises
-    ------
-    InputError
-        If it is of another type.
-    """
+    """Return a value as the option takes it."""
     if key == "max-speed":
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{key} is {value!r}: a number of metres a second is wanted")

@@ -56,30 +56,14 @@ def with_asked(terms: Terms, asked: SubscriptionLoad, cell: Ints, word: Ints) ->
 
 @dataclass
 class Cells:
-    """A layout while it is adjusted.
-
-    Parameters
-    ----------
-    layout
-        As it was.
-    loads
-        As the strategy counts them.
-    owner
-        int64 (cells,). Who has each cell, or its rest.
-    single
-        bool (cells,). Cells that are not shared: the others stay as they are.
-    words
-        Words of cells with workers of their own.
-    changes
-        How often anything was moved.
-    """
+    """A layout while it is adjusted."""
 
     layout: Layout
-    loads: Loads
-    owner: Ints
-    single: Flags
-    words: WordParts
-    changes: int = 0
+    loads: Loads  # As the strategy counts them
+    owner: Ints  # int64 (cells,). Who has each cell, or its rest
+    single: Flags  # bool (cells,). Cells that are not shared: the others stay as they are
+    words: WordParts  # Words of cells with workers of their own
+    changes: int = 0  # How often anything was moved
 
     @classmethod
     def of(cls, layout: Layout, loads: Loads) -> Cells:
@@ -131,27 +115,8 @@ def adjusted(
 ) -> Layout:  # fmt: skip
     """Return a layout in which no worker has more than ``limit`` times another's work, as far as that can be had.
 
-    Parameters
-    ----------
-    layout
-        Of the round that has ended.
-    loads
-        What it has cost.
-    asked
-        The subscriptions.
-    limit
-        Above 1 (sigma).
-    load
-        What counts as load, see :func:`counted`.
-    way
-        How cells are chosen.
-    heaviest
-        How many cells of the busiest are looked at for words of them to go (p); 0 leaves phase I out.
-    rng
-        Draws for "RA".
+    ``rng``: draws for "RA".
 
-    Notes
-    -----
     From the busiest worker to the least busy, up to 64 times. Phase I never makes the work of all more, by the loads of
     the round; where rows hold no words, only phase II is there.
     """
@@ -176,18 +141,7 @@ def adjusted(
 def split_and_join(cells: Cells, asked: SubscriptionLoad, high: int, low: int, heaviest: int, every: bool) -> None:
     """Do phase I from one worker to another; the work of all never rises.
 
-    Parameters
-    ----------
-    cells
-        The layout, with loads that have terms; changed.
-    asked
-        The subscriptions.
-    high, low
-        The busiest worker and the least busy.
-    heaviest
-        How many cells of the busiest may be split.
-    every
-        As :func:`ceps.balance.round_costs.split_work`.
+    ``cells``: the layout, with loads that have terms; changed.
     """
     work = work_of_workers(cells.now(), cells.loads, every)
     _split(cells, asked, high, low, float(work[high] - work[low]), heaviest, every)

@@ -16,39 +16,21 @@ Words = frozenset[int]
 
 @dataclass(frozen=True)
 class Query:
-    """A continuous query, as the dispatcher sees it.
-
-    Parameters
-    ----------
-    id
-        Of the query.
-    cells
-        That its rectangle touches.
-    cover
-        Words of which every message that it matches holds one; none where it may match without any.
-    """
+    """A continuous query, as the dispatcher sees it."""
 
     id: int
-    cells: Words
-    cover: Words
+    cells: Words  # That its rectangle touches
+    cover: Words  # Words of which every message that it matches holds one; none where it may match without any
 
 
 @dataclass
 class Gridt:
-    """Where queries and messages go.
+    """Where queries and messages go."""
 
-    Parameters
-    ----------
-    layout
-        Cells on workers, some split by words.
-    asked
-        H2 of each cell: how many live queries stand there under each word.
-    wordless
-        How many live queries of each cell stand under no word: messages are not dropped there.
-    """
-
-    layout: Layout
+    layout: Layout  # Cells on workers, some split by words
+    # H2 of each cell: how many live queries stand there under each word
     asked: dict[int, dict[int, int]] = field(default_factory=dict)
+    # How many live queries of each cell stand under no word: messages are not dropped there
     wordless: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -102,20 +84,11 @@ class Gridt:
 
 @dataclass
 class Gi2:
-    """A worker's index: of each cell a list for each word, from which what was deleted goes when it is met.
+    """A worker's index: of each cell a list for each word, from which what was deleted goes when it is met."""
 
-    Parameters
-    ----------
-    lists
-        By cell and word, of queries under their first word; -1 is the word of those without any.
-    deleted
-        Ids that are to go.
-    live
-        Queries by id.
-    """
-
+    # By cell and word, of queries under their first word; -1 is the word of those without any
     lists: dict[tuple[int, int], list[Query]] = field(default_factory=dict)
-    deleted: set[int] = field(default_factory=set)
+    deleted: set[int] = field(default_factory=set)  # Ids that are to go
     live: dict[int, Query] = field(default_factory=dict)
 
     def insert(self, query: Query) -> None:

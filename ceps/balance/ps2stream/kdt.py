@@ -29,31 +29,16 @@ _GAIN = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Cells, and whether only words are cut there.
+    """Cells, and whether only words are cut there."""
 
-    Parameters
-    ----------
-    rect
-        First column, first row, last column, last row.
-    by_words
-        Whether it is cut by words alone (N_t in the paper), not by whatever costs less (N_s).
-    """
-
-    rect: Rect
-    by_words: bool = False
+    rect: Rect  # First column, first row, last column, last row
+    by_words: bool = False  # Whether it is cut by words alone (N_t in the paper), not by whatever costs less (N_s)
 
 
 def nodes_of(ground: Ground, delta: float, theta: int) -> list[Node]:
     """Return the nodes of the tree, at most ``theta`` (lines 1 to 12).
 
-    Parameters
-    ----------
-    ground
-        Words said and asked for, by cell.
-    delta
-        A node whose words are more alike than this is one of space.
-    theta
-        Nodes at the most.
+    ``theta``: nodes at the most.
     """
     waiting = [(ground.whole, ground.likeness(ground.whole))]
     found: list[Node] = []
@@ -78,15 +63,9 @@ def nodes_of(ground: Ground, delta: float, theta: int) -> list[Node]:
 def shares_of_nodes(costs: Sequence[Floats], parts: int) -> list[int]:
     """Return into how many parts each node goes, so that costs are least: L(i, j) = min L(i - 1, j - k) + C(i, k).
 
-    Parameters
-    ----------
-    costs
-        Of each node, what it costs in 1, 2, ... parts; at most ``parts`` of them.
-    parts
-        In all, at least as many as nodes; fewer where nodes cannot be cut into so many.
+    ``costs``: of each node, what it costs in 1, 2, ... parts; at most ``parts`` of them; ``parts``: in all, at least as
+    many as nodes; fewer where nodes cannot be cut into so many.
 
-    Notes
-    -----
     O(nodes x parts^2).
 
     Examples
@@ -126,19 +105,7 @@ def cut(ground: Ground, piece: Piece, by: By) -> list[Piece]:
 
 
 def into(ground: Ground, pieces: list[Piece], by: By, count: int) -> list[list[Piece]]:
-    """Return pieces in as many, one more, ... up to ``count``: each time the dearest that can be is cut.
-
-    Parameters
-    ----------
-    ground
-        Of the pieces.
-    pieces
-        To begin with.
-    by
-        How they may be cut.
-    count
-        At most.
-    """
+    """Return pieces in as many, one more, ... up to ``count``: each time the dearest that can be is cut."""
     found, whole = [pieces], set[int]()
     while len(found[-1]) < count:
         now = list(found[-1])
@@ -157,21 +124,11 @@ def into(ground: Ground, pieces: list[Piece], by: By, count: int) -> list[list[P
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A kdt-tree whose leaves have workers.
+    """A kdt-tree whose leaves have workers."""
 
-    Parameters
-    ----------
-    leaves
-        Pieces; those of a cell are its rest, and words.
-    worker
-        Of each.
-    load
-        float64 (workers,). What each costs (def. 1, leaf by leaf; what two leaves store is stored once).
-    """
-
-    leaves: list[Piece]
+    leaves: list[Piece]  # Pieces; those of a cell are its rest, and words
     worker: list[int]
-    load: Floats
+    load: Floats  # float64 (workers,). What each costs (def. 1, leaf by leaf; what two leaves store is stored once)
 
 
 def kdt_tree(
@@ -180,22 +137,8 @@ def kdt_tree(
 ) -> Tree:  # fmt: skip
     """Return the tree of a sample (algorithm 1).
 
-    Parameters
-    ----------
-    loads
-        Of a sample.
-    asked
-        The subscriptions; of many, a sample is looked at.
-    workers
-        How many.
-    delta, theta
-        As :func:`nodes_of`.
-    sigma
-        The most that the busiest may have over the least busy; the dearest leaf is cut while it has more.
-    leaves
-        Of each worker, at least, as far as there are cells and words: finer leaves cost less.
-    by
-        "space" never cuts by words, "words" only by words.
+    ``leaves``: of each worker, at least, as far as there are cells and words: finer leaves cost less; ``by``: "space"
+    never cuts by words, "words" only by words.
     """
     ground = Ground(loads, asked)
     nodes = nodes_of(ground, delta, theta) if by == "both" else [Node(ground.whole, by == "words")]

@@ -36,46 +36,23 @@ class Prices(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What is given to a worker whole.
-
-    Parameters
-    ----------
-    rect
-        Its cells.
-    words
-        int64, rising. Words of which it has what stands there; None for the rest: all that no other piece of these
-        cells has.
-    taken
-        bool (words,). Those that other pieces of these cells have, of the rest.
-    rows
-        That go there.
-    stored
-        bool (n,). Which subscriptions of the sample do.
-    load
-        What they cost.
-    """
+    """What is given to a worker whole."""
 
     rect: Rect
+    # int64, rising. Words of which it has what stands there; None for the rest: all that no other piece of these cells
+    # has
     words: Ints | None
-    taken: Flags
+    taken: Flags  # bool (words,). Those that other pieces of these cells have, of the rest
     rows: float
-    stored: Flags
+    stored: Flags  # bool (n,). Which subscriptions of the sample do
     load: float
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What pieces are made of: work by cell, words said and asked for by cell.
+    """What pieces are made of: work by cell, words said and asked for by cell."""
 
-    Parameters
-    ----------
-    loads
-        Of a sample of rows.
-    every
-        All subscriptions.
-    """
-
-    loads: Loads
+    loads: Loads  # Of a sample of rows
     every: SubscriptionLoad
 
     @cached_property

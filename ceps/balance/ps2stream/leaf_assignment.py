@@ -18,8 +18,6 @@ def merged(ground: Ground, pieces: Sequence[Piece], workers: int) -> tuple[list[
     already, unless the busiest then has more over the least busy than before, or somebody has nothing yet; else to
     whoever has least.
 
-    Notes
-    -----
     Cost O(pieces x workers x subscriptions of the sample).
     """
     load, found = np.zeros(workers), [0] * len(pieces)

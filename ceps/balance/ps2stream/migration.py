@@ -21,23 +21,8 @@ _MOST_UNITS = 1 << 16
 def chosen(way: Way, load: Floats, size: Floats, least: float, below: float, rng: np.random.Generator) -> Ints:
     """Return which cells to move, int64, rising; none where no set has enough and not too much.
 
-    Parameters
-    ----------
-    way
-        "GR", "DP", "SI" or "RA".
-    load, size
-        float64 (n,). Of the cells of the busy worker; those without load are never chosen.
-    least
-        The load that has to go.
-    below
-        No set has as much.
-    rng
-        Draws the order of RA.
-
-    Raises
-    ------
-    ValueError
-        There is no such way.
+    ``way``: "GR", "DP", "SI" or "RA"; ``load``, ``size``: float64 (n,). Of the cells of the busy worker; those without
+    load are never chosen; ``rng``: draws the order of RA.
     """
     if way == "GR":
         return greedy(load, size, least, below)

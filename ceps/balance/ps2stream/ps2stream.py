@@ -22,41 +22,17 @@ from ceps.model.argument_checks import number, whole
 
 @dataclass(frozen=True)
 class PS2Stream:
-    """Cells move from the most to the least loaded worker while one has ``sigma`` times another's load.
-
-    Parameters
-    ----------
-    workers
-        How many.
-    sigma
-        The load of the busiest over the least busy that may stand, above 1.
-    delta
-        Likeness of words said and asked for, above which a node is one of space.
-    theta
-        Nodes of the tree at the most; the number of workers counts where it is more.
-    choose
-        "GR", "DP", "SI" or "RA": how cells are chosen.
-    load
-        "paper": rows times subscriptions of a cell (def. 3). "work": what rows have cost.
-    by
-        "both", "space" or "words": how the tree may be cut; without words in rows only space is.
-    leaves
-        Of the tree for each worker, at least, as far as they can be had.
-    heaviest
-        How many cells of the busiest worker may be split by words each time (p); 0 for none.
-    seed
-        Of RA.
-    """
+    """Cells move from the most to the least loaded worker while one has ``sigma`` times another's load."""
 
     workers: int
-    sigma: float = UNEVEN
-    delta: float = 0.5
-    theta: int = MOST_LEAVES
-    choose: Way = "GR"
-    load: Load = "paper"
-    by: By = "both"
-    leaves: int = LEAVES
-    heaviest: int = 8
+    sigma: float = UNEVEN  # The load of the busiest over the least busy that may stand, above 1
+    delta: float = 0.5  # Likeness of words said and asked for, above which a node is one of space
+    theta: int = MOST_LEAVES  # Nodes of the tree at the most; the number of workers counts where it is more
+    choose: Way = "GR"  # "GR", "DP", "SI" or "RA": how cells are chosen
+    load: Load = "paper"  # "paper": rows times subscriptions of a cell (def. 3). "work": what rows have cost
+    by: By = "both"  # "both", "space" or "words": how the tree may be cut; without words in rows only space is
+    leaves: int = LEAVES  # Of the tree for each worker, at least, as far as they can be had
+    heaviest: int = 8  # How many cells of the busiest worker may be split by words each time (p); 0 for none
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -9,33 +9,15 @@ from html import escape
 
 @dataclass(frozen=True)
 class Card:
-    """One card.
-
-    Parameters
-    ----------
-    title
-        What it is.
-    figure
-        What stands large.
-    unit
-        What stands small behind it, such as "a month".
-    facts
-        Names and values below.
-    why
-        A sentence at its end, or nothing.
-    kind
-        "chosen" (the one to take), "dim" (only to compare with), or "".
-    badge
-        A word or two in its corner.
-    """
+    """One card."""
 
     title: str
     figure: str
-    unit: str = ""
-    facts: Sequence[tuple[str, str]] = ()
-    why: str = ""
-    kind: str = ""
-    badge: str = ""
+    unit: str = ""  # What stands small behind it, such as "a month"
+    facts: Sequence[tuple[str, str]] = ()  # Names and values below
+    why: str = ""  # A sentence at its end, or nothing
+    kind: str = ""  # "chosen" (the one to take), "dim" (only to compare with), or ""
+    badge: str = ""  # A word or two in its corner
 
 
 _LONG = 9  # signs of a figure from which on it is written smaller, so that it stays on its line

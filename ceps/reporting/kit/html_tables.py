@@ -11,18 +11,7 @@ def table(
 ) -> str:
     """Return a table; the first column heads its rows.
 
-    Parameters
-    ----------
-    caption
-        What it shows, for everyone.
-    head
-        Names of the columns.
-    rows
-        As many texts a row as there are columns.
-    chosen
-        The row that stands out, or -1.
-    text
-        Columns, beside the first, that hold words and so begin at their left.
+    ``text``: columns, beside the first, that hold words and so begin at their left.
     """
     kinds = [' class="text"' if place in text else "" for place in range(len(head))]
     top = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))

@@ -30,45 +30,19 @@ _NARROWEST, _LOWEST = 0.8, 0.3  # width over height, and height over width, of a
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What a map shows.
+    """What a map shows."""
 
-    Parameters
-    ----------
-    names
-        Names of the groups, such as servers.
-    group_of
-        int64 (n,), the group of each area or place, or -1 for none.
-    areas
-        Rings (v, 2) of each area, x and y; empty if there are none.
-    places
-        float64 (n, 2), a place in each; drawn where there are no areas.
-    weights
-        float64 (n,), how much a place counts, for the size of its dot.
-    shores
-        Rings (v, 2) of land, drawn as lines over the areas; empty where not known.
-    on_earth
-        Whether x and y are degrees of longitude and latitude; else they are units of a plane.
-    colours
-        int64, number of each group's colour; None: that of the group.
-    fills
-        CSS colours of the groups, such as shades; None: those of series.
-    outlines
-        Rings (v, 2) that are drawn as thin lines on top of all.
-    border
-        CSS colour of the lines between areas.
-    """
-
-    names: Sequence[str]
-    group_of: Ints
-    areas: Sequence[Sequence[Floats]]
-    places: Floats | None
-    weights: Floats
-    shores: Sequence[Floats] = ()
-    on_earth: bool = True
-    colours: Ints | None = None
-    fills: Sequence[str] | None = None
-    outlines: Sequence[Floats] = ()
-    border: str = "var(--paper)"
+    names: Sequence[str]  # Names of the groups, such as servers
+    group_of: Ints  # int64 (n,), the group of each area or place, or -1 for none
+    areas: Sequence[Sequence[Floats]]  # Rings (v, 2) of each area, x and y; empty if there are none
+    places: Floats | None  # float64 (n, 2), a place in each; drawn where there are no areas
+    weights: Floats  # float64 (n,), how much a place counts, for the size of its dot
+    shores: Sequence[Floats] = ()  # Rings (v, 2) of land, drawn as lines over the areas; empty where not known
+    on_earth: bool = True  # Whether x and y are degrees of longitude and latitude; else they are units of a plane
+    colours: Ints | None = None  # int64, number of each group's colour; None: that of the group
+    fills: Sequence[str] | None = None  # CSS colours of the groups, such as shades; None: those of series
+    outlines: Sequence[Floats] = ()  # Rings (v, 2) that are drawn as thin lines on top of all
+    border: str = "var(--paper)"  # CSS colour of the lines between areas
 
     def colour(self, group: int) -> str:
         """CSS colour of a group."""
@@ -137,23 +111,7 @@ def maps(*charts: str) -> str:
 def map_chart(
     label: str, ground: Ground, view: Box, *, caption: str = "", most_bytes: int = 36_000, tallest: int = 430
 ) -> str:
-    """Return a map of a view with a bar of its scale, at most about `most_bytes` long.
-
-    Parameters
-    ----------
-    label
-        A sentence that says what is seen.
-    ground
-        What is drawn.
-    view
-        West, south, east and north.
-    caption
-        A few words above it.
-    most_bytes
-        Above this length, areas of one group are drawn as one, ever coarser.
-    tallest
-        Pixels that it may be high.
-    """
+    """Return a map of a view with a bar of its scale, at most about `most_bytes` long."""
     west, south, east, north = view
     squeeze = _squeeze(ground, view)
     high = max(_WIDE * (north - south) / max((east - west) * squeeze, 1e-12), 1.0)

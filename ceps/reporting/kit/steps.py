@@ -23,17 +23,6 @@ def step_through(name: str, title: str, steps: Sequence[tuple[str, str, str]], f
     """Return pictures of which one is shown at a time: a group of radio buttons that looks like a slider.
 
     Arrow keys go from one to the next. Empty where there are no steps; one step is shown as it is.
-
-    Parameters
-    ----------
-    name
-        Of the group, a word that nothing else on the page has.
-    title
-        What the steps are.
-    steps
-        Of each its short name, a few words that narrow pages leave out, and its HTML.
-    first
-        The one that is shown to begin with; the last one as a rule.
     """
     if len(steps) < 2:
         return "".join(html for _, _, html in steps)

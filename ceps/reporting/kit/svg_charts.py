@@ -87,20 +87,7 @@ def curves(
 ) -> str:
     """Return a chart of curves over the same stretch of time.
 
-    Parameters
-    ----------
-    label
-        A sentence that says what is seen.
-    lines
-        The curves, the first at the back.
-    most
-        The value at the top; 0 is at the bottom.
-    across, up
-        Ticks of either axis, 0 at the left and at the bottom.
-    points
-        Single points: how far to the right (0 to 1), the value, the name.
-    height
-        Pixels of the drawing.
+    ``lines``: the curves, the first at the back.
     """
     drawn = "".join(_curve(line, most) for line in lines)
     marks = "".join(

@@ -18,22 +18,9 @@ if TYPE_CHECKING:
 def geo_frame(table: pa.Table, geometry: Any, crs: str, what: str = "a GeoDataFrame") -> geopandas.GeoDataFrame:
     """Return a GeoDataFrame of the columns of a table, with the geometries behind them in the column "geometry".
 
-    Parameters
-    ----------
-    table
-        Columns of n rows.
-    geometry
-        float64 (n, 2) makes points; an array of objects holds shapely's; anything else is WKB, as an Arrow array or a
-        list of bytes. None where there is none.
-    crs
-        As an index names it; "none" is a frame without one. Coordinates are lon, lat or x, y in any case.
-    what
-        What needs GeoPandas, for the message.
-
-    Raises
-    ------
-    InputError
-        If GeoPandas is not installed.
+    ``geometry``: float64 (n, 2) makes points; an array of objects holds shapely's; anything else is WKB, as an Arrow
+    array or a list of bytes. None where there is none; ``crs``: as an index names it; "none" is a frame without one.
+    Coordinates are lon, lat or x, y in any case.
     """
     geopandas = need("geopandas", what, "geo")
     known = None if crs.lower() == NO_CRS else crs

@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 def pandas_frame(table: pa.Table, nullable: Collection[str] = ()) -> pandas.DataFrame:
     """Return a table as a DataFrame: whole numbers, booleans and text with nulls are of a nullable type.
 
-    Parameters
-    ----------
-    table
-        Columns of n rows.
-    nullable
-        Columns that are of a nullable type also where none of these rows is null.
-
-    Notes
-    -----
     All other columns are those of ``table.to_pandas()``. Whole numbers in lists are objects where there are nulls among
     them.
 

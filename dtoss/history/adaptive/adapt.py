@@ -33,41 +33,19 @@ Method = Literal["regret", "aqwa"]
 
 @dataclass(frozen=True)
 class Adapted:
-    """What adapting did, or would do.
-
-    Parameters
-    ----------
-    version
-        The newest one.
-    questions
-        How many are remembered.
-    cut, merged, made
-        Leaves that were cut, that were merged, and those that came of both.
-    objects
-        Periods that got an order by object.
-    bytes
-        Of the leaves that were rewritten.
-    looked
-        Bytes that were read to decide, those among them.
-    regret
-        Bytes that recent questions would have cost less, each with its weight.
-    waste
-        Bytes that they read beyond the blocks of their answers.
-    unreadable
-        Files of questions that could not be read.
-    """
+    """What adapting did, or would do."""
 
     version: Version
-    questions: int
-    cut: int = 0
+    questions: int  # How many are remembered
+    cut: int = 0  # cut, merged, made: leaves that were cut, that were merged, and those that came of both
     merged: int = 0
     made: int = 0
-    objects: tuple[int, ...] = ()
-    bytes: int = 0
-    looked: int = 0
-    regret: float = 0.0
-    waste: float = 0.0
-    unreadable: int = 0
+    objects: tuple[int, ...] = ()  # Periods that got an order by object
+    bytes: int = 0  # Of the leaves that were rewritten
+    looked: int = 0  # Bytes that were read to decide, those among them
+    regret: float = 0.0  # Bytes that recent questions would have cost less, each with its weight
+    waste: float = 0.0  # Bytes that they read beyond the blocks of their answers
+    unreadable: int = 0  # Files of questions that could not be read
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -86,32 +64,10 @@ def adapt(
 ) -> Adapted:
     """Rewrite the leaves whose questions have paid for it, and return what was done.
 
-    Parameters
-    ----------
-    home
-        The history.
-    request_bytes
-        What a request costs, as bytes that could be read in its time; kept for the history. As measured or by file
-        system where nobody said.
-    dry_run
-        Only say what would be done.
-    say
-        Is told of each commit.
-    method
-        "aqwa" cuts as the AQWA paper does, for comparison: by points of whole leaves, with neither intervals nor
-        requests; it merges nothing, makes no order, and reads all leaves twice.
+    ``request_bytes``: what a request costs, as bytes that could be read in its time; kept for the history. As measured
+    or by file system where nobody said; ``method``: "aqwa" cuts as the AQWA paper does, for comparison: by points of
+    whole leaves, with neither intervals nor requests; it merges nothing, makes no order, and reads all leaves twice.
 
-    Raises
-    ------
-    InputError
-        If ``request_bytes`` is not a positive number, or the method is another.
-    StoreError
-        If there is no history, a file is damaged, or others rewrite the same leaves again and again.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Each commit rewrites leaves of one period to one new file, with the rows and sums of old and new leaves compared.
     Without new questions a second call changes nothing.
     """

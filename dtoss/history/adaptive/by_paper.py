@@ -28,18 +28,9 @@ def decide_by_paper(
 ) -> Decision:
     """Return which leaves of a period the paper cuts. All rows are read twice to be counted.
 
-    Parameters
-    ----------
-    leaves
-        All leaves of its place order.
-    questions
-        Those remembered.
-    load
-        Reads leaves.
-    prices
-        Of them, the least bytes of a leaf are the paper's block: by them and the bytes of a row goes minCount.
-    most
-        Bytes to be rewritten, beyond which no leaf is cut: the next decision goes on.
+    ``leaves``: all leaves of its place order; ``prices``: of them, the least bytes of a leaf are the paper's block: by
+    them and the bytes of a row goes minCount; ``most``: bytes to be rewritten, beyond which no leaf is cut: the next
+    decision goes on.
     """
     rows = sum(leaf.rows for leaf in leaves)
     box = _box(leaves, load)

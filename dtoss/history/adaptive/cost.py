@@ -16,24 +16,12 @@ from dtoss.history.row_blocks import BLOCK_ROWS
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What reading and writing cost, all in bytes.
+    """What reading and writing cost, all in bytes."""
 
-    Parameters
-    ----------
-    request
-        As many bytes could be read in the time of one request: g.
-    gap
-        Bytes between two blocks that are read over.
-    block_rows
-        Rows of a block at the most.
-    least
-        Bytes of a leaf, below which none is cut.
-    """
-
-    request: float
-    gap: int = READ_OVER
-    block_rows: int = BLOCK_ROWS
-    least: float = 2**20
+    request: float  # As many bytes could be read in the time of one request: g
+    gap: int = READ_OVER  # Bytes between two blocks that are read over
+    block_rows: int = BLOCK_ROWS  # Rows of a block at the most
+    least: float = 2**20  # Bytes of a leaf, below which none is cut
 
     def to_rewrite(self, size: float) -> float:
         """Return what rewriting so many bytes costs: a request, read once, written at twice the price of reading."""
@@ -42,23 +30,13 @@ class Prices:
 
 @dataclass(frozen=True)
 class Run:
-    """Blocks that lie one behind the other in a file, by ascending times: those of a leaf.
+    """Blocks that lie one behind the other in a file, by ascending times: those of a leaf."""
 
-    Parameters
-    ----------
-    t_from, t_to
-        float64 (n,), ascending both.
-    low, high
-        float64 (n, dimension). Boxes of vectors.
-    bytes
-        int64 (n,).
-    """
-
-    t_from: NDArray[np.float64]
-    t_to: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    bytes: NDArray[np.int64]
+    t_from: NDArray[np.float64]  # float64 (n,), ascending both
+    t_to: NDArray[np.float64]  # float64 (n,), ascending both
+    low: NDArray[np.float64]  # float64 (n, dimension). Boxes of vectors
+    high: NDArray[np.float64]  # float64 (n, dimension). Boxes of vectors
+    bytes: NDArray[np.int64]  # int64 (n,)
 
     @property
     def size(self) -> int:
@@ -68,24 +46,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Points:
-    """Rows as the decisions see them, by ascending times.
+    """Rows as the decisions see them, by ascending times."""
 
-    Parameters
-    ----------
-    t
-        float64 (n,), ascending.
-    positions
-        float64 (n, 2).
-    vectors
-        float64 (n, dimension). NaN for deletions, which no question is answered with.
-    row_bytes
-        What a row takes in a file, in the mean.
-    """
-
-    t: NDArray[np.float64]
-    positions: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-    row_bytes: float
+    t: NDArray[np.float64]  # float64 (n,), ascending
+    positions: NDArray[np.float64]  # float64 (n, 2)
+    vectors: NDArray[np.float64]  # float64 (n, dimension). NaN for deletions, which no question is answered with
+    row_bytes: float  # What a row takes in a file, in the mean
 
     def __len__(self) -> int:
         return len(self.t)
@@ -126,14 +92,7 @@ def cost_of(reads: NDArray[np.int64], prices: Prices) -> NDArray[np.float64]:
 def matched_rows(points: Points, run: Run, questions: Questions) -> NDArray[np.int64]:
     """Return how many rows of a run answer each question, int64 (m,): no more than reading it costs.
 
-    Parameters
-    ----------
-    points
-        The rows of the run, all of them, in its order.
-    run
-        Whose blocks they are, evenly.
-    questions
-        Where a question has several pieces a row counts once.
+    ``points``: the rows of the run, all of them, in its order.
     """
     out = np.zeros(len(questions), np.int64)
     _matched(operand(points.t), operand(points.vectors), *_pieces(questions), out)
@@ -143,14 +102,7 @@ def matched_rows(points: Points, run: Run, questions: Questions) -> NDArray[np.i
 def wasted_bytes(reads: NDArray[np.int64], matched: NDArray[np.int64], row_bytes: float, block_rows: int) -> float:
     """Return how many bytes questions read beyond the blocks that their answers fill.
 
-    Parameters
-    ----------
-    reads
-        int64 (m, 2). Ranges and bytes.
-    matched
-        int64 (m,). Rows of their answers there.
-    row_bytes, block_rows
-        Of the leaf.
+    ``reads``: int64 (m, 2). Ranges and bytes; ``matched``: int64 (m,). Rows of their answers there.
     """
     needed = -(-matched // block_rows) * block_rows * row_bytes
     return float(np.maximum(reads[:, 1] - needed, 0.0).sum())

@@ -17,52 +17,27 @@ from dtoss.history.versions import Version
 
 @dataclass(frozen=True)
 class Layout:
-    """Blocks of files, by file and place in it; arrays of n rows.
+    """Blocks of files, by file and place in it; arrays of n rows."""
 
-    Parameters
-    ----------
-    low, high
-        float64 (n, dimension). Boxes of vectors.
-    t_from, t_to
-        float64. As times are stored.
-    offset, bytes
-        int64. Where a block is in its file.
-    rows
-        int64.
-    file
-        int64, ascending.
-    group, leaf
-        int64. What is counted apart, such as the period; and the number of the leaf.
-    groups
-        How many groups there are.
-    """
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    t_from: NDArray[np.float64]
-    t_to: NDArray[np.float64]
-    offset: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    file: NDArray[np.int64]
+    low: NDArray[np.float64]  # float64 (n, dimension). Boxes of vectors
+    high: NDArray[np.float64]  # float64 (n, dimension). Boxes of vectors
+    t_from: NDArray[np.float64]  # float64. As times are stored
+    t_to: NDArray[np.float64]  # float64. As times are stored
+    offset: NDArray[np.int64]  # int64. Where a block is in its file
+    bytes: NDArray[np.int64]  # int64. Where a block is in its file
+    rows: NDArray[np.int64]  # int64
+    file: NDArray[np.int64]  # int64, ascending
+    # group, leaf: int64. What is counted apart, such as the period; and the number of the leaf
     group: NDArray[np.int64]
     leaf: NDArray[np.int64]
-    groups: int = 1
+    groups: int = 1  # How many groups there are
 
     def __len__(self) -> int:
         return len(self.bytes)
 
 
 def order_of(version: Version, order: int) -> Layout:
-    """Return the blocks of one order of a version; its groups are the version's periods. Cost O(blocks).
-
-    Parameters
-    ----------
-    version
-        Of the history.
-    order
-        Its code, by which :data:`dtoss.history.row_blocks.ORDER_NAMES` has its name.
-    """
+    """Return the blocks of one order of a version; its groups are the version's periods. Cost O(blocks)."""
     leaves = version.leaves
     rows = np.flatnonzero(leaves.order == order)
     rows = rows[np.lexsort((leaves.offset[rows], leaves.file[rows]))]
@@ -86,14 +61,8 @@ def order_of(version: Version, order: int) -> Layout:
 def layout_reads(layout: Layout, questions: Questions, gap: int = READ_OVER) -> NDArray[np.int64]:
     """Return ranges and bytes that each question reads of each group, int64 (m, groups, 2). Cost O(m n) at the worst.
 
-    Parameters
-    ----------
-    layout
-        The blocks.
-    questions
-        m of them; one without pieces asks about everywhere.
-    gap
-        Bytes between two blocks that are read over, and count.
+    ``questions``: m of them; one without pieces asks about everywhere; ``gap``: bytes between two blocks that are read
+    over, and count.
     """
     out = np.zeros((len(questions), layout.groups, 2), np.int64)
     where = (operand(layout.offset), operand(layout.bytes), operand(layout.file), operand(layout.group))
@@ -111,18 +80,8 @@ def leaf_rows(
 ) -> NDArray[np.float64]:
     """Return how many rows questions read of each leaf, together, float64 (leaves,). Cost as :func:`layout_reads`.
 
-    Parameters
-    ----------
-    layout
-        The blocks.
-    questions
-        m of them.
-    leaves
-        How many leaves the version has, of all orders.
-    used
-        bool (m, groups). Which groups a question reads in this layout; all when None.
-    weights
-        float64 (m,). What each counts; 1 when None.
+    ``used``: bool (m, groups). Which groups a question reads in this layout; all when None; ``weights``: float64 (m,).
+    What each counts; 1 when None.
     """
     reads = np.ones((len(questions), layout.groups), np.bool_) if used is None else used
     counts = np.ones(len(questions)) if weights is None else weights

@@ -24,18 +24,11 @@ Cell = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Cut:
-    """A leaf as it would be cut.
+    """A leaf as it would be cut."""
 
-    Parameters
-    ----------
-    parts
-        The rows of each new leaf, by ascending numbers, with its cell; side by side in the tree.
-    cost
-        float64 (m,). What each question would cost.
-    """
-
+    # The rows of each new leaf, by ascending numbers, with its cell; side by side in the tree
     parts: list[tuple[NDArray[np.int64], Cell]]
-    cost: NDArray[np.float64]
+    cost: NDArray[np.float64]  # float64 (m,). What each question would cost
 
 
 def imagined(
@@ -46,12 +39,7 @@ def imagined(
     A leaf that is rewritten for what was asked in one corner is cut all over for the same price. Without them the rest
     stays one large leaf, which the next hotspot has to pay for again.
 
-    Parameters
-    ----------
-    points
-        The rows of a leaf: each question is moved to one of them.
-    questions, weights
-        float64 (m,). What was asked there, of which the last ones are moved.
+    ``questions``, ``weights``: float64 (m,). What was asked there, of which the last ones are moved.
     """
     there = np.flatnonzero(~np.isnan(points.vectors[:, 0]))
     placed = np.flatnonzero(np.diff(questions.begin) > 0)[-IMAGINED:]
@@ -70,19 +58,8 @@ def imagined(
 def best_cut(points: Points, cell: Cell, questions: Questions, weights: NDArray[np.float64], prices: Prices) -> Cut:
     """Return the tree that costs least among those that are tried; one part where no cut gains.
 
-    Parameters
-    ----------
-    points
-        The rows of a leaf.
-    cell
-        Of it.
-    questions, weights
-        float64 (m,). What is asked, and what each counts.
-    prices
-        What reads cost; no part gets smaller than their least.
+    ``questions``, ``weights``: float64 (m,). What is asked, and what each counts.
 
-    Notes
-    -----
     Cost O(levels (rows quantiles + m blocks)). Rows of one place stay together.
     """
     rows = np.arange(len(points), dtype=np.int64)

@@ -43,24 +43,13 @@ def run_of_blocks(blocks: Blocks) -> Run:
 
 @dataclass(frozen=True)
 class PlaceLeaves:
-    """The leaves of the place order of one period.
-
-    Parameters
-    ----------
-    home, version
-        Of the history.
-    numbers
-        int64 (n,). Which leaves of the version.
-    leaves
-        n of them, as decisions see them.
-    keys
-        Of each leaf of the version that is among them, by its number: its file, and the first of its row groups.
-    """
+    """The leaves of the place order of one period."""
 
     home: Home
     version: Version
-    numbers: NDArray[np.int64]
-    leaves: list[Leaf]
+    numbers: NDArray[np.int64]  # int64 (n,). Which leaves of the version
+    leaves: list[Leaf]  # n of them, as decisions see them
+    # Of each leaf of the version that is among them, by its number: its file, and the first of its row groups
     keys: Mapping[int, tuple[str, int]]
 
     def rows(self, chosen: tuple[int, ...]) -> pa.Table:

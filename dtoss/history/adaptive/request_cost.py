@@ -24,24 +24,12 @@ READS = 15
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What was measured.
+    """What was measured."""
 
-    Parameters
-    ----------
-    request_seconds
-        Until the bytes of a short range are there.
-    bytes_per_second
-        By which a long range takes longer.
-    request_bytes
-        Both multiplied: g.
-    worst_seconds
-        The longest short range.
-    """
-
-    request_seconds: float
-    bytes_per_second: float
+    request_seconds: float  # Until the bytes of a short range are there
+    bytes_per_second: float  # By which a long range takes longer
     request_bytes: int
-    worst_seconds: float
+    worst_seconds: float  # The longest short range
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -56,26 +44,6 @@ class Calibrated:
 def calibrate(home: Home, *, keep: bool = True, seed: int = 0) -> Calibrated:
     """Measure what a request costs by reading ranges of the largest files, and keep it for the history.
 
-    Parameters
-    ----------
-    home
-        The history.
-    keep
-        Whether it becomes the history's ``request_bytes``, in a version of its own.
-    seed
-        Chooses the ranges.
-
-    Raises
-    ------
-    InputError
-        If the history has too few bytes to compare ranges.
-    StoreError
-        If there is no history.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     What the operating system has in memory is read faster than the disk would: on a local disk this measures both.
     """
     version = home.version()

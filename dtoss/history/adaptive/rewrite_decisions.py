@@ -33,24 +33,12 @@ from dtoss.history.questions import Questions, joined_questions
 
 @dataclass(frozen=True)
 class Leaf:
-    """A leaf of the place order of one period.
-
-    Parameters
-    ----------
-    run
-        Its blocks.
-    cell
-        Of the tree.
-    since
-        The version of the history that it was made in: questions of that and later versions read it.
-    rows
-        How many it has.
-    """
+    """A leaf of the place order of one period."""
 
     run: Run
     cell: Cell
-    since: int
-    rows: int
+    since: int  # The version of the history that it was made in: questions of that and later versions read it
+    rows: int  # How many it has
 
     @property
     def row_bytes(self) -> float:
@@ -60,18 +48,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Look:
-    """What was found when the rows of leaves were looked at in vain.
+    """What was found when the rows of leaves were looked at in vain."""
 
-    Parameters
-    ----------
-    number
-        The last question by then.
-    share
-        How much of what could have been saved at the most could be saved indeed.
-    """
-
-    number: int
-    share: float
+    number: int  # The last question by then
+    share: float  # How much of what could have been saved at the most could be saved indeed
 
 
 NEVER_LOOKED = 0
@@ -80,45 +60,24 @@ NEVER_LOOKED = 0
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Leaves that are replaced by others.
+    """Leaves that are replaced by others."""
 
-    Parameters
-    ----------
-    leaves
-        Their numbers: one that is cut, or two that are merged.
-    points, parts
-        The rows of all of them, and which of those each new leaf has, with its cell.
-    size
-        Bytes that are read, and about as many that are written.
-    regret, waste
-        Of the questions since they were made, in bytes.
-    """
-
-    leaves: tuple[int, ...]
-    points: Points
+    leaves: tuple[int, ...]  # Their numbers: one that is cut, or two that are merged
+    points: Points  # points, parts: the rows of all of them, and which of those each new leaf has, with its cell
     parts: list[tuple[NDArray[np.int64], Cell]]
-    size: int
-    regret: float
+    size: int  # Bytes that are read, and about as many that are written
+    regret: float  # regret, waste: of the questions since they were made, in bytes
     waste: float
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be done with the leaves of one period.
+    """What is to be done with the leaves of one period."""
 
-    Parameters
-    ----------
-    rewritings
-        No leaf is in two of them.
-    looks
-        Of leaves, or pairs, that were looked at in vain.
-    looked
-        Bytes of leaves that were read to decide, those of the rewritings among them.
-    """
-
-    rewritings: list[Rewriting]
+    rewritings: list[Rewriting]  # No leaf is in two of them
+    # Of leaves, or pairs, that were looked at in vain
     looks: Mapping[tuple[int, ...], Look] = field(default_factory=dict)
-    looked: int = 0
+    looked: int = 0  # Bytes of leaves that were read to decide, those of the rewritings among them
 
 
 Load = Callable[[tuple[int, ...]], Points]
@@ -136,26 +95,11 @@ def decide(
 ) -> Decision:
     """Return which leaves of a period are cut and which are merged.
 
-    Parameters
-    ----------
-    leaves
-        All leaves of its place order.
-    elsewhere
-        float64 (m,). What each question would cost in the best of the other orders: one that is cheaper there is
-        asked there, and pays for nothing here. None where there is no other order.
-    questions
-        Those remembered.
-    load
-        Reads leaves. It is called for those whose questions could pay.
-    prices
-        What reads and writes cost.
-    looks
-        What earlier decisions have said of leaves, or pairs of them, by their numbers.
-    most
-        Bytes to be rewritten, beyond which nothing more is looked at: the next decision goes on.
+    ``leaves``: all leaves of its place order; ``elsewhere``: float64 (m,). What each question would cost in the best of
+    the other orders: one that is cheaper there is asked there, and pays for nothing here. None where there is no other
+    order; ``load``: reads leaves. It is called for those whose questions could pay; ``most``: bytes to be rewritten,
+    beyond which nothing more is looked at: the next decision goes on.
 
-    Notes
-    -----
     The same questions lead to the same decision, and those of rewritten leaves to none: deciding twice rewrites once.
     """
     served = _served(leaves, elsewhere, questions, prices)

@@ -26,30 +26,14 @@ _RANK_BITS = 20
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a history by ascending times, of which each stands for several.
+    """Rows of a history by ascending times, of which each stands for several."""
 
-    Parameters
-    ----------
-    t
-        float64 (n,), ascending. As times are stored.
-    positions
-        float64 (n, 2).
-    vectors
-        float64 (n, dimension).
-    row_bytes
-        What a row takes in a file, in the mean.
-    stands_for
-        How many rows each is.
-    second
-        As many units of t are a second.
-    """
-
-    t: NDArray[np.float64]
-    positions: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-    row_bytes: float
-    stands_for: float = 1.0
-    second: float = 1.0
+    t: NDArray[np.float64]  # float64 (n,), ascending. As times are stored
+    positions: NDArray[np.float64]  # float64 (n, 2)
+    vectors: NDArray[np.float64]  # float64 (n, dimension)
+    row_bytes: float  # What a row takes in a file, in the mean
+    stands_for: float = 1.0  # How many rows each is
+    second: float = 1.0  # As many units of t are a second
 
     def __len__(self) -> int:
         return len(self.t)
@@ -61,10 +45,7 @@ def rival_layouts(sample: Sample) -> Mapping[str, Layout]:
     ``hours``: Parquet files by hour, rows as they came. ``days``: files by day, rows along a Hilbert curve.
     ``z_order``: files of 128 MB, rows by the interleaved ranks of x, y and t.
 
-    Parameters
-    ----------
-    sample
-        The rows; at least one.
+    ``sample``: the rows; at least one.
     """
     makers: dict[str, Callable[[Sample], Layout]] = {"hours": _hours, "days": _days, "z_order": _z_order}
     return {name: make(sample) for name, make in makers.items()}
@@ -128,28 +109,16 @@ def _laid_out(sample: Sample, order: NDArray[np.int64], file: NDArray[np.int64],
 
 @dataclass(frozen=True)
 class StorePrices:
-    """List prices of an object store and of a machine that reads from it.
+    """List prices of an object store and of a machine that reads from it."""
 
-    Parameters
-    ----------
-    per_thousand_requests
-        Dollars for 1,000 reads.
-    per_gigabyte_month
-        Dollars for keeping a gigabyte for a month.
-    per_machine_hour
-        Dollars for a machine while it waits and reads.
-    seconds_a_request, bytes_a_second
-        How long it waits for a request, and how fast it reads.
-    date, source
-        When and where that was the list.
-    """
-
-    per_thousand_requests: float = 0.0004
-    per_gigabyte_month: float = 0.023
-    per_machine_hour: float = 0.0816
+    per_thousand_requests: float = 0.0004  # Dollars for 1,000 reads
+    per_gigabyte_month: float = 0.023  # Dollars for keeping a gigabyte for a month
+    per_machine_hour: float = 0.0816  # Dollars for a machine while it waits and reads
+    # seconds_a_request, bytes_a_second: how long it waits for a request, and how fast it reads
     seconds_a_request: float = 0.02
     bytes_a_second: float = 50e6
-    date: str = "2026-06-17"
+    date: str = "2026-06-17"  # When and where that was the list
+    # When and where that was the list
     source: str = "S3 Standard, EC2 m7g.large, us-east-1; 20 ms a request and 50 MB/s are assumed"
 
     def for_reading(self, requests: float, size: float) -> float:

@@ -24,22 +24,8 @@ _READ = ("t", "x", "y", "deleted")
 def sample_of(home: Home, version: Version, most_rows: int = SAMPLED_ROWS, most_blocks: int = SAMPLED_BLOCKS) -> Sample:
     """Return rows of a version, deletions aside; the same ones each time.
 
-    Parameters
-    ----------
-    home
-        The history.
-    version
-        Of it.
-    most_rows, most_blocks
-        Of a history with more blocks every so-and-so-many-th is read, and the rows of each are stretched over the time
-        up to the next one that is; of more rows every so-and-so-many-th is kept.
-
-    Raises
-    ------
-    StoreError
-        If a file is damaged or gone.
-    OSError
-        If one cannot be read.
+    ``most_rows``, ``most_blocks``: of a history with more blocks every so-and-so-many-th is read, and the rows of each
+    are stretched over the time up to the next one that is; of more rows every so-and-so-many-th is kept.
     """
     every, chosen = _chosen(version, most_blocks)
     kept = max(-(-int(gather_column(version, chosen, "rows").sum()) // most_rows), 1)

@@ -19,42 +19,20 @@ distributes the cost most evenly (4.2.3); or, as the authors' published programs
 
 
 class Cut(NamedTuple):
-    """A line across a partition, what cutting there saves of reading, and what it costs to write.
+    """A line across a partition, what cutting there saves of reading, and what it costs to write."""
 
-    Parameters
-    ----------
-    across_rows
-        Whether the line separates rows; columns otherwise.
-    line
-        The first row or column of the second half.
-    saved
-        C_d of (2): points that the questions would not have read.
-    value
-        ``saved - 2 N``, by which the split-queue is ordered.
-    """
-
-    across_rows: bool
-    line: int
-    saved: float
-    value: float
+    across_rows: bool  # Whether the line separates rows; columns otherwise
+    line: int  # The first row or column of the second half
+    saved: float  # C_d of (2): points that the questions would not have read
+    value: float  # ``saved - 2 N``, by which the split-queue is ordered
 
 
 class Lines(NamedTuple):
-    """All lines across a partition along one axis: the points of both halves and their costs by (1).
+    """All lines across a partition along one axis: the points of both halves and their costs by (1)."""
 
-    Parameters
-    ----------
-    across_rows
-        Whether the lines separate rows; columns otherwise.
-    first
-        The line of index 0.
-    points, costs
-        float64 (2, lines): of the half before the line, and of the one behind it.
-    """
-
-    across_rows: bool
-    first: int
-    points: Floats
+    across_rows: bool  # Whether the lines separate rows; columns otherwise
+    first: int  # The line of index 0
+    points: Floats  # points, costs: float64 (2, lines): of the half before the line, and of the one behind it
     costs: Floats
 
 
@@ -137,16 +115,7 @@ def best_cut(
 
     Whether it pays is another question: it does if its value is above 0.
 
-    Parameters
-    ----------
-    part
-        The partition.
-    counts, counters
-        Points and questions of the cells.
-    least_points
-        The paper's minCount: both halves need more.
-    choice
-        Which line is best. With "even" there is one candidate, and no cut if it does not leave enough.
+    ``choice``: which line is best. With "even" there is one candidate, and no cut if it does not leave enough.
     """
     points = float(counts.within(*part))
     cost = points * float(counters.overlapping(*part))

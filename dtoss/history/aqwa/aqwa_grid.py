@@ -26,14 +26,9 @@ class Rectangle(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Lines across both axes. A cell is half-open, (x[i], x[i + 1]]; the first one has its lower border too.
+    """Lines across both axes. A cell is half-open, (x[i], x[i + 1]]; the first one has its lower border too."""
 
-    Parameters
-    ----------
-    x, y
-        Where the lines are, ascending, float64 (columns + 1,) and (rows + 1,). The outermost may be infinite.
-    """
-
+    # x, y: where the lines are, ascending, float64 (columns + 1,) and (rows + 1,). The outermost may be infinite
     x: Floats
     y: Floats
 
@@ -55,15 +50,7 @@ class Grid:
     def cells(self, places: Floats) -> tuple[Ints, Ints]:
         """Return the row and the column of each place, int64 (n,).
 
-        Parameters
-        ----------
-        places
-            float64 (n, 2): x, y.
-
-        Raises
-        ------
-        ValueError
-            If one is not within the grid.
+        ``places``: float64 (n, 2): x, y.
         """
         places = np.asarray(places, np.float64).reshape(-1, 2)
         outside = ~(
@@ -81,13 +68,7 @@ class Grid:
         return _cell(self.y, places[:, 1]), _cell(self.x, places[:, 0])
 
     def touched(self, box: ArrayLike) -> Rectangle:
-        """Return the cells that a box has places of; an empty rectangle where it is outside of the grid.
-
-        Parameters
-        ----------
-        box
-            Least x, least y, greatest x, greatest y, borders included.
-        """
+        """Return the cells that a box has places of; an empty rectangle where it is outside of the grid."""
         x0, y0, x1, y1 = np.asarray(box, np.float64)
         if x1 < self.x[0] or x0 > self.x[-1] or y1 < self.y[0] or y0 > self.y[-1] or x0 > x1 or y0 > y1:
             return Rectangle(0, 0, 0, 0)
@@ -106,20 +87,7 @@ def _cell(lines: Floats, values: Floats) -> Ints:
 
 
 def even_grid(box: ArrayLike, lines: int = GRID_LINES) -> Grid:
-    """Return a grid whose cells are all of one size, as the paper's.
-
-    Parameters
-    ----------
-    box
-        Least x, least y, greatest x, greatest y of all places to come.
-    lines
-        Cells an axis.
-
-    Raises
-    ------
-    ValueError
-        If the box has no area or is not finite, or there are no cells.
-    """
+    """Return a grid whose cells are all of one size, as the paper's."""
     x0, y0, x1, y1 = np.asarray(box, np.float64)
     if not (np.isfinite([x0, y0, x1, y1]).all() and x0 < x1 and y0 < y1):
         raise ValueError(f"the box ({x0:g}, {y0:g}, {x1:g}, {y1:g}) has no area; give least and greatest x and y")

@@ -21,20 +21,6 @@ def nearest_rectangle(grid: Grid, counts: PointCounts, place: tuple[float, float
     asked. That is loose: enough would be the greatest distance at which k points are counted.
 
     Distances are of the plane, in the grid's unit. Cells that are as near are gone through by row, then column.
-
-    Parameters
-    ----------
-    grid, counts
-        The cells, and their points.
-    place
-        x, y; it may be outside of the grid.
-    k
-        How many points.
-
-    Raises
-    ------
-    ValueError
-        If k is below 1 or the place is not finite.
     """
     if k < 1:
         raise ValueError(f"k is {k}: give 1 or more")

@@ -17,43 +17,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PaperCuts:
-    """What becomes of leaves: the cuts in their order, and the cells of those that are there at the end.
+    """What becomes of leaves: the cuts in their order, and the cells of those that are there at the end."""
 
-    Parameters
-    ----------
-    cuts
-        By number of leaf: those given are 0, 1, ...; halves are numbered on from there.
-    at
-        Where each cut is, on x or y, float64 (cuts,); a row at the line itself belongs to the first half.
-    cells
-        Number of leaf to its least x, least y, greatest x, greatest y, half-open (x0, x1], of all that stand.
-    saved
-        C_d of each cut by (2): rows that the questions would not have read, by their weights.
-    """
-
-    cuts: tuple[MadeCut, ...]
-    at: Floats
+    cuts: tuple[MadeCut, ...]  # By number of leaf: those given are 0, 1, ...; halves are numbered on from there
+    at: Floats  # Where each cut is, on x or y, float64 (cuts,); a row at the line itself belongs to the first half
+    # Number of leaf to its least x, least y, greatest x, greatest y, half-open (x0, x1], of all that stand
     cells: dict[int, tuple[float, float, float, float]]
-    saved: Floats
+    saved: Floats  # C_d of each cut by (2): rows that the questions would not have read, by their weights
 
 
 def grid_of_leaves(cells: Floats, box: ArrayLike, lines: int = GRID_LINES) -> Grid:
     """Return a grid that has even lines across a box, the borders of all leaves, and no end.
 
-    Parameters
-    ----------
-    cells
-        The leaves, float64 (leaves, 4): least x, least y, greatest x, greatest y, half-open (x0, x1], infinite where a
-        leaf has no border.
-    box
-        Of the rows: least x, least y, greatest x, greatest y.
-    lines
-        Cells an axis of it.
-
-    Raises
-    ------
-    ValueError
-        If a leaf's box is empty.
+    ``cells``: the leaves, float64 (leaves, 4): least x, least y, greatest x, greatest y, half-open (x0, x1], infinite
+    where a leaf has no border.
     """
     cells = np.asarray(cells, np.float64).reshape(-1, 4)
     empty = ~((cells[:, 0] < cells[:, 2]) & (cells[:, 1] < cells[:, 3]))
@@ -75,18 +52,8 @@ def paper_cuts(
     It is the state after the last question: all are counted, with what has faded by then, and the leaf that gains most
     is cut while one pays. So the same questions lead to no cut of the leaves that they have led to.
 
-    Parameters
-    ----------
-    grid, counts
-        From `grid_of_leaves`, and the rows of all leaves on it.
-    cells
-        The leaves. They share no place.
-    boxes
-        The questions, oldest first: least x, least y, greatest x, greatest y, borders included.
-    rule
-        When and where leaves are cut.
-    asked
-        How many questions there were before those, which is by what they fade.
+    ``cells``: the leaves. They share no place; ``boxes``: the questions, oldest first: least x, least y, greatest x,
+    greatest y, borders included.
 
     Examples
     --------

@@ -26,24 +26,14 @@ FADING = 2.0
 
 @dataclass(frozen=True)
 class Rule:
-    """What the paper leaves to be chosen.
+    """What the paper leaves to be chosen."""
 
-    Parameters
-    ----------
-    least_points
-        minCount: both halves of a cut have more points. The paper's is the block size over the bytes of a point.
-    fade_every, fading
-        T and c.
-    choice
-        Which line is the best cut.
-    lazily
-        Whether fading revalues the partitions in turn, each once in T questions (4.2.4); all at once otherwise.
-    """
-
+    # minCount: both halves of a cut have more points. The paper's is the block size over the bytes of a point
     least_points: int
     fade_every: int = FADE_EVERY
     fading: float = FADING
-    choice: Choice = "gain"
+    choice: Choice = "gain"  # Which line is the best cut
+    # Whether fading revalues the partitions in turn, each once in T questions (4.2.4); all at once otherwise
     lazily: bool = True
 
     def __post_init__(self) -> None:
@@ -71,21 +61,11 @@ class MadeCut:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a question cost: the partitions that it read and their points, and what was cut because of it.
+    """What a question cost: the partitions that it read and their points, and what was cut because of it."""
 
-    Parameters
-    ----------
-    parts
-        Numbers of the partitions that were read, int64; as they were before the cuts.
-    points
-        How many points each has, int64.
-    cuts
-        In the order in which they were made.
-    """
-
-    parts: Ints
-    points: Ints
-    cuts: tuple[MadeCut, ...] = field(default=())
+    parts: Ints  # Numbers of the partitions that were read, int64; as they were before the cuts
+    points: Ints  # How many points each has, int64
+    cuts: tuple[MadeCut, ...] = field(default=())  # In the order in which they were made
 
     @property
     def rewritten(self) -> int:
@@ -98,16 +78,7 @@ def first_parts(
 ) -> list[Rectangle]:
     """Return the partitions before any question: halved until a half would have too few points (4.1).
 
-    Parameters
-    ----------
-    counts
-        Points of all cells.
-    everything
-        All of them.
-    least_points
-        A partition whose halves would have fewer stays.
-    files
-        At most so many, the largest cut first. The text has no such bound; the authors' programs begin with 100.
+    ``files``: at most so many, the largest cut first. The text has no such bound; the authors' programs begin with 100.
     """
     cuttable = [(-int(counts.within(*everything)), everything)]
     kept: list[Rectangle] = []
@@ -125,18 +96,8 @@ def first_parts(
 class Aqwa:
     """Partitions of a grid, the counts of their points and questions, and the queue of their cuts.
 
-    Parameters
-    ----------
-    grid
-        The cells.
-    counts
-        Points of each.
-    parts
-        The partitions to begin with, which share no cell; `first_parts` are the paper's.
-    rule
-        When and where they are cut.
-    counters
-        Questions that were asked before; none by default.
+    ``parts``: the partitions to begin with, which share no cell; `first_parts` are the paper's; ``counters``: questions
+    that were asked before; none by default.
     """
 
     def __init__(
@@ -170,30 +131,11 @@ class Aqwa:
         return self.numbers[shared], self.counts.within(*self.rectangles[shared].T)
 
     def ask(self, box: ArrayLike) -> Answered:
-        """Answer a range: read what it overlaps, count it, cut what pays now.
-
-        Parameters
-        ----------
-        box
-            Least x, least y, greatest x, greatest y, borders included.
-        """
+        """Answer a range: read what it overlaps, count it, cut what pays now."""
         return self.ask_cells(self.grid.touched(box))
 
     def ask_nearest(self, place: tuple[float, float], k: int) -> Answered:
-        """Answer a kNN question as the range that holds its answer (5).
-
-        Parameters
-        ----------
-        place
-            x, y.
-        k
-            How many points.
-
-        Raises
-        ------
-        ValueError
-            If k is below 1 or the place is not finite.
-        """
+        """Answer a kNN question as the range that holds its answer (5)."""
         return self.ask_cells(nearest_rectangle(self.grid, self.counts, place, k))
 
     def ask_cells(self, question: Rectangle) -> Answered:
@@ -208,15 +150,7 @@ class Aqwa:
     def append(self, places: Floats) -> None:
         """Add points to the partitions in which they are (4.2.1). What should be cut now is cut at the next question.
 
-        Parameters
-        ----------
-        places
-            float64 (n, 2): x, y.
-
-        Raises
-        ------
-        ValueError
-            If one is not within the grid.
+        ``places``: float64 (n, 2): x, y.
         """
         self.append_counts(PointCounts.of(self.grid, places))
 

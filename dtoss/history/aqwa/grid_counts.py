@@ -18,15 +18,9 @@ At = int | Ints
 
 @dataclass(frozen=True)
 class PointCounts:
-    """Points of each cell, summed along rows and then along columns.
+    """Points of each cell, summed along rows and then along columns."""
 
-    Parameters
-    ----------
-    sums
-        int64 (rows + 1, columns + 1): [i, j] has the points in rows below i and columns below j.
-    """
-
-    sums: Ints
+    sums: Ints  # int64 (rows + 1, columns + 1): [i, j] has the points in rows below i and columns below j
 
     @classmethod
     def of(cls, grid: Grid, places: NDArray[np.float64]) -> PointCounts:
@@ -69,16 +63,7 @@ class QueryCounters:
     Each counter has two parts. Every `fade_every` questions the old part becomes ``old / fading + new``, and the new
     one 0 (4.2.4).
 
-    Parameters
-    ----------
-    grid
-        Whose cells they are.
-    fade_every
-        After so many questions older ones fade: the paper's T, which it calls time units and uses as questions.
-    fading
-        By what the old part is divided then: the paper's c, for which it has no value. The authors' programs have 10.
-    asked
-        Questions before the first, which count nowhere any more.
+    ``asked``: questions before the first, which count nowhere any more.
     """
 
     def __init__(self, grid: Grid, fade_every: int, fading: float, asked: int = 0) -> None:

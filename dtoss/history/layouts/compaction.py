@@ -31,24 +31,12 @@ SETTLE_TRIES = 8
 
 @dataclass(frozen=True)
 class Settled:
-    """What settling did.
-
-    Parameters
-    ----------
-    version
-        The newest one.
-    merged
-        Periods that went, and those that they became.
-    orders
-        Derived orders that were made, as (order, period).
-    rows
-        Rows that were written, in all orders.
-    """
+    """What settling did."""
 
     version: Version
-    merged: tuple[tuple[tuple[int, ...], int], ...]
-    orders: tuple[tuple[str, int], ...]
-    rows: int
+    merged: tuple[tuple[tuple[int, ...], int], ...]  # Periods that went, and those that they became
+    orders: tuple[tuple[str, int], ...]  # Derived orders that were made, as (order, period)
+    rows: int  # Rows that were written, in all orders
 
 
 def settle(
@@ -62,32 +50,11 @@ def settle(
 ) -> Settled:
     """Merge the periods of full tiers, and make the orders of full periods, until nothing is left to do.
 
-    Parameters
-    ----------
-    home
-        The history.
-    orders
-        Names of the orders that full periods have; kept for the history. "time" and "place" where nobody said.
-    leaf_bytes
-        Of a leaf by place; kept for the history. By file system where nobody said.
-    period_bytes
-        Bytes by time from which on a period is full; kept for the history. Eight leaves where nobody said.
-    most
-        Changes after which it ends, so that one may settle between other work; None for all.
-    say
-        Is told of each change.
+    ``orders``: names of the orders that full periods have; kept for the history. "time" and "place" where nobody said;
+    ``leaf_bytes``: of a leaf by place; kept for the history. By file system where nobody said; ``period_bytes``: bytes
+    by time from which on a period is full; kept for the history. Eight leaves where nobody said; ``most``: changes
+    after which it ends, so that one may settle between other work; None for all.
 
-    Raises
-    ------
-    InputError
-        If an order is not known, or a size is not positive.
-    StoreError
-        If there is no history, or a file is damaged.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Each change is a version of its own, with the rows and sums of what it rewrites compared. Memory is bounded by some
     million rows, whatever the period. Cost O(n log n) a tier.
     """
@@ -125,15 +92,7 @@ def settle(
 
 
 def make_order(home: Home, period: int, order: str, *, leaf_bytes: float | None = None) -> Version:
-    """Make a derived order of a period, in place of one that it has, and return the version.
-
-    Raises
-    ------
-    InputError
-        If the order is not known, or is the one by time.
-    StoreError, OSError
-        As :func:`settle`.
-    """
+    """Make a derived order of a period, in place of one that it has, and return the version."""
     if order not in ORDER_NAMES[1:]:
         raise InputError(f"order is {order!r}: one of {', '.join(ORDER_NAMES[1:])} is wanted")
     version = home.version()
@@ -143,15 +102,7 @@ def make_order(home: Home, period: int, order: str, *, leaf_bytes: float | None 
 
 
 def drop_orders(home: Home, orders: Sequence[str]) -> Version:
-    """Drop derived orders of all periods and return the version: no answer changes. They are wanted no more.
-
-    Raises
-    ------
-    InputError
-        If one is not known, or is the one by time: that one is the truth.
-    StoreError, OSError
-        As :func:`settle`.
-    """
+    """Drop derived orders of all periods and return the version: no answer changes. They are wanted no more."""
     for order in orders:
         if order not in ORDER_NAMES[1:]:
             raise InputError(f"order is {order!r}: one of {', '.join(ORDER_NAMES[1:])} can be dropped")

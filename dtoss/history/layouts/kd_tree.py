@@ -20,25 +20,14 @@ _STRETCH = 0.05
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree of n nodes; node 0 is the root.
+    """A tree of n nodes; node 0 is the root."""
 
-    Parameters
-    ----------
-    axis
-        int8 (n,). 0 where a node is cut by x, 1 by y, -1 of a leaf.
-    cut
-        float64 (n,). Positions up to it, and equal to it, go left.
-    left, right
-        int32 (n,). Nodes; of a leaf its number and -1. Leaves are numbered from left to right.
-    cells
-        float64 (leaves, 4). x0, y0, x1, y1: x0 < x <= x1, y0 < y <= y1.
-    """
-
-    axis: NDArray[np.int8]
-    cut: NDArray[np.float64]
+    axis: NDArray[np.int8]  # int8 (n,). 0 where a node is cut by x, 1 by y, -1 of a leaf
+    cut: NDArray[np.float64]  # float64 (n,). Positions up to it, and equal to it, go left
+    # left, right: int32 (n,). Nodes; of a leaf its number and -1. Leaves are numbered from left to right
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    cells: NDArray[np.float64]
+    cells: NDArray[np.float64]  # float64 (leaves, 4). x0, y0, x1, y1: x0 < x <= x1, y0 < y <= y1
 
     def leaf_of(self, positions: NDArray[np.float64]) -> NDArray[np.int32]:
         """Return the leaf of each position (n, 2), int32 (n,); of one that is NaN some leaf, always the same."""
@@ -52,19 +41,9 @@ def even_tree(
 ) -> Tree:
     """Return a tree whose leaves hold at most so many positions, unless they are all at one place.
 
-    Parameters
-    ----------
-    positions
-        float64 (n, 2), finite.
-    most
-        Positions of a leaf.
-    degrees
-        Whether they are lon, lat: a degree of longitude is shorter away from the equator.
-    weights
-        float64 (n,). As how many positions each counts; as one where None.
+    ``positions``: float64 (n, 2), finite; ``degrees``: whether they are lon, lat: a degree of longitude is shorter away
+    from the equator; ``weights``: float64 (n,). As how many positions each counts; as one where None.
 
-    Notes
-    -----
     Cost O(n log n).
     """
     axis: list[int] = []
@@ -105,13 +84,7 @@ def even_tree(
 
 
 def tree_of_cells(cells: NDArray[np.float64]) -> Tree:
-    """Return a tree whose leaves are cells of one that was cut before, in their order; float64 (leaves, 4).
-
-    Raises
-    ------
-    ValueError
-        If they are not the leaves of a tree.
-    """
+    """Return a tree whose leaves are cells of one that was cut before, in their order; float64 (leaves, 4)."""
     axis: list[int] = []
     cut: list[float] = []
     left: list[int] = []

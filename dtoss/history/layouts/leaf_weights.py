@@ -18,14 +18,8 @@ from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE
 def weights_of(source: Source, positions: NDArray[np.float64], leaf_rows: float) -> NDArray[np.float64] | None:
     """Return as how many rows each of some positions counts, float64 (n,), at least 1; None where all count as one.
 
-    Parameters
-    ----------
-    source
-        The rows of which an order by place is made.
-    positions
-        float64 (n, 2). A sample of them.
-    leaf_rows
-        Rows of an even leaf. None becomes smaller than a block.
+    ``source``: the rows of which an order by place is made; ``positions``: float64 (n, 2). A sample of them;
+    ``leaf_rows``: rows of an even leaf. None becomes smaller than a block.
     """
     leaves = source.version.leaves
     placed = (leaves.order == BY_PLACE) & np.isin(leaves.period, source.periods)

@@ -27,25 +27,13 @@ _LOOKS = 8
 
 @dataclass(frozen=True)
 class Source:
-    """The blocks of some periods in the order by time.
-
-    Parameters
-    ----------
-    home, version
-        Of the history.
-    periods
-        Their numbers, int32.
-    names
-        The file of each block.
-    blocks
-        All of them, file by file.
-    """
+    """The blocks of some periods in the order by time."""
 
     home: Home
     version: Version
-    periods: NDArray[np.int32]
-    names: list[str]
-    blocks: Blocks
+    periods: NDArray[np.int32]  # Their numbers, int32
+    names: list[str]  # The file of each block
+    blocks: Blocks  # All of them, file by file
 
     @property
     def rows(self) -> int:
@@ -114,15 +102,7 @@ def in_buckets(
 ) -> Iterator[pa.Table]:
     """Yield the rows of each bucket, bucket by bucket; within one they are in the order in which they came.
 
-    Parameters
-    ----------
-    parts
-        Tables of one schema.
-    bucket_of
-        The bucket of each row of a table, from 0 on.
-    count
-        How many buckets there are. Where it is more than one, rows wait on the disk of this machine, in a folder that
-        goes again.
+    ``bucket_of``: the bucket of each row of a table, from 0 on.
     """
     if count <= 1:
         yield from ([pa.concat_tables(tables)] if (tables := list(parts)) else [])

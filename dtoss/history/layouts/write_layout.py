@@ -24,20 +24,11 @@ LEAST_BYTES = 1.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large things become.
+    """How large things become."""
 
-    Parameters
-    ----------
-    leaf_bytes
-        Of a leaf of the order by place.
-    file_bytes
-        Of a file, about which a new one is begun.
-    part_rows, part_bytes
-        Rows that are in memory at a time, and what they take there: the lesser of both.
-    """
-
-    leaf_bytes: float
-    file_bytes: int = FILE_BYTES
+    leaf_bytes: float  # Of a leaf of the order by place
+    file_bytes: int = FILE_BYTES  # Of a file, about which a new one is begun
+    # part_rows, part_bytes: rows that are in memory at a time, and what they take there: the lesser of both
     part_rows: int = PART_ROWS
     part_bytes: int = PART_BYTES
 

@@ -30,23 +30,11 @@ _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int6
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export did.
+    """What an export did."""
 
-    Parameters
-    ----------
-    version
-        Of the history, which the table now has.
-    table_version
-        Of the table.
-    added, removed
-        Files that came and went since the table's version before.
-    rows
-        Of the table.
-    """
-
-    version: int
+    version: int  # Of the history, which the table now has
     table_version: int
-    added: int
+    added: int  # added, removed: files that came and went since the table's version before
     removed: int
     rows: int
 
@@ -54,27 +42,9 @@ class Exported:
 def export_delta(home: Home, directory: str, number: int | None = None) -> Exported:
     """Write what a version has by time as a Delta table, or bring one up to date, and return what was done.
 
-    Parameters
-    ----------
-    home
-        The history, on a local disk.
-    directory
-        Of the table; made if it is not there. The folder of the history itself, or any on the same disk.
-    number
-        Of the version; the newest one if None.
+    ``directory``: of the table; made if it is not there. The folder of the history itself, or any on the same disk;
+    ``number``: of the version; the newest one if None.
 
-    Raises
-    ------
-    InputError
-        If deltalake is not installed, the history or the directory is on no local disk, they are on two disks, a column
-        has a type that Delta lacks, or a table of other columns stands there.
-    StoreError
-        If there is no history, or no such version.
-    OSError
-        If something cannot be written.
-
-    Notes
-    -----
     Elsewhere than in the history the table's files are second names of its files: gc of the history does not take them,
     and the next export takes those that no version has any more. Rows that were forgotten are in a table until it is
     exported anew. Within the history an export is whole until the next gc. Cost O(files).
@@ -103,13 +73,7 @@ def export_delta(home: Home, directory: str, number: int | None = None) -> Expor
 
 
 def columns_of(version: Version) -> pa.Schema:
-    """Return the columns of a version's Delta table: Delta has less types than Arrow.
-
-    Raises
-    ------
-    InputError
-        If a column has a type that Delta lacks.
-    """
+    """Return the columns of a version's Delta table: Delta has less types than Arrow."""
     schema = version.schema.arrow
     point = pa.struct([("x", pa.float64()), ("y", pa.float64())])
     fields = [pa.field("id", _plain("id", schema.field("id").type)), pa.field("t", schema.field("t").type)]

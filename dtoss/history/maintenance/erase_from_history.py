@@ -26,52 +26,21 @@ DELTA_LOG = "_delta_log"
 
 @dataclass(frozen=True)
 class ErasedPast:
-    """What went of a history, or would go.
+    """What went of a history, or would go."""
 
-    Parameters
-    ----------
-    rows
-        Of the newest version.
-    versions
-        That ended: they had rows of before.
-    rejected
-        Rows that had been set aside.
-    strays
-        Files of no version that somebody may be writing, in seconds until they are nobody's; they are not looked into.
-    delta
-        Whether a Delta table's log is in the folder.
-    """
-
-    rows: int = 0
-    versions: int = 0
-    rejected: int = 0
+    rows: int = 0  # Of the newest version
+    versions: int = 0  # That ended: they had rows of before
+    rejected: int = 0  # Rows that had been set aside
+    # Files of no version that somebody may be writing, in seconds until they are nobody's; they are not looked into
     strays: tuple[tuple[str, float], ...] = ()
-    delta: bool = False
+    delta: bool = False  # Whether a Delta table's log is in the folder
 
 
 def erase_past(home: Home, ids: Sequence[int] | Sequence[str], mentions: Mentions, *, dry: bool = False) -> ErasedPast:
     """Remove objects from a history, with the versions that had them, and return what went.
 
-    Parameters
-    ----------
-    home
-        The history.
-    ids
-        Those of the type of its ids.
-    mentions
-        The same for rows as they were read.
-    dry
-        Change nothing, and return what would go.
+    ``mentions``: the same for rows as they were read.
 
-    Raises
-    ------
-    StoreError
-        If there is no history, or something is damaged.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Where it is ended on its way, the next call goes on. All older versions end as soon as one of them has a row.
     """
     version = home.version()

@@ -30,41 +30,17 @@ DROP_TRIES = 8
 
 @dataclass(frozen=True)
 class Dropped:
-    """What went.
+    """What went."""
 
-    Parameters
-    ----------
-    version
-        Of the history now.
-    rows
-        That went.
-    """
-
-    version: Version
+    version: Version  # Of the history now
     rows: int
 
 
 def forget(home: Home, ids: Any) -> Dropped:
     """Remove all rows of objects from all orders. Older versions have them until ``clear(now=True)``.
 
-    Parameters
-    ----------
-    home
-        The history.
-    ids
-        In the type of its ids, as :func:`dtoss.ids.stored_ids` takes them; one by itself, too.
+    ``ids``: in the type of its ids, as :func:`dtoss.ids.stored_ids` takes them; one by itself, too.
 
-    Raises
-    ------
-    ValueError
-        If an id is of another type: none is made to fit, nothing is removed.
-    StoreError
-        If there is no history, or others rewrite the same again and again.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Every file that holds such a row is rewritten, and every one with ranges that are live no more: those could hold
     some. Rows that were set aside in ``quarantine/`` are for :mod:`dtoss.history.maintenance.erase_from_history`.
     """
@@ -91,15 +67,7 @@ def leaves_of(version: Version, ids: pa.Array) -> NDArray[np.bool_]:
 
 
 def retain(home: Home, first: Any) -> Dropped:
-    """Remove all rows before a time, as it is stored, from all orders.
-
-    Raises
-    ------
-    ValueError
-        If it is no number.
-    StoreError, OSError
-        As :func:`forget`.
-    """
+    """Remove all rows before a time, as it is stored, from all orders."""
     if isinstance(first, (bool, np.bool_)) or not isinstance(first, (int, float, np.number)) or first != first:
         raise ValueError(f"first is {first!r}: a time as the history stores it, a number, is wanted")
 

@@ -65,20 +65,10 @@ def facts_of(version: Version) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CountingFile:
-    """A file of a history all of whose rows count.
+    """A file of a history all of whose rows count."""
 
-    Parameters
-    ----------
-    number
-        Among the files of the version.
-    name
-        Below the history's folder.
-    rows, bytes
-        Of it.
-    """
-
-    number: int
-    name: str
+    number: int  # Among the files of the version
+    name: str  # Below the history's folder
     rows: int
     bytes: int
 
@@ -87,11 +77,6 @@ def counting_files(version: Version) -> list[CountingFile]:
     """Return the files that have each row of a version once: those by time that it names. Cost O(leaves).
 
     In the folder there may be others, of which gc removes those that no version has.
-
-    Raises
-    ------
-    StoreError
-        If rows of a file stand no more.
     """
     leaves, files = version.leaves, version.files
     live = np.bincount(leaves.file, weights=leaves.rows, minlength=len(files.name))
@@ -104,13 +89,7 @@ def counting_files(version: Version) -> list[CountingFile]:
 
 
 def log_of(home: Home, count: int) -> list[dict[str, Any]]:
-    """Return what the last so many versions were, the newest first.
-
-    Raises
-    ------
-    StoreError
-        If there is no history.
-    """
+    """Return what the last so many versions were, the newest first."""
     home.version()
     return list(islice(_log(home), count))
 

@@ -21,37 +21,16 @@ from dtoss.history.versions import Home, Version
 
 @dataclass(frozen=True)
 class Restored:
-    """What restoring did.
+    """What restoring did."""
 
-    Parameters
-    ----------
-    version
-        Of the history now.
-    made
-        Orders of periods that were made again, as (order, period).
-    lost
-        What cannot be restored, a line each.
-    """
-
-    version: Version
-    made: tuple[tuple[str, int], ...]
-    lost: tuple[str, ...]
+    version: Version  # Of the history now
+    made: tuple[tuple[str, int], ...]  # Orders of periods that were made again, as (order, period)
+    lost: tuple[str, ...]  # What cannot be restored, a line each
 
 
 def restore(home: Home, say: Callable[[str], None] | None = None) -> Restored:
     """Make again what is damaged, where another order has the same rows, and return what was done.
 
-    Raises
-    ------
-    StoreError
-        If there is no history, or its commits or tables are damaged: roll back then.
-    Unreadable
-        If something could not be read, which may be whole: nothing is made again then.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     The rows and sums of what is made are compared with those of the period, as in every commit. Cost: all files are
     read once.
     """

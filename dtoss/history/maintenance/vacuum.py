@@ -22,22 +22,10 @@ GRACE_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Cleared:
-    """What clearing did.
+    """What clearing did."""
 
-    Parameters
-    ----------
-    version
-        Of the history now.
-    ended
-        Versions that can be asked no more.
-    files
-        That went.
-    bytes
-        Of those.
-    """
-
-    version: Version
-    ended: int
+    version: Version  # Of the history now
+    ended: int  # Versions that can be asked no more
     files: int
     bytes: int
 
@@ -52,32 +40,9 @@ def clear(
 ) -> Cleared:
     """End old versions and remove the files that no version needs.
 
-    Parameters
-    ----------
-    home
-        The history.
-    keep
-        So many of the newest versions stay.
-    keep_for
-        And those that were the newest one less than so many seconds ago.
-    now
-        Only the newest version stays, and what others needed goes at once: after
-        :func:`dtoss.history.maintenance.erase_rows.forget`.
-    grace
-        Seconds for which a file that was never of a version stays: a writer may be about to commit it. 0 where nobody
-        writes.
+    ``keep_for``: and those that were the newest one less than so many seconds ago; ``grace``: seconds for which a file
+    that was never of a version stays: a writer may be about to commit it. 0 where nobody writes.
 
-    Raises
-    ------
-    ValueError
-        If ``keep`` is less than 1.
-    StoreError
-        If there is no history, or a version that stays is damaged.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     Whoever has an older version open is told to open the history again. Cost: the tables of the versions that stay and
     of those that end, and a listing.
     """

@@ -21,21 +21,11 @@ from dtoss.history.versions import Home, Version
 
 @dataclass(frozen=True)
 class Damage:
-    """Something that is not as it was written.
+    """Something that is not as it was written."""
 
-    Parameters
-    ----------
-    what
-        In a line, which names the file.
-    file
-        The number of the file of rows in its version; -1 where it is something else.
-    unread
-        Whether it could not be read, and may be whole.
-    """
-
-    what: str
-    file: int = -1
-    unread: bool = False
+    what: str  # In a line, which names the file
+    file: int = -1  # The number of the file of rows in its version; -1 where it is something else
+    unread: bool = False  # Whether it could not be read, and may be whole
 
     @classmethod
     def of(cls, what: str | Exception, file: int = -1) -> Damage:
@@ -47,19 +37,8 @@ class Damage:
 def verify(home: Home, version: Version | None = None, *, rows: bool = True) -> Iterator[Damage]:
     """Yield what is damaged or missing of a version, and what could not be read.
 
-    Parameters
-    ----------
-    home
-        The history.
-    version
-        The newest one when None.
-    rows
-        Whether rows are decoded, too, and the sum of each block compared, and not the bytes of files alone.
-
-    Raises
-    ------
-    StoreError
-        If there is no history, or the newest commit is damaged.
+    ``version``: the newest one when None; ``rows``: whether rows are decoded, too, and the sum of each block compared,
+    and not the bytes of files alone.
     """
     try:
         yield from map(Damage.of, verify_chain(home.chain))

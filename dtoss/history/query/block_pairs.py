@@ -46,21 +46,11 @@ class Bounds(Protocol):
 
 @dataclass(frozen=True)
 class Places:
-    """Places that are places about: m of them.
+    """Places that are places about: m of them."""
 
-    Parameters
-    ----------
-    vectors
-        float64 (m, dimension).
-    radius
-        float64 (m,). Metres on the sphere, CRS units in the plane; closed.
-    first, last
-        int64 (m,). The interval of each, closed, as :func:`time_keys` counts.
-    """
-
-    vectors: NDArray[np.float64]
-    radius: NDArray[np.float64]
-    first: NDArray[np.int64]
+    vectors: NDArray[np.float64]  # float64 (m, dimension)
+    radius: NDArray[np.float64]  # float64 (m,). Metres on the sphere, CRS units in the plane; closed
+    first: NDArray[np.int64]  # first, last: int64 (m,). The interval of each, closed, as :func:`time_keys` counts
     last: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -113,27 +103,13 @@ def pairs(blocks: Bounds, places: Places) -> tuple[NDArray[np.int32], NDArray[np
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of some blocks, one block after the other, as they are compared with places.
+    """Rows of some blocks, one block after the other, as they are compared with places."""
 
-    Parameters
-    ----------
-    begin
-        int64 (n + 1,). Where the rows of each block begin, and the end.
-    t
-        int64. As :func:`time_keys` counts.
-    vectors
-        float64 (rows, dimension).
-    counts
-        uint8. Which rows count.
-    by_time
-        Whether the rows of each block ascend by time.
-    """
-
-    begin: NDArray[np.int64]
-    t: NDArray[np.int64]
-    vectors: NDArray[np.float64]
-    counts: NDArray[np.uint8]
-    by_time: bool
+    begin: NDArray[np.int64]  # int64 (n + 1,). Where the rows of each block begin, and the end
+    t: NDArray[np.int64]  # int64. As :func:`time_keys` counts
+    vectors: NDArray[np.float64]  # float64 (rows, dimension)
+    counts: NDArray[np.uint8]  # uint8. Which rows count
+    by_time: bool  # Whether the rows of each block ascend by time
 
     @classmethod
     def of(cls, piece: Piece, space: Space) -> Rows:
@@ -155,10 +131,7 @@ def answers(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
     """Return the rows within the radius and interval of each place: place, row and distance, by block.
 
-    Returns
-    -------
-    tuple
-        int32 (h,), int32 (h,) and float64 (h,). The distances are those that an index reports.
+    int32 (h,), int32 (h,) and float64 (h,). The distances are those that an index reports.
     """
     block, place = pairs(blocks, places)
     room = _ROOM

@@ -19,26 +19,14 @@ SLACK, LEAST_SLACK = 1.0 + 1e-9, 1e-12
 
 @dataclass(frozen=True)
 class BlockQueries:
-    """Questions: which places and times they ask about.
+    """Questions: which places and times they ask about."""
 
-    Parameters
-    ----------
-    spans
-        The interval of each of m questions.
-    centres
-        float64 (b, dimension). Discs that hold all that a question asks about; None where it asks about everywhere.
-    chords
-        float64 (b,). Their radii as distances of vectors, with slack.
-    question
-        int64 (b,), ascending. Which question each disc is of.
-    words
-        int64, ascending. Of the ids that are asked about (:func:`dtoss.history.row_blocks.id_words`); None for all.
-    """
-
-    spans: Spans
+    spans: Spans  # The interval of each of m questions
+    # float64 (b, dimension). Discs that hold all that a question asks about; None where it asks about everywhere
     centres: NDArray[np.float64] | None = None
-    chords: NDArray[np.float64] | None = None
-    question: NDArray[np.int64] | None = None
+    chords: NDArray[np.float64] | None = None  # float64 (b,). Their radii as distances of vectors, with slack
+    question: NDArray[np.int64] | None = None  # int64 (b,), ascending. Which question each disc is of
+    # int64, ascending. Of the ids that are asked about (:func:`dtoss.history.row_blocks.id_words`); None for all
     words: NDArray[np.int64] | None = None
 
 

@@ -14,30 +14,14 @@ QUESTIONS = ("range", "box", "within", "knn", "trajectory", "at", "count", "coun
 
 @dataclass(frozen=True)
 class Told:
-    """A question that was answered.
-
-    Parameters
-    ----------
-    question
-        Its method.
-    asked
-        Which places and times it was about; of the nearest ones the disc of the furthest hit.
-    facts
-        Of its plan: what each order would read, and which of them were used.
-    scan
-        What was looked at, with what was read.
-    hits
-        How many answers it had; -1 where they were only counted.
-    seconds
-        How long it took.
-    """
+    """A question that was answered."""
 
     question: str
-    asked: BlockQueries
-    facts: Mapping[str, Any]
-    scan: Scan
-    hits: int
-    seconds: float
+    asked: BlockQueries  # Which places and times it was about; of the nearest ones the disc of the furthest hit
+    facts: Mapping[str, Any]  # Of its plan: what each order would read, and which of them were used
+    scan: Scan  # What was looked at, with what was read
+    hits: int  # How many answers it had; -1 where they were only counted
+    seconds: float  # How long it took
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""

@@ -20,21 +20,11 @@ from dtoss.hits import Hits
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Rows that answer questions; (n,).
+    """Rows that answer questions; (n,)."""
 
-    Parameters
-    ----------
-    question
-        int64.
-    distance
-        float64.
-    rows
-        id, t, x, y, and the columns that were read.
-    """
-
-    question: NDArray[np.int64]
-    distance: NDArray[np.float64]
-    rows: pa.Table
+    question: NDArray[np.int64]  # int64
+    distance: NDArray[np.float64]  # float64
+    rows: pa.Table  # id, t, x, y, and the columns that were read
 
     def __len__(self) -> int:
         return len(self.question)
@@ -52,13 +42,7 @@ class PastOrigin:
     names: tuple[str, str]
 
     def positions_of(self, ids: NDArray[Any], /) -> NDArray[np.float64]:
-        """Refuse: an object of a history has many positions.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
+        """Refuse: an object of a history has many positions."""
         raise ValueError(f"{len(ids)} ids of a history have many positions: {' and '.join(self.names)} are columns")
 
 
@@ -107,13 +91,7 @@ def _keys(rows: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def as_hits(found: FoundRows, schema: Schema, columns: Sequence[str], having: Condition | None = None) -> Hits:
-    """Return hits with t, the positions and the columns that were asked for; of those that satisfy a condition.
-
-    Raises
-    ------
-    ValueError
-        If the condition cannot be evaluated.
-    """
+    """Return hits with t, the positions and the columns that were asked for; of those that satisfy a condition."""
     if having is not None:
         found = found.take(np.flatnonzero(satisfying(having, found.rows, schema)))
     ids = found.rows.column("id")

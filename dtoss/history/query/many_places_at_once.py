@@ -28,25 +28,7 @@ def near_many(
 ) -> FoundRows:
     """Return the rows that answer places, in order: those of :mod:`dtoss.history.query.range_query` and ``nearest``.
 
-    Parameters
-    ----------
-    scan
-        What is looked at.
-    centres
-        float64 (m, dimension).
-    radii
-        float64 (m,).
-    spans
-        The intervals.
-    what
-        All rows, or the k nearest.
-
-    Raises
-    ------
-    StoreError
-        If a file is gone or damaged.
-    ValueError
-        If a condition cannot be evaluated.
+    ``centres``: float64 (m, dimension); ``radii``: float64 (m,).
     """
     places = Places(centres, radii, time_keys(spans.first), time_keys(spans.last))
     order = np.argsort(curve_keys(np.ascontiguousarray(centres)), kind="stable")

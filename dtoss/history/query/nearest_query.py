@@ -39,20 +39,14 @@ _NEAREST = 4096
 
 @dataclass
 class Rounds:
-    """What the rounds of a question were: for ``explain`` and the benches.
+    """What the rounds of a question were: for ``explain`` and the benches."""
 
-    Parameters
-    ----------
-    rounds, blocks, needed
-        How many rounds, how many blocks were read, and how many of those are as near as the k-th hit.
-    plan
-        The facts of the first plan.
-    """
-
+    # rounds, blocks, needed: how many rounds, how many blocks were read, and how many of those are as near as the k-th
+    # hit
     rounds: int = 0
     blocks: int = 0
     needed: int = 0
-    plan: dict[str, Any] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)  # The facts of the first plan
 
 
 def nearest_rows(
@@ -65,20 +59,8 @@ def nearest_rows(
 ) -> tuple[FoundRows, list[Rounds]]:
     """Return the k nearest of each question in order, and what its rounds were.
 
-    Parameters
-    ----------
-    scan
-        What is looked at.
-    centres
-        float64 (m, dimension). Vectors.
-    k
-        How many.
-    furthest
-        float64 (m,). Distances up to which rows count; inf for all.
-    spans
-        The interval of each question.
-    per
-        "object": of each object its nearest row, the earliest of such; "row": all rows.
+    ``centres``: float64 (m, dimension). Vectors; ``furthest``: float64 (m,). Distances up to which rows count; inf for
+    all; ``per``: "object": of each object its nearest row, the earliest of such; "row": all rows.
     """
     parts, told = [], []
     for number in range(len(centres)):

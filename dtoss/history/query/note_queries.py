@@ -29,11 +29,6 @@ class Learner:
 
     What cannot be written is forgotten: a history may be read-only. A process that dies forgets at most
     :data:`NOTED_AT_ONCE` questions.
-
-    Parameters
-    ----------
-    home
-        Of the history.
     """
 
     def __init__(self, home: Home) -> None:

@@ -34,21 +34,11 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class NeighbourQuery:
-    """What is wanted of the rows near places.
+    """What is wanted of the rows near places."""
 
-    Parameters
-    ----------
-    k
-        The k nearest; 0 for all.
-    per_object
-        Of each id the nearest row only, the earliest of such.
-    own
-        The id of each place, whose rows are left out; None where none is.
-    """
-
-    k: int = 0
-    per_object: bool = False
-    own: pa.Array | None = None
+    k: int = 0  # The k nearest; 0 for all
+    per_object: bool = False  # Of each id the nearest row only, the earliest of such
+    own: pa.Array | None = None  # The id of each place, whose rows are left out; None where none is
 
     def take(self, rows: NDArray[np.int64]) -> NeighbourQuery:
         """Return what is wanted of some of the places."""
@@ -58,26 +48,8 @@ class NeighbourQuery:
 def near(scan: Scan, places: Places, wanted: NeighbourQuery, most_held: int = MOST_HELD) -> Iterator[FoundRows]:
     """Yield the rows that answer places, some places at a time, each place once and whole, in order.
 
-    Parameters
-    ----------
-    scan
-        What is looked at.
-    places
-        With their radii and intervals, best neighbours together.
-    wanted
-        What of the rows.
-    most_held
-        Rows that are held at a time.
+    ``most_held``: rows that are held at a time.
 
-    Raises
-    ------
-    StoreError
-        If a file is gone or damaged.
-    ValueError
-        If a condition cannot be evaluated.
-
-    Notes
-    -----
     The answers are the same whatever order is read of a period, and whatever radius is guessed for the nearest. What is
     held at a time is at most so many rows and a few blocks, or the answer of one place where that is more.
     """

@@ -49,22 +49,8 @@ def stored_kind(schema: Schema) -> np.dtype[Any]:
 def spans_of(between: Any, schema: Schema, count: int) -> Spans:
     """Return the intervals of questions.
 
-    Parameters
-    ----------
-    between
-        Two times, both included, of which either may be None or "-"; one pair for all questions, or a sequence of as
-        many pairs as there are questions. All times when None.
-    schema
-        Of the history.
-    count
-        How many questions there are.
-
-    Raises
-    ------
-    InputError
-        If one is no time, or the first of a pair is after the second.
-    ValueError
-        If there are as many pairs as neither one nor ``count``.
+    ``between``: two times, both included, of which either may be None or "-"; one pair for all questions, or a sequence
+    of as many pairs as there are questions. All times when None.
     """
     pairs: list[Any] = [between] if between is None or _is_pair(between) else list(between)
     if len(pairs) not in (1, count) or (len(pairs) == 1 and not (between is None or _is_pair(between)) and count != 1):

@@ -24,16 +24,7 @@ Test = Callable[[Piece, int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArra
 def rows_of(scan: Scan, asked: BlockQueries, test: Test, *, by_id: bool = False) -> tuple[FoundRows, dict[str, Any]]:
     """Return the rows that pass a test, and the facts of the plan.
 
-    Parameters
-    ----------
-    scan
-        What is looked at.
-    asked
-        The questions.
-    test
-        Of rows: :func:`disc_test` or :func:`shape_test`.
-    by_id
-        In the order (question, id, t), and not (question, distance, id, t).
+    ``by_id``: in the order (question, id, t), and not (question, distance, id, t).
     """
     found = plan(scan.version, asked)
     parts = []
@@ -51,17 +42,8 @@ def count_rows(
 ) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """Return how many rows answer each question, int64 (m,), and the facts of the plan.
 
-    Parameters
-    ----------
-    scan
-        What is looked at.
-    asked
-        The questions.
-    test
-        Of rows.
-    certain
-        float64 (m,). Chords within which every row answers, so that blocks within them need not be read; None where
-        there are no such. A block that a condition is to be tried on is always read.
+    ``certain``: float64 (m,). Chords within which every row answers, so that blocks within them need not be read; None
+    where there are no such. A block that a condition is to be tried on is always read.
     """
     found = plan(scan.version, asked)
     counts = np.zeros(len(asked.spans.first), np.int64)

@@ -21,20 +21,12 @@ LOCAL_REQUEST, REMOTE_REQUEST = 50_000, 1_000_000
 
 @dataclass(frozen=True)
 class ChosenBlocks:
-    """Blocks of a version, by file and offset; arrays (n,).
+    """Blocks of a version, by file and offset; arrays (n,)."""
 
-    Parameters
-    ----------
-    file, leaf, segment
-        int32.
-    block
-        int64. Their numbers in their segments.
-    """
-
-    file: NDArray[np.int32]
-    leaf: NDArray[np.int32]
-    segment: NDArray[np.int32]
-    block: NDArray[np.int64]
+    file: NDArray[np.int32]  # int32
+    leaf: NDArray[np.int32]  # int32
+    segment: NDArray[np.int32]  # int32
+    block: NDArray[np.int64]  # int64. Their numbers in their segments
 
     def __len__(self) -> int:
         return len(self.block)
@@ -46,18 +38,11 @@ class ChosenBlocks:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is read for questions.
-
-    Parameters
-    ----------
-    chosen
-        The blocks.
-    facts
-        For ``explain``: of each order how many leaves, blocks, ranges and bytes it would be, and how many periods are
-        read in it.
-    """
+    """What is read for questions."""
 
     chosen: ChosenBlocks
+    # For ``explain``: of each order how many leaves, blocks, ranges and bytes it would be, and how many periods are
+    # read in it
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -77,17 +62,8 @@ def read_over(version: Version) -> int:
 def plan(version: Version, asked: BlockQueries, orders: tuple[int, ...] | None = None) -> Plan:
     """Return which blocks are read.
 
-    Parameters
-    ----------
-    version
-        Of the history.
-    asked
-        The questions, all of them together.
-    orders
-        The orders that may be used; all when None. Where a period has none of them its time order is read.
+    ``orders``: the orders that may be used; all when None. Where a period has none of them its time order is read.
 
-    Notes
-    -----
     Cost O(leaves + blocks of leaves that are met). Whatever is chosen, answers are the same.
     """
     g = request_bytes(version)

@@ -31,28 +31,14 @@ _READERS = 4
 
 @dataclass(frozen=True)
 class Scan:
-    """What of the rows is looked at.
-
-    Parameters
-    ----------
-    home, version
-        Of the history.
-    columns
-        Names of the schema that the answer needs.
-    condition
-        That rows have to satisfy; None for all.
-    reads
-        Counts what is read.
-    deletions
-        Whether rows that are deletions are looked at, too.
-    """
+    """What of the rows is looked at."""
 
     home: Home
     version: Version
-    columns: tuple[str, ...]
-    condition: Condition | None
-    reads: Reads
-    deletions: bool = False
+    columns: tuple[str, ...]  # Names of the schema that the answer needs
+    condition: Condition | None  # That rows have to satisfy; None for all
+    reads: Reads  # Counts what is read
+    deletions: bool = False  # Whether rows that are deletions are looked at, too
 
     @property
     def names(self) -> list[str]:
@@ -64,24 +50,13 @@ class Scan:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some blocks of one file with their rows.
-
-    Parameters
-    ----------
-    blocks
-        By their offsets.
-    rows
-        Of all of them, one after the other.
-    good
-        bool (rows,). Which rows satisfy the condition, and are no deletions unless those are wanted.
-    t
-        Their times as stored.
-    """
+    """Some blocks of one file with their rows."""
 
     blocks: Blocks
-    rows: pa.Table
+    rows: pa.Table  # Of all of them, one after the other
+    # bool (rows,). Which rows satisfy the condition, and are no deletions unless those are wanted
     good: NDArray[np.bool_]
-    t: NDArray[Any]
+    t: NDArray[Any]  # Their times as stored
 
     def of_questions(self, asked: BlockQueries) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Yield each question that can have answers here, and the good rows in its interval of blocks that it meets."""
@@ -107,17 +82,7 @@ class Piece:
 
 
 def pieces_of(scan: Scan, chosen: ChosenBlocks) -> Iterator[Piece]:
-    """Yield the rows of chosen blocks, :data:`BLOCKS_AT_ONCE` a piece at most; files far away are read side by side.
-
-    Raises
-    ------
-    StoreError
-        If a file is gone or damaged.
-    OSError
-        If one cannot be read.
-    ValueError
-        If a condition cannot be evaluated.
-    """
+    """Yield the rows of chosen blocks, :data:`BLOCKS_AT_ONCE` a piece at most; files far away are read side by side."""
     tasks = [partial(_piece, scan, chosen.take(np.arange(*part))) for part in _parts(chosen)]
     if isinstance(scan.home.folder, LocalFolder) or len(tasks) < 2:
         for task in tasks:
@@ -134,13 +99,7 @@ def pieces_of(scan: Scan, chosen: ChosenBlocks) -> Iterator[Piece]:
 
 
 def condition_on(schema: Schema, where: str | None) -> Condition | None:
-    """Return a condition on rows: on their attributes, id, t and positions (lon and lat, or x and y).
-
-    Raises
-    ------
-    ValueError
-        As :func:`dtoss.conditions.parse.parse_condition`.
-    """
+    """Return a condition on rows: on their attributes, id, t and positions (lon and lat, or x and y)."""
     if where is None:
         return None
     own = {name: schema.arrow.field(name).type for name in ("id", "t")}
@@ -149,13 +108,7 @@ def condition_on(schema: Schema, where: str | None) -> Condition | None:
 
 
 def satisfying(condition: Condition, rows: pa.Table, schema: Schema) -> NDArray[np.bool_]:
-    """Return which rows satisfy a condition, bool (n,).
-
-    Raises
-    ------
-    ValueError
-        If arithmetic or a cast overflows.
-    """
+    """Return which rows satisfy a condition, bool (n,)."""
 
     def column(name: str) -> pa.Array:
         found = rows.column(stored_name(name, schema)).combine_chunks()

@@ -34,14 +34,7 @@ def asked_at(first: Any, moment: Any, schema: Schema) -> BlockQueries:
 def rows_of_objects(scan: Scan, ids: pa.Array, asked: BlockQueries) -> tuple[FoundRows, dict[str, Any]]:
     """Return the rows of objects in the order (question, t), and the facts of the plan.
 
-    Parameters
-    ----------
-    scan
-        What is looked at.
-    ids
-        (m,) in the type of the history's ids; a question each, also where an id repeats.
-    asked
-        Of :func:`asked_of_ids`.
+    ``ids``: (m,) in the type of the history's ids; a question each, also where an id repeats.
     """
     found = plan(scan.version, asked)
     known = pc.unique(ids)
@@ -61,17 +54,8 @@ def rows_of_objects(scan: Scan, ids: pa.Array, asked: BlockQueries) -> tuple[Fou
 def rows_at(scan: Scan, asked: BlockQueries, condition: Condition | None) -> tuple[FoundRows, dict[str, Any]]:
     """Return the latest row of each object at a moment by ascending id, and the facts of the plan.
 
-    Parameters
-    ----------
-    scan
-        All that is looked at, deletions too: without a condition.
-    asked
-        Of :func:`asked_at`.
-    condition
-        On the rows that stand then.
+    ``scan``: all that is looked at, deletions too: without a condition.
 
-    Notes
-    -----
     Of equal times a deletion counts, else the greatest (x, y, attributes) does (:mod:`dtoss.history.latest`), so all
     columns are read. Objects whose row is a deletion are not there.
     """

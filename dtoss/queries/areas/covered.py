@@ -38,12 +38,9 @@ class Shape:
 
 
 def polygons_of(shapes: Any, space: Space, edges: str | None = None) -> list[list[Shape]]:
-    """Return the parts of each shape, with other edges than it means if any are said; one by itself is a list of one.
+    """Return the parts of each shape, with other edges than it means if any are said.
 
-    Raises
-    ------
-    ValueError
-        As :func:`dtoss.geometry.polygons.as_polygons`.
+    One by itself is a list of one.
     """
     return [[shape_of(p) for p in as_polygons(shape, space, edges)] for shape in list_shapes(shapes)]
 
@@ -58,23 +55,12 @@ def boxes_of(boxes: ArrayLike, space: Space) -> list[list[Shape]]:
     """Return the shapes of boxes, (4,) or (m, 4): xmin, ymin, xmax, ymax, or west, south, east, north in degrees.
 
     A box whose west is greater than its east crosses the antimeridian. Boxes are closed.
-
-    Raises
-    ------
-    ValueError
-        As :func:`as_boxes`.
     """
     return [[Shape(cover_box(box, space), _box_test(box, space))] for box in as_boxes(boxes, space)]
 
 
 def as_boxes(boxes: ArrayLike, space: Space) -> NDArray[np.float64]:
-    """Return boxes as float64 (m, 4).
-
-    Raises
-    ------
-    ValueError
-        If the shape is another one, a number is not legal, or ymin is greater than ymax.
-    """
+    """Return boxes as float64 (m, 4)."""
     if space.to_lonlat:
         raise ValueError(f"positions are in {space.crs} and compared on the sphere: search within a polygon instead")
     try:
@@ -103,21 +89,7 @@ def as_boxes(boxes: ArrayLike, space: Space) -> NDArray[np.float64]:
 def search_within(
     shapes: list[list[Shape]], search: Search, parts: OpenPartitions, space: Space, string_ids: bool
 ) -> RawHits:
-    """Return the objects within each shape, by id, each once; distances are 0.
-
-    Parameters
-    ----------
-    shapes
-        The polygons and boxes of each query, one query a list.
-    search
-        Finds all objects in closed discs.
-    parts
-        The partitions, whose positions are looked at.
-    space
-        What positions mean.
-    string_ids
-        Whether ids are strings.
-    """
+    """Return the objects within each shape, by id, each once; distances are 0."""
     discs = [shape.discs for whole in shapes for shape in whole]
     if not discs:
         return _none(len(shapes), string_ids)

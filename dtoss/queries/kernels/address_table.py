@@ -53,33 +53,17 @@ def row_of(rows, p):
 
 @dataclass(frozen=True)
 class AddressTable:
-    """Addresses of the columns of P partitions.
+    """Addresses of the columns of P partitions."""
 
-    Parameters
-    ----------
-    rows
-        int64 (P, COLUMNS).
-    furthest
-        float64 (P,). Distance or chord from each pivot to its furthest owned site, -1 where there is none.
-    most_blocks
-        Blocks of the partition with the most.
-    most_links
-        Neighbours of blocks, and rim sites, of the partition with the most.
-    partitions
-        What keeps the addresses valid; None for one that is not open.
-    rims
-        The balls of rim sites of each partition that is open, kept like them.
-    runs
-        int64 (P,). -1 until ``addresses_of_runs`` fills them.
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # int64 (P, COLUMNS)
+    # float64 (P,). Distance or chord from each pivot to its furthest owned site, -1 where there is none
     furthest: NDArray[np.float64]
-    most_blocks: int
-    most_links: int
-    partitions: tuple[Partition | None, ...]
+    most_blocks: int  # Blocks of the partition with the most
+    most_links: int  # Neighbours of blocks, and rim sites, of the partition with the most
+    partitions: tuple[Partition | None, ...]  # What keeps the addresses valid; None for one that is not open
+    # The balls of rim sites of each partition that is open, kept like them
     rims: tuple[NDArray[np.float64] | None, ...]
-    runs: NDArray[np.int64]
+    runs: NDArray[np.int64]  # int64 (P,). -1 until ``addresses_of_runs`` fills them
 
 
 def make_table(partitions: Sequence[Partition | None], sites: Sequence[int], furthest: Sequence[float]) -> AddressTable:

@@ -12,10 +12,7 @@ from dtoss.partition import BALL, FAN, RADIUS
 def grouped_balls(balls: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a ball round each 16 of n balls, float64 (n / 16, 4) rounded up; the last one is round those left.
 
-    Parameters
-    ----------
-    balls
-        float64 (n, 4). Centres, z = 0 in the plane, and radii.
+    ``balls``: float64 (n, 4). Centres, z = 0 in the plane, and radii.
 
     Examples
     --------

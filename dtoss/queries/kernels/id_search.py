@@ -74,12 +74,7 @@ def _item_of_text(row, text, size):
 def place_of_number(rows, number):
     """Return partition, object and site of an id; -1 each where nobody has it.
 
-    Parameters
-    ----------
-    rows
-        int64 (P, COLUMNS_OF_IDS): a row for each partition.
-    number
-        The id.
+    ``rows``: int64 (P, COLUMNS_OF_IDS): a row for each partition.
     """
     value, start = hash_of_number(number), pointer(rows)
     bits = bits_of(value)

@@ -72,18 +72,9 @@ def nearest_to_one(snapshot_row, memory_row, x, y, most, out_id, out_distance):
     Below 0 it is why there is no answer yet: :data:`NO_PLACE`, :data:`TOO_SMALL`, or, after which the caller makes
     more room or opens what is flagged in the memory's ``need`` and asks again, ``NO_ROOM`` and ``NOT_OPEN``.
 
-    Parameters
-    ----------
-    snapshot_row, memory_row
-        Addresses of rows of :mod:`dtoss.queries.kernels.one_arguments`.
-    x, y
-        A position as it was given: degrees, or CRS units in the plane.
-    most
-        The largest distance of a hit, as it is reported; infinity is none.
-    out_id
-        int64 (k,). The ids; not written where they are strings.
-    out_distance
-        float64 (k,).
+    ``x``, ``y``: A position as it was given: degrees, or CRS units in the plane; ``most``: the largest distance of a
+    hit, as it is reported; infinity is none; ``out_id``: int64 (k,). The ids; not written where they are strings;
+    ``out_distance``: float64 (k,).
     """
     given, mine, k = int64_at(snapshot_row), int64_at(memory_row), out_distance.size
     if not is_place(given, x, y):

@@ -19,236 +19,117 @@ NO_ROOM = -1
 
 
 class Snapshot(NamedTuple):
-    """What is searched.
+    """What is searched."""
 
-    Parameters
-    ----------
-    rows
-        Pointer to the address table; ``row_of`` finds the row of a partition in it.
-    fences
-        The borders of the partitions.
-    reach
-        Pointer to lambda of each partition.
-    furthest
-        Pointer to how far from each pivot its objects are found; -1 where it has none.
-    bounds
-        Pointer to xmin, ymin, xmax, ymax of the plane.
-    """
-
-    rows: Any
-    fences: Fences
-    reach: Any
-    furthest: Any
-    bounds: Any
+    rows: Any  # Pointer to the address table; ``row_of`` finds the row of a partition in it
+    fences: Fences  # The borders of the partitions
+    reach: Any  # Pointer to lambda of each partition
+    furthest: Any  # Pointer to how far from each pivot its objects are found; -1 where it has none
+    bounds: Any  # Pointer to xmin, ymin, xmax, ymax of the plane
 
 
 class Query(NamedTuple):
-    """One query of a batch.
+    """One query of a batch."""
 
-    Parameters
-    ----------
-    number
-        Its row in the batch.
-    place
-        Where it asks.
-    radius
-        The largest distance of a hit, as it is reported; infinity is none.
-    limit
-        The same squared, as vectors see it.
-    known
-        Its home knows everything within this distance, or chord, or more; negative where it may know nothing.
-    """
-
-    number: int
+    number: int  # Its row in the batch
     place: Place
-    radius: float
-    limit: float
+    radius: float  # The largest distance of a hit, as it is reported; infinity is none
+    limit: float  # The same squared, as vectors see it
+    # Its home knows everything within this distance, or chord, or more; negative where it may know nothing
     known: float
 
 
 class Ranged(NamedTuple):
-    """What is searched for ranges.
-
-    Parameters
-    ----------
-    rows, fences, reach, furthest, bounds
-        As in :class:`Snapshot`.
-    runs
-        Pointer to the addresses of the balls of runs of each partition: :mod:`dtoss.queries.block_runs`.
-    """
+    """What is searched for ranges."""
 
     rows: Any
     fences: Fences
     reach: Any
     furthest: Any
     bounds: Any
-    runs: Any
+    runs: Any  # Pointer to the addresses of the balls of runs of each partition: :mod:`dtoss.queries.block_runs`
 
 
 class Disc(NamedTuple):
-    """What is searched of a partition for the objects within a radius.
-
-    Parameters
-    ----------
-    query
-        The query.
-    reach
-        A little more than the radius, as vectors see it: a block that it does not meet has no site in the disc.
-    flood
-        Squared distance within which the disc's sites are connected.
-    sure
-        A little less than the radius, as vectors see it: a block within holds sites of the disc alone.
-    stop
-        The site after the last one that counts.
-    asked
-        How many, their ids, or where they are: :mod:`dtoss.queries.kernels.disc_blocks`.
-    """
+    """What is searched of a partition for the objects within a radius."""
 
     query: Query
+    # A little more than the radius, as vectors see it: a block that it does not meet has no site in the disc
     reach: float
-    flood: float
-    sure: float
-    stop: int
-    asked: int
+    flood: float  # Squared distance within which the disc's sites are connected
+    sure: float  # A little less than the radius, as vectors see it: a block within holds sites of the disc alone
+    stop: int  # The site after the last one that counts
+    asked: int  # How many, their ids, or where they are: :mod:`dtoss.queries.kernels.disc_blocks`
 
 
 class Nearest(NamedTuple):
-    """Where a walk to a query has ended.
+    """Where a walk to a query has ended."""
 
-    Parameters
-    ----------
-    site
-        The nearest one; -1 where there is none, or nobody has walked.
-    gap, second
-        Squared distances of the site and of its nearest neighbour.
-    """
-
-    site: int
-    gap: float
+    site: int  # The nearest one; -1 where there is none, or nobody has walked
+    gap: float  # gap, second: squared distances of the site and of its nearest neighbour
     second: float
 
 
 class FirstDisc(NamedTuple):
-    """Where a search for the nearest begins.
+    """Where a search for the nearest begins."""
 
-    Parameters
-    ----------
-    block
-        A block that the disc meets, or one near the query.
-    square
-        The squared radius.
-    near
-        The distance of the nearest site, if the query is far from all of them, else 0: no less is worth a look.
-    """
-
-    block: int
-    square: float
+    block: int  # A block that the disc meets, or one near the query
+    square: float  # The squared radius
+    # The distance of the nearest site, if the query is far from all of them, else 0: no less is worth a look
     near: float
 
 
 class Trail(NamedTuple):
-    """What one query leaves to the next one of the same partition; -1 where it leaves nothing.
+    """What one query leaves to the next one of the same partition; -1 where it leaves nothing."""
 
-    Parameters
-    ----------
-    site
-        Where its walk ended.
-    last
-        Squared distance of its k-th object.
-    depth
-        How much further than its nearest site its k-th object is, if it stood far outside; negative if it did not.
-    dense
-        What the density of its first block said of ``last``.
-    """
-
-    site: int
-    last: float
+    site: int  # Where its walk ended
+    last: float  # Squared distance of its k-th object
+    # How much further than its nearest site its k-th object is, if it stood far outside; negative if it did not
     depth: float
-    dense: float
+    dense: float  # What the density of its first block said of ``last``
 
 
 class Others(NamedTuple):
-    """What is noted of the partitions that a query reads beside its home.
+    """What is noted of the partitions that a query reads beside its home."""
 
-    Parameters
-    ----------
-    need
-        Pointer to a byte for each partition: set for one that has to be open and is not.
-    nearest
-        Pointer to int32 for each: the site where the last walk in it ended; -1 where there was none.
-    kept
-        Whether ``nearest`` is there at all: a place by itself has none before it.
-    """
-
-    need: Any
-    nearest: Any
-    kept: bool
+    need: Any  # Pointer to a byte for each partition: set for one that has to be open and is not
+    nearest: Any  # Pointer to int32 for each: the site where the last walk in it ended; -1 where there was none
+    kept: bool  # Whether ``nearest`` is there at all: a place by itself has none before it
 
 
 class Scratch(NamedTuple):
-    """Memory to work in, of one thread: :class:`dtoss.queries.workspace.Workspace`.
+    """Memory to work in, of one thread: :class:`dtoss.queries.workspace.Workspace`."""
 
-    Parameters
-    ----------
-    keys, ordered
-        Pointers to int64 (room + 16,) and (room,): what a search lists, and the same in order.
-    part, item, distance
-        Pointers to int64, int64 and float64 (room,): hits that are gathered. Where ranges are
-        searched, ``part`` holds partition and item in one number.
-    queue
-        Pointer to int32: the blocks that a search has come to, in this order.
-    gaps
-        Pointer to float64: squared distances of the sites of visited blocks, 16 for each place of the queue.
-    seen
-        Pointer to a byte for each block: 1 for those in the queue. All 0 when a search begins, and left so by every
-        search, however it ends.
-    room
-        Hits that there is room for.
-    """
-
-    keys: Any
+    keys: Any  # keys, ordered: pointers to int64 (room + 16,) and (room,): what a search lists, and the same in order
     ordered: Any
+    # part, item, distance: pointers to int64, int64 and float64 (room,): hits that are gathered. Where ranges are
+    # searched, ``part`` holds partition and item in one number
     part: Any
     item: Any
     distance: Any
-    queue: Any
-    gaps: Any
+    queue: Any  # Pointer to int32: the blocks that a search has come to, in this order
+    gaps: Any  # Pointer to float64: squared distances of the sites of visited blocks, 16 for each place of the queue
+    # Pointer to a byte for each block: 1 for those in the queue. All 0 when a search begins, and left so by every
+    # search, however it ends
     seen: Any
-    room: int
+    room: int  # Hits that there is room for
 
 
 class Answers(NamedTuple):
-    """Where the answers of a batch are written.
+    """Where the answers of a batch are written."""
 
-    Parameters
-    ----------
-    id, distance, part, item
-        Pointers to int64, float64, int32 and int32: the hits. Ids that are strings are not
-        written: the caller finds them by part and item.
-    hits
-        Pointer to int64: how many each query has; -1 for one that needs a partition which is not open.
-    reads
-        Pointer to int32: partitions that each query read.
-    room
-        Places for hits: of each query where the k nearest are asked for, so k; of the batch where ranges are.
-    strings
-        Whether ids are strings.
-    places
-        Whether part and item are wanted: who needs neither columns nor strings needs the ids alone.
-    ordered
-        Whether the hits of a query are put in order: those of ranges need not be.
-    """
-
+    # id, distance, part, item: pointers to int64, float64, int32 and int32: the hits. Ids that are strings are not
+    # written: the caller finds them by part and item
     id: Any
     distance: Any
     part: Any
     item: Any
-    hits: Any
-    reads: Any
-    room: int
-    strings: bool
-    places: bool
-    ordered: bool
+    hits: Any  # Pointer to int64: how many each query has; -1 for one that needs a partition which is not open
+    reads: Any  # Pointer to int32: partitions that each query read
+    room: int  # Places for hits: of each query where the k nearest are asked for, so k; of the batch where ranges are
+    strings: bool  # Whether ids are strings
+    places: bool  # Whether part and item are wanted: who needs neither columns nor strings needs the ids alone
+    ordered: bool  # Whether the hits of a query are put in order: those of ranges need not be
 
 
 @kernel

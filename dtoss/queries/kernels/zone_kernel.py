@@ -62,24 +62,12 @@ class Tables(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a search is asked, and where it marks what it found.
+    """What a search is asked, and where it marks what it found."""
 
-    Parameters
-    ----------
-    dimension
-        Numbers in a place.
-    shape
-        Pointer to the number of the shape of each polygon.
-    marks
-        Pointer to an entry for each site: the last shape that holds it, and one.
-    listing
-        Whether hits are listed, or only counted.
-    """
-
-    dimension: int
-    shape: Any
-    marks: Any
-    listing: bool
+    dimension: int  # Numbers in a place
+    shape: Any  # Pointer to the number of the shape of each polygon
+    marks: Any  # Pointer to an entry for each site: the last shape that holds it, and one
+    listing: bool  # Whether hits are listed, or only counted
 
 
 class Found(NamedTuple):

@@ -21,14 +21,7 @@ END = b"\xff\xff\xff\xff\0\0\0\0"
 def arrow_pieces(served: ServedSnapshot, hits: Hits, every: int | None = None) -> Iterator[bytes]:
     """Yield the stream of hits, a batch at a time.
 
-    Parameters
-    ----------
-    served
-        The snapshot that they are of.
-    hits
-        Query by query.
-    every
-        So many hits has each query; then none says of which it is. None where they may differ.
+    ``every``: so many hits has each query; then none says of which it is. None where they may differ.
     """
     ids: pa.Array = pa.array(hits.id, pa.large_string()) if hits.id.dtype == object else pa.array(hits.id)
     query = None if every is not None else hits.query

@@ -18,13 +18,7 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 
 def id_of(index: Index, text: str) -> Any:
-    """Return the id that a text in a path means.
-
-    Raises
-    ------
-    KeyError
-        If no object can have it.
-    """
+    """Return the id that a text in a path means."""
     if index.string_ids:
         return text
     digits = text[1:] if text.startswith("-") else text
@@ -36,19 +30,7 @@ def id_of(index: Index, text: str) -> Any:
 def seen_at(served: ServedSnapshot, text: str, where: str | None) -> Place:
     """Return where an object is.
 
-    Parameters
-    ----------
-    served
-        The snapshot.
-    text
-        Its id.
-    where
-        A condition on the objects that are seen; None for all of them.
-
-    Raises
-    ------
-    KeyError
-        If there is no object of this id, or none that is seen.
+    ``where``: A condition on the objects that are seen; None for all of them.
     """
     seen = None if where is None else served.conditions.get(where)
     place = served.index.place_of(id_of(served.index, text))
@@ -69,23 +51,8 @@ def object_body(
 ) -> tuple[bytes, tuple[float, float]]:
     """Return the JSON of an object, and its position.
 
-    Parameters
-    ----------
-    served
-        The snapshot.
-    text
-        Its id.
-    neighbours, cell
-        Whether they are told; not beside a condition, as they tell of objects that are not seen.
-    text_ids
-        Whether ids are texts.
-    where, columns
-        A condition on the objects that are seen, and their attributes that are; None for all.
-
-    Raises
-    ------
-    KeyError
-        If there is no object of this id.
+    ``neighbours``, ``cell``: whether they are told; not beside a condition, as they tell of objects that are not seen;
+    ``where``, ``columns``: A condition on the objects that are seen, and their attributes that are; None for all.
     """
     index = served.index
     object_id = id_of(index, text)
@@ -110,18 +77,7 @@ def object_body(
 def object_table(
     served: ServedSnapshot, text: str, where: str | None = None, columns: Sequence[str] | None = None
 ) -> tuple[bytes, tuple[float, float]]:
-    """Return an Arrow stream of one row, an object with its position and attributes; and its position.
-
-    Parameters
-    ----------
-    served, text, where, columns
-        As :func:`object_body`.
-
-    Raises
-    ------
-    KeyError
-        If there is no object of this id.
-    """
+    """Return an Arrow stream of one row, an object with its position and attributes; and its position."""
     index = served.index
     object_id = id_of(index, text)
     partition, item, _ = seen_at(served, text, where)

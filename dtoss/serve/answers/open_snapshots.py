@@ -25,39 +25,20 @@ KEPT_NARROW = 8
 
 @dataclass(frozen=True, eq=False)
 class ServedSnapshot:
-    """A snapshot that is open, verified and warm.
-
-    Parameters
-    ----------
-    index
-        What answers.
-    name
-        Of the snapshot.
-    commit
-        The number of the commit that made it current.
-    made
-        When it was made, seconds since 1970.
-    conditions
-        Those that were evaluated on it.
-    facts
-        What ``/snapshot`` tells of it, but for its age.
-    tiles
-        What a map shows of it; made when None.
-    map_facts
-        What the page is told of it; made when None.
-    share
-        What this server holds of it, where it answers together with others: ``index`` is of that alone. None where it
-        holds all.
-    """
+    """A snapshot that is open, verified and warm."""
 
     index: Index
     name: str
-    commit: int
-    made: float
-    conditions: Conditions
-    facts: Mapping[str, Any]
+    commit: int  # The number of the commit that made it current
+    made: float  # When it was made, seconds since 1970
+    conditions: Conditions  # Those that were evaluated on it
+    facts: Mapping[str, Any]  # What ``/snapshot`` tells of it, but for its age
+    # What a map shows of it; made when None
     tiles: Tiles = field(default=None)  # type: ignore[assignment]
+    # What the page is told of it; made when None
     map_facts: MapFacts = field(default=None)  # type: ignore[assignment]
+    # What this server holds of it, where it answers together with others: ``index`` is of that alone. None where it
+    # holds all
     share: Share | None = None
 
     def __post_init__(self) -> None:
@@ -107,10 +88,7 @@ class ServedSnapshot:
 class Serving:
     """The open snapshots of a worker; what answers is replaced between two turns of the loop.
 
-    Parameters
-    ----------
-    first
-        The first to be served.
+    ``first``: the first to be served.
     """
 
     def __init__(self, first: ServedSnapshot) -> None:
@@ -120,13 +98,7 @@ class Serving:
         self.opened: dict[str, ServedSnapshot] = {}  # by name: those that another server has asked for
 
     def named(self, name: str | None) -> ServedSnapshot:
-        """Return the open snapshot of a name, the one that answers when None.
-
-        Raises
-        ------
-        Problem
-            410 if it is not open.
-        """
+        """Return the open snapshot of a name, the one that answers when None."""
         if name is None and (given := GIVEN.get()) is not None:
             name = given.snapshot
         if name is None or name == self.now.name:

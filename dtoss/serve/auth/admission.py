@@ -19,28 +19,10 @@ from dtoss.serve.core.server_settings import Settings
 class Doors:
     """Who may ask, how often, and pages of which origins.
 
-    Parameters
-    ----------
-    token_file
-        Of those who may ask; None lets everybody.
-    rate
-        Requests/s of each token, of all together without tokens; None: any. The kernel spreads connections over
-        workers, and each worker lets through its share of the rate: so a single connection gets that share.
-    origins
-        Whose pages may ask from a browser.
-    allow_host
-        Names that are answered to without tokens, beside addresses and those of this machine.
-    workers
-        Of the server.
-    tell
-        Is told what happens, as :meth:`.log_lines.Log.event`.
-    longest
-        Characters of a token's condition.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, an origin is none, or a name of a host.
+    ``token_file``: of those who may ask; None lets everybody; ``rate``: requests/s of each token, of all together
+    without tokens; None: any. The kernel spreads connections over workers, and each worker lets through its share of
+    the rate: so a single connection gets that share; ``allow_host``: names that are answered to without tokens, beside
+    addresses and those of this machine.
     """
 
     def __init__(
@@ -68,13 +50,7 @@ class Doors:
         self.preflight = self._origins.preflight
 
     def admit(self, authorization: bytes | None) -> Token:
-        """Return the token in a header, :data:`.tokens.EVERYBODY` where none is needed.
-
-        Raises
-        ------
-        Problem
-            401 if it is nobody's, 429 if it asks too often.
-        """
+        """Return the token in a header, :data:`.tokens.EVERYBODY` where none is needed."""
         token = EVERYBODY
         if self._book is not None:
             found = None if authorization is None else self._book.find(authorization)
@@ -165,13 +141,7 @@ class Doors:
 
 
 def doors_of(settings: Settings, tell: Callable[..., Any] | None = None) -> Doors:
-    """Return the doors of a server, or of one of its workers, which is told by ``tell`` what happens.
-
-    Raises
-    ------
-    InputError
-        As :class:`Doors`.
-    """
+    """Return the doors of a server, or of one of its workers, which is told by ``tell`` what happens."""
     hosts = (*settings.allow_host, settings.host) if is_name(settings.host) else settings.allow_host
     return Doors(
         settings.token_file, settings.rate, settings.cors, allow_host=hosts, workers=settings.workers, tell=tell,

@@ -16,18 +16,7 @@ _KEPT_SECONDS = b"7200"
 
 
 class Origins:
-    """Origins whose pages may ask.
-
-    Parameters
-    ----------
-    allowed
-        Such as ``https://map.example.org``; ``*`` stands for all.
-
-    Raises
-    ------
-    InputError
-        If one is no origin.
-    """
+    """Origins whose pages may ask."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         for origin in allowed:

@@ -23,15 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 class Hosts:
     """Which hosts are asked for here.
 
-    Parameters
-    ----------
-    allowed
-        Names beside ``localhost`` and IP addresses; None answers to all, where a token says who asks.
-
-    Raises
-    ------
-    InputError
-        If one is no name.
+    ``allowed``: names beside ``localhost`` and IP addresses; None answers to all, where a token says who asks.
     """
 
     def __init__(self, allowed: Sequence[str] | None = None) -> None:
@@ -42,20 +34,7 @@ class Hosts:
         self.known: set[bytes] = set()  # values of the header that were found to be good
 
     def check(self, headers: Iterable[tuple[bytes, bytes]], version: str) -> None:
-        """Refuse a request for another host.
-
-        Parameters
-        ----------
-        headers
-            Of the request, their names in small letters.
-        version
-            Of HTTP: in 1.0 no host has to be named.
-
-        Raises
-        ------
-        Problem
-            400 if the header is missing, there twice or no host; 403 if it names one that is not answered to.
-        """
+        """Refuse a request for another host."""
         given = [value for name, value in headers if name == HEADER]
         if not given and version == "1.0":
             return

@@ -10,12 +10,7 @@ from time import monotonic
 class Buckets:
     """A bucket for each name, full at first; it holds one second of the rate, and at least one request.
 
-    Parameters
-    ----------
-    rate
-        Requests/s of each name.
-    clock
-        Seconds that never go back.
+    ``clock``: seconds that never go back.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:

@@ -21,13 +21,6 @@ _SECRET = token_bytes(32)  # made before the fork: all workers of a server know 
 def write_pass(host: bytes, tokens: str = "") -> str:
     """Return the value of a cookie that :func:`is_pass` knows for an hour.
 
-    Parameters
-    ----------
-    host
-        As the header ``Host`` of the request has it.
-    tokens
-        What stands for those of now.
-
     Examples
     --------
     >>> cookies = f"a=b; {COOKIE}={write_pass(b'localhost')}".encode()

@@ -19,21 +19,11 @@ objects where its line says so, else 403; 403 where its objects have a condition
 
 
 class Way(NamedTuple):
-    """How calls are answered.
-
-    Parameters
-    ----------
-    name
-        In the table.
-    does
-        In words.
-    limits
-        That hold its time and memory; where one is reached the answer is 503 and names it.
-    """
+    """How calls are answered."""
 
     name: str
     does: str
-    limits: tuple[str, ...]
+    limits: tuple[str, ...]  # That hold its time and memory; where one is reached the answer is 503 and names it
 
 
 ON_LOOP = Way("loop", "on the loop, from what is in memory, also while all threads are busy", ())
@@ -73,34 +63,16 @@ WAYS = (ON_LOOP, BESIDE, IN_A_TURN, AS_A_WHOLE, IN_PIECES, LIVE_STREAM, EVENT_ST
 
 
 class Call(NamedTuple):
-    """A route, or a message to one.
-
-    Parameters
-    ----------
-    method, path
-        Of the route.
-    who
-        May make it.
-    way
-        How it is answered.
-    asks
-        Limits of what it asks for; a refusal names them and is 400, 413 or 422.
-    body
-        The limit of its bytes; None where none is read.
-    message
-        What it says, of a route that takes several kinds.
-    narrowed
-        What a token gets that may not see all.
-    """
+    """A route, or a message to one."""
 
     method: str
     path: str
     who: str
-    way: Way
-    asks: tuple[str, ...] = ()
-    body: str | None = None
-    message: str | None = None
-    narrowed: str = GETS_SEEN
+    way: Way  # How it is answered
+    asks: tuple[str, ...] = ()  # Limits of what it asks for; a refusal names them and is 400, 413 or 422
+    body: str | None = None  # The limit of its bytes; None where none is read
+    message: str | None = None  # What it says, of a route that takes several kinds
+    narrowed: str = GETS_SEEN  # What a token gets that may not see all
 
 
 _WHERE, _MANY, _LISTED = ("condition_length",), ("bulk_queries",), ("hits", "condition_length")

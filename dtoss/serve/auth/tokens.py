@@ -34,27 +34,13 @@ _LATEST = 4
 
 @dataclass(frozen=True)
 class Token:
-    """One who may ask.
+    """One who may ask."""
 
-    Parameters
-    ----------
-    name
-        For the log and the limit of the rate; several tokens may have one, while they are being exchanged.
-    digest
-        SHA-256 of the token.
-    scopes
-        Some of :data:`SCOPES`; what it may do beside reading.
-    where
-        The condition on the objects that it may see; None where it may see all.
-    columns
-        The attributes that it may see; None where it may see all.
-    """
-
-    name: str
-    digest: bytes
-    scopes: frozenset[str] = frozenset()
-    where: str | None = None
-    columns: tuple[str, ...] | None = None
+    name: str  # For the log and the limit of the rate; several tokens may have one, while they are being exchanged
+    digest: bytes  # SHA-256 of the token
+    scopes: frozenset[str] = frozenset()  # Some of :data:`SCOPES`; what it may do beside reading
+    where: str | None = None  # The condition on the objects that it may see; None where it may see all
+    columns: tuple[str, ...] | None = None  # The attributes that it may see; None where it may see all
 
     @cached_property
     def narrowed(self) -> bool:
@@ -97,18 +83,8 @@ EVERYBODY = Token("", b"")
 def read_tokens(file: str, longest: int = 1_000) -> tuple[Token, ...]:
     """Return the tokens of a file.
 
-    Parameters
-    ----------
-    file
-        Its path. A line is ``name token`` or ``name sha256:<hex>``. Behind it stand words of :data:`SCOPES`, and
-        ``where="..."`` and ``columns=a,b`` of a token that may not see all. One that begins with # says nothing.
-    longest
-        Characters of a condition.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, a line is none of these, or there is none.
+    ``file``: its path. A line is ``name token`` or ``name sha256:<hex>``. Behind it stand words of :data:`SCOPES`, and
+    ``where="..."`` and ``columns=a,b`` of a token that may not see all. One that begins with # says nothing.
     """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
@@ -164,13 +140,7 @@ def _columns(text: str | None) -> tuple[str, ...] | None:
 
 
 class TokenBook:
-    """Finds whose token a header holds, in a time that does not tell which one it nearly was.
-
-    Parameters
-    ----------
-    tokens
-        All that may ask.
-    """
+    """Finds whose token a header holds, in a time that does not tell which one it nearly was."""
 
     def __init__(self, tokens: tuple[Token, ...]) -> None:
         self._tokens = tokens

@@ -36,32 +36,7 @@ def found_within(
     metrics: Metrics,
     tested: int = USUAL_SIZES.tested,
 ) -> RawHits:
-    """Return the objects within each shape, by id, each once; distances are 0.
-
-    Parameters
-    ----------
-    index
-        Of the snapshot.
-    shapes
-        The parts of each.
-    corners
-        How many all of them have: what it costs to look at an object.
-    where
-        A condition on the objects.
-    most
-        Hits of an answer; the discs that cover the shapes may hold :data:`COVER` times as many.
-    stop
-        Is asked between pieces.
-    metrics
-        Is told how many partitions were read.
-    tested
-        As of :class:`dtoss.serve.core.paces.Sizes`.
-
-    Raises
-    ------
-    Problem
-        413 if the discs hold more.
-    """
+    """Return the objects within each shape, by id, each once; distances are 0."""
     discs = [shape.discs for whole in shapes for shape in whole]
     if discs:
         centres = np.concatenate([one.centres for one in discs])
@@ -104,12 +79,6 @@ def _asking(shape: Shape, rows: int, stop: Stop) -> Shape:
 
 
 def list_hits(served: ServedSnapshot, found: RawHits, form: Form, most: int) -> Iterator[Rows]:
-    """Return the hits of shapes, so many at a time.
-
-    Raises
-    ------
-    Problem
-        413 if there are more than ``most``.
-    """
+    """Return the hits of shapes, so many at a time."""
     check_hits(len(found.distance), most, SMALLER_SHAPES)
     return (rows_of(served, first, part, form) for first, part in parts_of(found))

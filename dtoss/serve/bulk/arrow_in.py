@@ -38,23 +38,7 @@ def columns_in(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the columns of a stream by their names, float64, as long as one another.
 
-    Parameters
-    ----------
-    stream
-        All of it.
-    wanted
-        Names of the columns that have to be there.
-    optional
-        Names of those that may be there too, and no others.
-    most
-        Rows at the most.
-    check
-        Is called between batches.
-
-    Raises
-    ------
-    Problem
-        413 if there are more rows, 400 if it is no such stream; it says what is wrong.
+    ``most``: rows at the most; ``check``: is called between batches.
     """
     try:
         return _columns_in(stream, wanted, optional, most, check)

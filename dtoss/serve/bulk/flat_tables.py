@@ -17,24 +17,12 @@ class Malformed(ValueError):
 
 
 class Table(NamedTuple):
-    """A table in a message.
+    """A table in a message."""
 
-    Parameters
-    ----------
-    message
-        The metadata of a message.
-    at
-        Where the table is in it.
-    fields
-        Where its list of fields is.
-    size
-        Bytes of that list.
-    """
-
-    message: bytes
-    at: int
-    fields: int
-    size: int
+    message: bytes  # The metadata of a message
+    at: int  # Where the table is in it
+    fields: int  # Where its list of fields is
+    size: int  # Bytes of that list
 
     def number(self, field: int, kind: Struct, default: int = 0) -> int:
         """Return a number, the default where it is left out."""
@@ -84,24 +72,12 @@ class Table(NamedTuple):
 
 
 def root_of(message: bytes) -> Table:
-    """Return the table that a message is.
-
-    Raises
-    ------
-    Malformed
-        If it is none.
-    """
+    """Return the table that a message is."""
     return table_at(message, read(message, 0, U32))
 
 
 def table_at(message: bytes, at: int) -> Table:
-    """Return the table at a place.
-
-    Raises
-    ------
-    Malformed
-        If there is none.
-    """
+    """Return the table at a place."""
     fields = at - read(message, at, I32)
     size = read(message, fields, U16)
     if fields + size > len(message):
@@ -110,13 +86,7 @@ def table_at(message: bytes, at: int) -> Table:
 
 
 def read(message: bytes, at: int, kind: Struct) -> int:
-    """Return the number at a place.
-
-    Raises
-    ------
-    Malformed
-        If the place is not in the message.
-    """
+    """Return the number at a place."""
     if not 0 <= at <= len(message) - kind.size:
         raise Malformed(f"an offset leads to byte {at} of a message of {len(message)}")
     value: int = kind.unpack_from(message, at)[0]

@@ -22,27 +22,13 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 @dataclass(frozen=True)
 class Form:
-    """How hits are wanted.
+    """How hits are wanted."""
 
-    Parameters
-    ----------
-    arrow
-        As an Arrow stream and not as JSON.
-    text_ids
-        Ids as text in JSON.
-    columns
-        Attributes.
-    having
-        A condition on the hits.
-    query
-        Whether JSON says of which query a hit is.
-    """
-
-    arrow: bool
-    text_ids: bool = False
+    arrow: bool  # As an Arrow stream and not as JSON
+    text_ids: bool = False  # Ids as text in JSON
     columns: Sequence[str] = ()
-    having: str | None = None
-    query: bool = True
+    having: str | None = None  # A condition on the hits
+    query: bool = True  # Whether JSON says of which query a hit is
 
     @property
     def kind(self) -> bytes:
@@ -52,24 +38,12 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Hits of consecutive queries.
+    """Hits of consecutive queries."""
 
-    Parameters
-    ----------
-    query
-        int64 (n,).
-    ids
-        Of length n.
-    distance
-        float64 (n,).
-    columns
-        Attributes by their names.
-    """
-
-    query: NDArray[np.int64]
+    query: NDArray[np.int64]  # int64 (n,)
     ids: pa.Array
-    distance: NDArray[np.float64]
-    columns: dict[str, pa.Array]
+    distance: NDArray[np.float64]  # float64 (n,)
+    columns: dict[str, pa.Array]  # Attributes by their names
 
     def slice(self, begin: int, size: int) -> Rows:
         """Return some of them."""
@@ -79,13 +53,7 @@ class Rows:
 
 
 def check_columns(served: ServedSnapshot, form: Form) -> None:
-    """Refuse columns that objects do not carry, and a condition on hits that cannot be read.
-
-    Raises
-    ------
-    ValueError
-        If there are such.
-    """
+    """Refuse columns that objects do not carry, and a condition on hits that cannot be read."""
     index = served.index
     column_names(form.columns, [*index.column_names, *position_names(index.space.geographic)])
     if form.having is not None:
@@ -95,16 +63,7 @@ def check_columns(served: ServedSnapshot, form: Form) -> None:
 def rows_of(served: ServedSnapshot, first: int, found: RawHits, form: Form) -> Rows:
     """Return raw hits with ids and attributes; those that do not satisfy a condition on hits are left out.
 
-    Parameters
-    ----------
-    served
-        The snapshot.
-    first
-        The number of the first query.
-    found
-        Its hits, and those of the queries after it.
-    form
-        How they are wanted.
+    ``first``: the number of the first query.
     """
     index = served.index
     count = found.count
@@ -133,16 +92,7 @@ def encode_rows(
 ) -> Iterator[bytes]:
     """Yield the bytes of an answer, some hits at a time.
 
-    Parameters
-    ----------
-    served
-        The snapshot.
-    pieces
-        Of hits, in order.
-    form
-        How they are wanted.
-    every
-        As :func:`dtoss.serve.answers.arrow_out.arrow_pieces`.
+    ``pieces``: of hits, in order.
     """
     return _arrow(served, pieces, form, every) if form.arrow else _json(served, pieces, form)
 

@@ -41,27 +41,8 @@ def lists_in(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return the lists of numbers of a body, (n, width), and its radii (n,), if there are any and they may be.
 
-    Parameters
-    ----------
-    body
-        ``{"positions": [[1, 2], ...], "radius": [3, ...]}``, or boxes.
-    name
-        Of the member with the lists.
-    width
-        Numbers in each.
-    most
-        Lists at the most.
-    check
-        Is called now and then.
-    radius
-        Whether there may be radii: one, or a list of as many.
-    piece_bytes
-        Of JSON that is read at a time.
-
-    Raises
-    ------
-    Problem
-        413 if there are more lists, 400 if the body is anything else; it says where.
+    ``body``: ``{"positions": [[1, 2], ...], "radius": [3, ...]}``, or boxes; ``most``: lists at the most; ``check``: is
+    called now and then.
     """
     if (lists := body.count(b"[") - 1) > most + 1:
         raise too_many(lists - 1, most)

@@ -19,18 +19,10 @@ from dtoss.serve.core.problems import Problem
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Places that are asked about.
+    """Places that are asked about."""
 
-    Parameters
-    ----------
-    positions
-        float64 (m, 2), legal.
-    radius
-        float64 (m,), or None where the body has none.
-    """
-
-    positions: NDArray[np.float64]
-    radius: NDArray[np.float64] | None
+    positions: NDArray[np.float64]  # float64 (m, 2), legal
+    radius: NDArray[np.float64] | None  # float64 (m,), or None where the body has none
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -41,13 +33,7 @@ AS_JSON = ("application/json", "application/x-www-form-urlencoded", "")
 
 
 def is_arrow(request: Asker) -> bool:
-    """Return whether a body is an Arrow stream.
-
-    Raises
-    ------
-    Problem
-        415 if it is neither that nor JSON.
-    """
+    """Return whether a body is an Arrow stream."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind == ARROW_TYPE.decode():
         return True
@@ -67,27 +53,7 @@ def places_in(
 ) -> Places:
     """Return the places of a body.
 
-    Parameters
-    ----------
-    body
-        As it came.
-    arrow
-        Whether it is an Arrow stream.
-    space
-        What positions mean.
-    most
-        Places at the most.
-    stop
-        Is asked between pieces.
-    radius
-        Whether there may be a radius for each.
-
-    Raises
-    ------
-    Problem
-        413 if there are more, 400 if it cannot be read.
-    ValueError
-        If a position or a radius is not legal; it names the row.
+    ``most``: places at the most.
     """
     names = ("lon", "lat") if space.geographic else ("x", "y")
     if arrow:

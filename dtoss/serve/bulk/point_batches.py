@@ -34,24 +34,7 @@ def nearest(
 ) -> tuple[Iterator[Rows], int | None]:
     """Return the k nearest of each place, and k if each has so many.
 
-    Parameters
-    ----------
-    served
-        The snapshot.
-    positions
-        (m, 2), legal.
-    radius
-        (m,). No hit is further.
-    k
-        At least 1.
-    where
-        A condition on the objects.
-    form
-        How hits are wanted.
-    stop
-        Is asked between pieces.
-    metrics
-        Is told how many partitions were read.
+    ``positions``: (m, 2), legal; ``radius``: (m,). No hit is further.
     """
     index = served.index
     needed = places_needed(served, form)
@@ -94,17 +77,7 @@ def within_radius(
     where: str | None,
     form: Form,
 ) -> Iterator[Rows]:
-    """Yield all objects within a radius of each place, so many at a time, found when they are asked for.
-
-    Parameters
-    ----------
-    served, positions, radius
-        As :func:`nearest`.
-    counts
-        How many each place has.
-    where, form
-        As :func:`nearest`.
-    """
+    """Yield all objects within a radius of each place, so many at a time, found when they are asked for."""
     needed = places_needed(served, form)
 
     def search(rows: slice) -> RawHits:
@@ -125,13 +98,7 @@ def reversed_nearest(served: ServedSnapshot, positions: NDArray[np.float64], sto
 
 
 def check_hits(hits: int, most: int, way_out: str) -> None:
-    """Refuse an answer of too many hits.
-
-    Raises
-    ------
-    Problem
-        413 if there are more.
-    """
+    """Refuse an answer of too many hits."""
     if hits > most:
         raise Problem(
             413,

@@ -21,24 +21,12 @@ CORNER_BYTES = 400
 
 
 class Bound(NamedTuple):
-    """How long bodies of a kind may be.
-
-    Parameters
-    ----------
-    bytes
-        At the most.
-    limit
-        From which that follows: the one to be told of, and its number.
-    number
-        Of the limit.
-    said
-        What is read, and what to do.
-    """
+    """How long bodies of a kind may be."""
 
     bytes: int
-    limit: str
+    limit: str  # From which that follows: the one to be told of, and its number
     number: int
-    said: str
+    said: str  # What is read, and what to do
 
 
 def of_bytes(limits: Limits, limit: str = "body_bytes") -> Bound:
@@ -63,13 +51,7 @@ def of_corners(limits: Limits) -> Bound:
 
 
 class Bodies:
-    """The bodies that a worker reads and has read.
-
-    Parameters
-    ----------
-    limits
-        Of requests.
-    """
+    """The bodies that a worker reads and has read."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -79,19 +61,7 @@ class Bodies:
     async def of(self, request: Asker, bound: Bound | None = None) -> AsyncIterator[bytearray]:
         """Give the body of a request, and count it as long as the ``with`` lasts.
 
-        Parameters
-        ----------
-        request
-            Whose body nobody has read.
-        bound
-            How long it may be; that of ``body_bytes`` when None.
-
-        Raises
-        ------
-        Problem
-            413 if it has more, 408 if it does not come, 503 if all in hand are too many.
-        ClientGone
-            If the client went away before its end.
+        ``bound``: how long it may be; that of ``body_bytes`` when None.
         """
         bound = bound or of_bytes(self._limits)
         said = request.headers.get("content-length")

@@ -28,27 +28,7 @@ def read_shapes(
 ) -> tuple[list[list[Shape]], int]:
     """Return the shapes of a question, and how many corners they have.
 
-    Parameters
-    ----------
-    kind
-        box: a list of its four sides; boxes: the body of ``POST /box``; within: GeoJSON.
-    text
-        JSON.
-    space
-        What positions mean.
-    limits
-        Of requests.
-    stop
-        Is asked between pieces.
-    edges
-        Of GeoJSON, whatever it says itself; None for what it means.
-
-    Raises
-    ------
-    Problem
-        413 if there are more than are allowed, 400 if the text cannot be read.
-    ValueError
-        If a shape is not legal; it says which.
+    ``edges``: of GeoJSON, whatever it says itself; None for what it means.
     """
     if kind == "box":
         return boxes_of(orjson.loads(text), space), 1
@@ -79,17 +59,7 @@ def read_shapes(
 def geojson_in(body: bytes | bytearray, corners: int) -> tuple[Any, int]:
     """Return the shape of a body, or a list of shapes, and how many corners there are.
 
-    Parameters
-    ----------
-    body
-        A Polygon, MultiPolygon, Feature or FeatureCollection, or a list of them.
-    corners
-        Of all of them, at the most.
-
-    Raises
-    ------
-    Problem
-        413 if there are more, 400 if the body is anything else.
+    ``corners``: of all of them, at the most.
     """
     if (lists := body.count(b"[")) > LISTS * corners:
         raise _too_many(lists // LISTS, corners)

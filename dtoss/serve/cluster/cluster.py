@@ -80,21 +80,7 @@ class Teller(Protocol):
 
 
 class Circle:
-    """The other servers; thread-safe, but for what is said to run on the loop.
-
-    Parameters
-    ----------
-    me
-        The number of this server.
-    peers
-        Where all are.
-    placement
-        Who holds what by the plan.
-    teller
-        Is told what happens.
-    event
-        Logs.
-    """
+    """The other servers; thread-safe, but for what is said to run on the loop."""
 
     def __init__(self, me: int, peers: Peers, placement: Placement, teller: Teller, event: Callable[..., None]) -> None:
         self.me = me
@@ -153,13 +139,7 @@ class Circle:
             self._changed()
 
     def hear(self, server: int, said: bytes | str | None) -> None:
-        """Take it from a server which version its messages have.
-
-        Raises
-        ------
-        Away
-            If they are not read here.
-        """
+        """Take it from a server which version its messages have."""
         try:
             wire = read_wire(said)
             why = unread(wire)
@@ -193,14 +173,8 @@ class Circle:
     ) -> NDArray[np.int64]:
         """Return whom to ask for each partition, int64 (P,): this server for what it holds, else a copy that answers.
 
-        Parameters
-        ----------
-        share
-            What this server holds.
-        away, slow
-            Servers that are not asked, or only where there is nobody else.
-        last_resort
-            Whether one that has failed is asked all the same where nobody else has a partition.
+        ``away``, ``slow``: servers that are not asked, or only where there is nobody else; ``last_resort``: whether one
+        that has failed is asked all the same where nobody else has a partition.
         """
         closed = frozenset(server for server, health in self.health.items() if not health.may_be_asked())
         away |= frozenset(self.unread)
@@ -232,13 +206,7 @@ class Circle:
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def check(self, server: int, reply: Reply) -> None:
-        """Refuse a reply other than 200.
-
-        Raises
-        ------
-        NotHeld, SnapshotElsewhere, Away, Problem
-            What it stands for.
-        """
+        """Refuse a reply other than 200."""
         if reply.status == 200:
             self.hear(server, reply.wire)
             return
@@ -269,13 +237,7 @@ class Circle:
     async def post(
         self, server: int, body: bytes, left: float, patient: bool, path: str = PARTIAL_PATH, asker: bytes = b""
     ) -> Reply:
-        """Return a server's reply, which is told for whom it answers; on the loop.
-
-        Raises
-        ------
-        Away, Slow
-            If there is none in time.
-        """
+        """Return a server's reply, which is told for whom it answers; on the loop."""
         link, health = self.links.get(server), self.health.get(server)
         if link is None or health is None:
             raise Away(server)

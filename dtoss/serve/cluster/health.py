@@ -22,10 +22,7 @@ _REMEMBERED, _LEARNED_EACH = 512, 32
 class Health:
     """Of one other server; for one loop, and read by any thread.
 
-    Parameters
-    ----------
-    clock
-        Seconds.
+    ``clock``: seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -91,12 +91,7 @@ class _Connection(asyncio.Protocol):
 class Link:
     """The way to another server; to be used on one loop only.
 
-    Parameters
-    ----------
-    address
-        Where it is.
-    token
-        What is said to it; None for nothing.
+    ``token``: what is said to it; None for nothing.
     """
 
     def __init__(self, address: Address, token: str | None) -> None:
@@ -109,21 +104,8 @@ class Link:
 
         A connection that was closed while it was idle is opened again, once: no request changes anything.
 
-        Parameters
-        ----------
-        path
-            Of the route.
-        body
-            What is posted; None to get.
-        seconds
-            Within which the answer has to be there.
-        asker
-            For whom it is, as :func:`dtoss.serve.observability.audit.askers` has it; empty where that is not known.
-
-        Raises
-        ------
-        OSError
-            If it cannot be reached, or breaks off; TimeoutError is one.
+        ``body``: what is posted; None to get; ``asker``: for whom it is, as
+        :func:`dtoss.serve.observability.audit.askers` has it; empty where that is not known.
         """
         data = self.request(path, body, asker)
         loop = asyncio.get_running_loop()

@@ -33,16 +33,7 @@ def in_older_words(
 ) -> tuple[ShapesQuestion, Callable[[pa.Table], Any]]:
     """Return a question about boxes that cover shapes, and what makes of its answer that to the shapes.
 
-    Parameters
-    ----------
-    question
-        About shapes whose edges an older server takes for others.
-    space
-        What positions mean: degrees.
-    shapes
-        Those of the question, the parts of each.
-    most
-        Hits of an answer; the boxes may not hold more.
+    ``space``: what positions mean: degrees.
     """
     parts = [(number, part) for number, whole in enumerate(shapes) for part in whole]
     boxes = np.concatenate([np.zeros((0, 4)), *(_boxes_round(part, space) for _, part in parts)])

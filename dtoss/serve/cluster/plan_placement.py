@@ -16,18 +16,10 @@ from dtoss.serve.cluster.served_plans import read_plan
 
 @dataclass(frozen=True)
 class Placement:
-    """What a plan says.
+    """What a plan says."""
 
-    Parameters
-    ----------
-    pivots_hash
-        Of the pivots whose partitions these are.
-    holders
-        The numbers of the servers that hold each partition.
-    """
-
-    pivots_hash: str
-    holders: tuple[tuple[int, ...], ...]
+    pivots_hash: str  # Of the pivots whose partitions these are
+    holders: tuple[tuple[int, ...], ...]  # The numbers of the servers that hold each partition
 
     def held_by(self, server: int) -> frozenset[int]:
         """Return the partitions of a server."""
@@ -40,22 +32,7 @@ class Placement:
 
 
 def read_placement(path: str, pivots_hash: str, partitions: int) -> Placement:
-    """Return what a plan says of the partitions of a snapshot.
-
-    Parameters
-    ----------
-    path
-        Of the plan's file.
-    pivots_hash
-        Of the snapshot; a plan for other pivots is none for it.
-    partitions
-        How many the snapshot has.
-
-    Raises
-    ------
-    InputError
-        If the file is no plan, is for other pivots, or leaves a partition out.
-    """
+    """Return what a plan says of the partitions of a snapshot."""
     try:
         plan = read_plan(path)
     except (OSError, ValueError) as error:
@@ -91,15 +68,7 @@ def rank(partition: int, server: int) -> int:
 
 
 def first_by_rank(held: Mapping[int, Iterable[int]], partitions: int) -> NDArray[np.int64]:
-    """Return which of some servers is asked for each partition, int64 (P,), -1 where none holds it.
-
-    Parameters
-    ----------
-    held
-        What each of them holds.
-    partitions
-        How many there are; numbers beyond are left out.
-    """
+    """Return which of some servers is asked for each partition, int64 (P,), -1 where none holds it."""
     found, best = np.full(partitions, -1, np.int64), np.full(partitions, np.inf)
     for server, numbers in held.items():
         mine = np.array([number for number in numbers if 0 <= number < partitions], np.int64)

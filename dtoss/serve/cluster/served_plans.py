@@ -24,26 +24,14 @@ _COLUMNS = ("partition", "weekday", "slot", "requests_per_second")
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which server holds which partitions.
-
-    Parameters
-    ----------
-    file
-        Its name.
-    pivots_hash
-        Of the pivots whose partitions these are; "" where it does not say.
-    servers
-        What is told of each server: number, type, capacity (requests/s), cost_per_hour, spare.
-    cost
-        Dollars a day.
-    server_of
-        The servers, by their place among :attr:`servers`, that hold the copies of a partition, by its number.
-    """
+    """Which server holds which partitions."""
 
     file: str
-    pivots_hash: str
+    pivots_hash: str  # Of the pivots whose partitions these are; "" where it does not say
+    # What is told of each server: number, type, capacity (requests/s), cost_per_hour, spare
     servers: tuple[Mapping[str, Any], ...]
-    cost: float
+    cost: float  # Dollars a day
+    # The servers, by their place among :attr:`servers`, that hold the copies of a partition, by its number
     server_of: Mapping[int, tuple[int, ...]]
 
     def told(self, pivots_hash: str, partitions: int) -> dict[str, Any]:
@@ -81,29 +69,14 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """The requests/s of each partition over a day.
-
-    Parameters
-    ----------
-    file
-        Its name.
-    pivots_hash
-        Of the pivots whose partitions these are; "" where it does not say.
-    slot_seconds
-        How long a slot is.
-    time_zone
-        Of the slots.
-    partitions
-        int64 (P,). Their numbers.
-    loads
-        float64 (T, P), requests/s: the mean of all days where the file has it, else of the weekdays that it has.
-    """
+    """The requests/s of each partition over a day."""
 
     file: str
-    pivots_hash: str
-    slot_seconds: int
+    pivots_hash: str  # Of the pivots whose partitions these are; "" where it does not say
+    slot_seconds: int  # How long a slot is
     time_zone: str
-    partitions: NDArray[np.int64]
+    partitions: NDArray[np.int64]  # int64 (P,). Their numbers
+    # float64 (T, P), requests/s: the mean of all days where the file has it, else of the weekdays that it has
     loads: NDArray[np.float64]
 
     def told(self, pivots_hash: str) -> dict[str, Any]:
@@ -135,15 +108,7 @@ def _stale(what: str, its: str, pivots: str) -> str | None:
 
 
 def read_plan(path: str) -> Plan:
-    """Return the plan of a file that ``dtoss plan`` wrote.
-
-    Raises
-    ------
-    ValueError
-        If it is none, is damaged or of a later format.
-    OSError
-        If it cannot be read.
-    """
+    """Return the plan of a file that ``dtoss plan`` wrote."""
     data = Path(path).read_bytes()
     try:
         said = json.loads(data)
@@ -180,15 +145,7 @@ def _plan_of(name: str, said: dict[str, Any]) -> Plan:
 
 
 def read_patterns(path: str) -> Patterns:
-    """Return the patterns of a file that ``dtoss patterns`` wrote.
-
-    Raises
-    ------
-    ValueError
-        If it is none, is damaged or of a later format.
-    OSError
-        If it cannot be read.
-    """
+    """Return the patterns of a file that ``dtoss patterns`` wrote."""
     try:
         with Path(path).open("rb") as file:
             table = pq.read_table(file)

@@ -23,71 +23,34 @@ Columns: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_COL
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A question of one server to another.
-
-    Parameters
-    ----------
-    snapshot
-        Which one answers.
-    left
-        Seconds that are left until nobody waits for the answer any more.
-    kind
-        Of the question.
-    positions, radius
-        float64 (m, 2) and float64 (m,) as bytes.
-    k, where, columns, having
-        As :class:`dtoss.shards.shard_queries.ShardQuery`.
-    partitions
-        int32, as bytes.
-    text
-        JSON of shapes.
-    flags
-        What else there is.
-    """
+    """A question of one server to another."""
 
     snapshot: str
-    left: float
+    left: float  # Seconds that are left until nobody waits for the answer any more
     kind: int
-    positions: bytes = b""
-    radius: bytes = b""
+    positions: bytes = b""  # float64 (m, 2) and float64 (m,) as bytes
+    radius: bytes = b""  # float64 (m, 2) and float64 (m,) as bytes
     k: int = 0
     where: str | None = None
     columns: Columns = ()
     having: str | None = None
-    partitions: Annotated[bytes, msgspec.Meta(max_length=NUMBERS_BYTES)] = b""
+    partitions: Annotated[bytes, msgspec.Meta(max_length=NUMBERS_BYTES)] = b""  # int32, as bytes
     text: bytes = b""
-    flags: Annotated[tuple[str | int | bool, ...], msgspec.Meta(max_length=MOST_FLAGS)] = ()
+    flags: Annotated[tuple[str | int | bool, ...], msgspec.Meta(max_length=MOST_FLAGS)] = ()  # What else there is
 
 
 class ShapesQuestion(msgspec.Struct, frozen=True):
-    """Asks which objects some of a server's partitions own in shapes.
+    """Asks which objects some of a server's partitions own in shapes."""
 
-    Parameters
-    ----------
-    text
-        JSON: four numbers of a box, the body of ``POST /box``, or GeoJSON.
-    kind
-        box, boxes or within.
-    where, having, columns
-        As of places.
-    partitions
-        Whose objects.
-    most
-        Hits of an answer.
-    count
-        Whether only numbers are wanted.
-    by_vectors
-        Whether edges are arcs whose sides vectors decide, whatever the text says of them; never sent.
-    """
-
-    text: bytes
-    kind: str
+    text: bytes  # JSON: four numbers of a box, the body of ``POST /box``, or GeoJSON
+    kind: str  # box, boxes or within
     where: str | None
     having: str | None
     columns: tuple[str, ...]
     partitions: tuple[int, ...]
-    most: int
-    count: bool
+    most: int  # Hits of an answer
+    count: bool  # Whether only numbers are wanted
+    # Whether edges are arcs whose sides vectors decide, whatever the text says of them; never sent
     by_vectors: bool = False
 
 
@@ -145,13 +108,7 @@ def pack_question(question: Any, snapshot: str, left: float) -> bytes:
 
 
 def read_message(data: bytes, wire: Wire = WIRE_SPOKEN) -> tuple[Message, Any]:
-    """Return a message of a version and its question.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return a message of a version and its question."""
     try:
         said = _DECODE(data)
         return said, _question(said, wire)
@@ -194,13 +151,7 @@ def packed_answer(kind: int, answer: Any) -> bytes:
 
 
 def read_answer(question: Any, data: bytes) -> Any:
-    """Return the answer to a question.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return the answer to a question."""
     try:
         if isinstance(question, HomeQuestion):
             hits, far, alone = _HOME(data)

@@ -11,18 +11,10 @@ _WRITTEN = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
 
 
 class Wire(NamedTuple):
-    """A version of messages.
+    """A version of messages."""
 
-    Parameters
-    ----------
-    major
-        Another one is not read.
-    minor
-        Rises with what is new, of which an older server is not asked in words that it does not know.
-    """
-
-    major: int
-    minor: int
+    major: int  # Another one is not read
+    minor: int  # Rises with what is new, of which an older server is not asked in words that it does not know
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}"
@@ -39,11 +31,6 @@ WIRE_SAID = str(WIRE_SPOKEN).encode()
 
 def read_wire(said: bytes | str | None) -> Wire:
     """Return the version that a message or a server says.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
 
     Examples
     --------

@@ -28,16 +28,7 @@ LINGER_SECONDS = 2.0
 class Guard:
     """Bounds of the connections of a worker.
 
-    Parameters
-    ----------
-    limits
-        Of requests.
-    most
-        Connections that may be open.
-    request_id
-        Returns a fresh id for a request that is refused.
-    refused
-        Is called with the status and the bytes of each refusal.
+    ``refused``: is called with the status and the bytes of each refusal.
     """
 
     def __init__(
@@ -58,15 +49,8 @@ class Guard:
     def sweep(self, connections: Iterable[Any], now: float) -> None:
         """Close connections whose header or message takes too long, and those whose client does not read its answer.
 
-        Parameters
-        ----------
-        connections
-            All that are open.
-        now
-            Seconds of a clock that never goes back.
+        ``now``: seconds of a clock that never goes back.
 
-        Notes
-        -----
         A connection waits for a header if no request is in hand and the timer of idle connections does not run, which
         uvicorn starts after an answer and stops when bytes arrive. Each header has a scope of its own.
         """

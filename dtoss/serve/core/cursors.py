@@ -13,25 +13,13 @@ from dtoss.serve.core.problems import Problem
 
 
 class Cursor(NamedTuple):
-    """Where a page begins.
+    """Where a page begins."""
 
-    Parameters
-    ----------
-    snapshot
-        That the pages before were of.
-    question
-        A checksum of what is asked, without its page.
-    after
-        Hits on the pages before.
-    distance, id
-        Of the last of them.
-    """
-
-    snapshot: str
-    question: int
-    after: int
-    distance: float
-    id: Any
+    snapshot: str  # That the pages before were of
+    question: int  # A checksum of what is asked, without its page
+    after: int  # Hits on the pages before
+    distance: float  # Of the last of them
+    id: Any  # Of the last of them
 
 
 def question_sum(*parts: object) -> int:
@@ -57,13 +45,7 @@ def write_cursor(cursor: Cursor) -> str:
 
 
 def read_cursor(text: str) -> Cursor:
-    """Return the cursor in a text.
-
-    Raises
-    ------
-    Problem
-        400 if it is none.
-    """
+    """Return the cursor in a text."""
     wrong = Problem(
         400, "cursor is not one that this server gave: begin again without it", limit="cursor", value=text[:100]
     )

@@ -52,13 +52,7 @@ class Stop:
         self._stopped = True
 
     def check(self) -> None:
-        """Go on if somebody still waits.
-
-        Raises
-        ------
-        Stopped
-            If nobody does.
-        """
+        """Go on if somebody still waits."""
         if self._stopped:
             raise WorkStopped
 
@@ -66,10 +60,7 @@ class Stop:
 class Until:
     """What work waits for that is done elsewhere: it goes on, in a thread again, once all of it is done.
 
-    Parameters
-    ----------
-    begun
-        Each ends by itself, within a time of its own.
+    ``begun``: each ends by itself, within a time of its own.
     """
 
     def __init__(self, begun: Collection[Future[Any]]) -> None:
@@ -91,13 +82,7 @@ class _Ended:
 
 
 class Unread:
-    """Bytes of answers that are made and wait for their clients to read.
-
-    Parameters
-    ----------
-    most
-        Above which no other answer is begun.
-    """
+    """Bytes of answers that are made and wait for their clients to read."""
 
     def __init__(self, most: float = inf) -> None:
         self.most = most
@@ -113,13 +98,7 @@ class Unread:
             self.bytes -= size
 
     def check(self) -> None:
-        """Let another answer be made.
-
-        Raises
-        ------
-        Problem
-            503 if too much waits.
-        """
+        """Let another answer be made."""
         if self.bytes > self.most:
             raise Problem(
                 503,
@@ -142,20 +121,7 @@ class Waiting(Protocol):
 class Pool:
     """Threads of one worker.
 
-    Parameters
-    ----------
-    threads
-        How many work at a time.
-    queue
-        Requests that may wait for one of them, and others that may wait for :class:`Until`; further ones are sent away.
-    seconds
-        That a request may wait and be worked on.
-    metrics
-        Is told how many wait.
-    failed
-        Is told of errors in work that was submitted; without it ``threading.excepthook`` is.
-    unread
-        What waits to be read of all answers: where that is too much nothing is begun.
+    ``failed``: is told of errors in work that was submitted; without it ``threading.excepthook`` is.
     """
 
     def __init__(
@@ -181,21 +147,8 @@ class Pool:
     async def run(self, request: Client | None, work: Callable[[Stop], T], *, admitted: bool = False) -> T:
         """Return what work makes, done by a thread.
 
-        Parameters
-        ----------
-        request
-            Whose client is looked after, once its body was read: if it goes away, the work stops. None: nobody's.
-        work
-            Calls ``stop.check()`` now and then.
-        admitted
-            A piece of an answer that has begun: it waits, however many do.
-
-        Raises
-        ------
-        Problem
-            503 if too many wait already, or it took too long.
-        ClientGone
-            If the client went away.
+        ``request``: whose client is looked after, once its body was read: if it goes away, the work stops. None:
+        nobody's.
         """
         if not admitted:
             self._admit()
@@ -210,17 +163,7 @@ class Pool:
     async def run_steps(self, request: Client | None, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
         """Return what work makes that waits for others meanwhile, each step of it done by a thread.
 
-        Parameters
-        ----------
-        request
-            As of :meth:`run`.
-        work
-            What it awaits, :class:`Until` alone, is waited for on the loop: no thread is held by who waits.
-
-        Raises
-        ------
-        Problem, ClientGone
-            As :meth:`run`; 503 also if too many wait for others already.
+        ``work``: what it awaits, :class:`Until` alone, is waited for on the loop: no thread is held by who waits.
         """
         self._admit()
         stop, left = Stop(), _Left(self._seconds)
@@ -258,13 +201,7 @@ class Pool:
             self.elsewhere -= 1
 
     async def _wait(self, request: Client | None, ours: asyncio.Future[Any], left: _Left) -> Any:
-        """Return a result that is there before the time is over.
-
-        Raises
-        ------
-        Problem, ClientGone
-            As :meth:`run`.
-        """
+        """Return a result that is there before the time is over."""
         try:
             done, _ = await asyncio.wait((ours,), timeout=min(WATCHED_FROM, left.seconds()))
             if not done:
@@ -282,13 +219,7 @@ class Pool:
         )
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Have work done when a thread is free; nobody waits for it.
-
-        Raises
-        ------
-        Problem
-            503 if too many wait already.
-        """
+        """Have work done when a thread is free; nobody waits for it."""
         self._admit()
         self._begin(lambda stop: work(), Stop()).add_done_callback(self._ended)
 

@@ -33,22 +33,7 @@ def shorten(text: str, most: int) -> str:
 class Problem(Exception):
     """A request that is not answered.
 
-    Parameters
-    ----------
-    status
-        Of HTTP.
-    detail
-        One sentence that names the value, the bound and the way out; its middle is left out where it is long.
-    limit
-        The parameter or limit that it is about.
-    value
-        What was given.
-    bound
-        What would have been allowed.
-    retry_after
-        Seconds after which to ask again.
-    more
-        What else is told, by name.
+    ``retry_after``: seconds after which to ask again.
     """
 
     def __init__(

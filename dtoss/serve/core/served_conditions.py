@@ -24,16 +24,7 @@ class Conditions:
 
     They are those of the index itself, so that questions that name a condition find them evaluated.
 
-    Parameters
-    ----------
-    index
-        Of the snapshot.
-    evaluations
-        Bounds how many are evaluated at a time, in all snapshots of this process.
-    later
-        Lets a thread of the pool do something that nobody waits for.
-    evaluated
-        Is told how many seconds each evaluation took.
+    ``evaluated``: is told how many seconds each evaluation took.
     """
 
     def __init__(
@@ -68,11 +59,6 @@ class Conditions:
         """Return the filter of a condition, evaluated here if it has to be; for threads of the pool.
 
         Of several that ask the same, one evaluates it and the others wait.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`dtoss.conditions.matching_objects.Filters.get`.
         """
         found = self._filters.ready(text)
         return self._filters.get(text, self._turn()) if found is None else found
@@ -90,12 +76,7 @@ class Conditions:
 
         What does not fit its columns is left out. An index of few matches is made too.
 
-        Parameters
-        ----------
-        index
-            Of the other snapshot.
-        breathe
-            Is called after each.
+        ``breathe``: is called after each.
         """
         others = self.on(index)
         for text in reversed(self.in_use()):

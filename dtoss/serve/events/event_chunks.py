@@ -22,21 +22,11 @@ _ROW_BYTES = 250
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Which events a reader wants.
+    """Which events a reader wants."""
 
-    Parameters
-    ----------
-    subscriptions
-        Of these; of all when empty.
-    kinds
-        Of these; of all when empty.
-    own
-        Only those of the subscriptions of a token; None for those of all.
-    """
-
-    subscriptions: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    own: Own | None = None
+    subscriptions: tuple[str, ...] = ()  # Of these; of all when empty
+    kinds: tuple[str, ...] = ()  # Of these; of all when empty
+    own: Own | None = None  # Only those of the subscriptions of a token; None for those of all
 
     @property
     def everything(self) -> bool:
@@ -56,10 +46,7 @@ class EventFilter:
     def rows(self, subscription: pa.Array, kind: pa.Array) -> NDArray[np.bool_]:
         """Return which events are wanted, bool (n,).
 
-        Parameters
-        ----------
-        subscription, kind
-            Of the events, texts (n,).
+        ``subscription``, ``kind``: of the events, texts (n,).
         """
         found = np.ones(len(kind), np.bool_)
         for values, names in ((subscription, self.subscriptions), (kind, self.kinds)):
@@ -75,27 +62,15 @@ def _are_in(values: pa.Array, names: Collection[str]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some events that follow one another, as server-sent events.
+    """Some events that follow one another, as server-sent events."""
 
-    Parameters
-    ----------
-    after, upto
-        All events behind the one cursor, up to the other, are in it.
-    frames
-        Large string (n,), an event each.
-    batch, number
-        (n,) int64, of each event.
-    subscription, kind
-        Texts (n,), of each event.
-    """
-
-    after: Cursor
+    after: Cursor  # after, upto: all events behind the one cursor, up to the other, are in it
     upto: Cursor
-    frames: pa.Array
-    batch: NDArray[np.int64]
-    number: NDArray[np.int64]
-    subscription: pa.Array
-    kind: pa.Array
+    frames: pa.Array  # Large string (n,), an event each
+    batch: NDArray[np.int64]  # (n,) int64, of each event
+    number: NDArray[np.int64]  # (n,) int64, of each event
+    subscription: pa.Array  # Texts (n,), of each event
+    kind: pa.Array  # Texts (n,), of each event
 
     def behind(self, cursor: Cursor, wanted: EventFilter) -> tuple[memoryview, int]:
         """Return those of its events that are behind a cursor and wanted, as they are sent, and how many they are."""
@@ -118,16 +93,7 @@ def nothing(after: Cursor, upto: Cursor) -> Part:
 def parts_of(events: pa.Table, settings: Settings, after: Cursor, most: int = USUAL_SIZES.event_part) -> Iterator[Part]:
     """Yield events as parts.
 
-    Parameters
-    ----------
-    events
-        As files have them, with all columns.
-    settings
-        Of the watch.
-    after
-        Of the first part.
-    most
-        Bytes of a part, about.
+    ``after``: of the first part; ``most``: bytes of a part, about.
     """
     for piece in pieces_of(events, most):
         batch, number = (_plain(piece, name).to_numpy() for name in ("batch", "number"))

@@ -19,18 +19,10 @@ from dtoss.watch.watch_folder import Home
 
 @dataclass(frozen=True)
 class Page:
-    """Some events.
+    """Some events."""
 
-    Parameters
-    ----------
-    body
-        As JSON, with where the next page begins, and whether there may be more behind it now.
-    count
-        How many they are.
-    """
-
-    body: bytes
-    count: int
+    body: bytes  # As JSON, with where the next page begins, and whether there may be more behind it now
+    count: int  # How many they are
 
 
 def page_behind(
@@ -45,29 +37,7 @@ def page_behind(
 ) -> Page:
     """Return the events behind a cursor, so many at the most; in a thread.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    at
-        The cursor.
-    wanted
-        Which of them.
-    limit
-        How many at the most.
-    seconds
-        For which they are looked for: a page of rare ones has those that were found until then, or none.
-    snapshot
-        The name of the one that is served.
-    stop
-        Whether anybody waits.
-    sizes
-        Of a page, and of what is made of it at a time.
-
-    Raises
-    ------
-    Problem, StoreError, OSError
-        As of :func:`.event_reader.wanted_behind`.
+    ``limit``: how many at the most.
     """
     until = time.monotonic() + seconds
     lines: list[str] = []

@@ -24,20 +24,7 @@ SECONDS_AT_A_TIME = 0.2
 
 
 def cursor_in(text: str, name: str) -> Cursor:
-    """Return the cursor in a text.
-
-    Parameters
-    ----------
-    text
-        What a client sent.
-    name
-        Of the parameter or the header, for the error.
-
-    Raises
-    ------
-    Problem
-        400 if it is none.
-    """
+    """Return the cursor in a text."""
     try:
         return Cursor.of(text)
     except InputError:
@@ -52,26 +39,9 @@ def cursor_in(text: str, name: str) -> Cursor:
 def beginning_of(home: Home, after: str | None, name: str, *, own: bool = False) -> Cursor:
     """Return where a reader begins; to be called in a thread.
 
-    Parameters
-    ----------
-    home
-        Of the watch, which may not have begun.
-    after
-        The id of the last event that it knows, ``beginning`` for all that retention has left; None for what is
-        committed from now on.
-    name
-        Of the parameter or the header that says so.
-    own
-        Whether numbers count events of a token alone: what is left of a batch is not told then.
-
-    Raises
-    ------
-    Problem
-        400 if it is no cursor, or of an event that is not there yet; 410 if events behind it were removed.
-    StoreError
-        If the newest commit, or what it names, is damaged.
-    OSError
-        If it cannot be read.
+    ``after``: the id of the last event that it knows, ``beginning`` for all that retention has left; None for what is
+    committed from now on; ``own``: whether numbers count events of a token alone: what is left of a batch is not told
+    then.
     """
     cursor = None if after is None or after == FROM_BEGINNING else cursor_in(after, name)
     view = view_of(home)
@@ -96,17 +66,7 @@ def beginning_of(home: Home, after: str | None, name: str, *, own: bool = False)
 
 
 def gone(cursor: Cursor, upto: Cursor | None, name: str = "after") -> Problem:
-    """Return what is said where retention has removed events behind a cursor.
-
-    Parameters
-    ----------
-    cursor
-        Where the reader stands.
-    upto
-        The last event that was removed.
-    name
-        Of the parameter or the header that holds the cursor.
-    """
+    """Return what is said where retention has removed events behind a cursor."""
     which = "" if upto is None else f": retention has removed those up to {upto}"
     on = f"after={FROM_BEGINNING}" if upto is None else f"after={upto}"
     return Problem(
@@ -120,26 +80,7 @@ def gone(cursor: Cursor, upto: Cursor | None, name: str = "after") -> Problem:
 
 
 def wanted_behind(home: Home, at: Cursor, wanted: EventFilter) -> Iterator[EventPart]:
-    """Yield the wanted events behind a cursor, and where a reader stands behind them; None where a stretch has none.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    at
-        The cursor.
-    wanted
-        Which of them.
-
-    Raises
-    ------
-    Problem
-        410 if retention has removed events behind the cursor.
-    StoreError
-        If something is damaged or missing.
-    OSError
-        If something cannot be read; it may be asked again.
-    """
+    """Yield the wanted events behind a cursor, and where a reader stands behind them; None where a stretch has none."""
     found = told_events(home, at, wanted.one, wanted.kinds or None)
     if wanted.own is not None:
         found = own_events(home, at, wanted.own)
@@ -159,16 +100,7 @@ def wanted_behind(home: Home, at: Cursor, wanted: EventFilter) -> Iterator[Event
 class Reading:
     """Events behind a cursor, read from files as they are asked for.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    at
-        The cursor.
-    wanted
-        Which of them.
-    most
-        Bytes of a part.
+    ``most``: bytes of a part.
     """
 
     def __init__(self, home: Home, at: Cursor, wanted: EventFilter, most: int = USUAL_SIZES.event_part) -> None:
@@ -184,13 +116,7 @@ class Reading:
         self._parts = None
 
     def more(self, stop: Stop) -> tuple[memoryview, int]:
-        """Return the next events as they are sent, and how many; none where it took long to find one, or is done.
-
-        Raises
-        ------
-        Problem, StoreError, OSError
-            As of :func:`wanted_behind`.
-        """
+        """Return the next events as they are sent, and how many; none where it took long to find one, or is done."""
         until = time.monotonic() + SECONDS_AT_A_TIME
         try:
             if self._parts is None:

@@ -19,20 +19,11 @@ _OF_PLACE = ("x", "y", "distance")
 
 @dataclass(frozen=True)
 class Own:
-    """Whose events these are.
+    """Whose events these are."""
 
-    Parameters
-    ----------
-    prefix
-        Of the ids of its subscriptions.
-    columns
-        Attributes that are told; None for all.
-    some
-        Whether it may not see all objects: what leaves may be one of the others by then, and where it is, is not told.
-    """
-
-    prefix: str
-    columns: tuple[str, ...] | None
+    prefix: str  # Of the ids of its subscriptions
+    columns: tuple[str, ...] | None  # Attributes that are told; None for all
+    # Whether it may not see all objects: what leaves may be one of the others by then, and where it is, is not told
     some: bool
 
     def shown(self, events: pa.Table) -> pa.Table:
@@ -56,22 +47,7 @@ def start_of(cursor: Cursor) -> Cursor:
 
 
 def own_events(home: Home, at: Cursor, own: Own) -> Iterator[EventPart]:
-    """Yield the events of a token's subscriptions behind a cursor, numbered from 1 in each batch.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    at
-        The cursor, of these numbers.
-    own
-        Whose they are.
-
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`dtoss.watch.events.event_log.told_events`.
-    """
+    """Yield the events of a token's subscriptions behind a cursor, numbered from 1 in each batch."""
     last, count = -1, 0  # the batch that was counted last, and how many it has
     for told in told_events(home, start_of(at)):
         mine = None

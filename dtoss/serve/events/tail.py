@@ -40,23 +40,7 @@ class Listener:
 
 
 class Tail:
-    """The streams of one worker, and the newest events of its watch.
-
-    Parameters
-    ----------
-    home
-        Of the watch, which may not have begun.
-    pool
-        Whose threads read.
-    most
-        Streams that may be open.
-    failed
-        Is told why a look failed, each reason once.
-    seconds
-        Between two looks for a commit, while there are streams.
-    most_readers
-        Streams that may each hold a group of rows of a file, some megabytes, from one piece to the next.
-    """
+    """The streams of one worker, and the newest events of its watch."""
 
     def __init__(
         self,
@@ -87,13 +71,7 @@ class Tail:
         return self._listeners.ending
 
     def open(self) -> Listener:
-        """Return a new stream.
-
-        Raises
-        ------
-        Problem
-            503 if there are too many, or the worker ends.
-        """
+        """Return a new stream."""
         listener = self._listeners.add(Listener)
         self._listeners.pumped(self._run)
         return listener

@@ -33,13 +33,7 @@ class Total:
 
 
 class Totals:
-    """Counts again and again, the more seldom the longer it takes; of one thread.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    """
+    """Counts again and again, the more seldom the longer it takes; of one thread."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -50,19 +44,7 @@ class Totals:
     def of(self, ids: Sequence[str], head: Document, now: float) -> Total | None:
         """Return the events of some subscriptions in all, without resets; None where these are not known.
 
-        Parameters
-        ----------
-        ids
-            Of the subscriptions.
-        head
-            The last batch.
-        now
-            Seconds.
-
-        Raises
-        ------
-        StoreError, OSError
-            If something is damaged, or cannot be read.
+        ``now``: seconds.
         """
         if now >= self._due and (self._tally is not None or events_to_count(self._home, head) <= MOST_AT_ONCE):
             begun = thread_time()
@@ -81,13 +63,7 @@ class Totals:
 
 
 def events_to_count(home: Home, head: Document) -> int:
-    """Return how many events there are since the last fold, as the commits say.
-
-    Raises
-    ------
-    StoreError, OSError
-        If something is damaged, or cannot be read.
-    """
+    """Return how many events there are since the last fold, as the commits say."""
     last = contents_of(home, head.folded).last
     folded = _total(home.batches.read(last).document) if last else 0
     return _total(head.commit.document) - folded
@@ -101,13 +77,7 @@ def _total(document: dict[str, object]) -> int:
 
 
 def counts_of(home: Home, id: str) -> dict[str, int]:
-    """Return how many events of which kind a subscription has had.
-
-    Raises
-    ------
-    StoreError, OSError
-        As of :func:`dtoss.watch.events.event_counts.tally_of`.
-    """
+    """Return how many events of which kind a subscription has had."""
     tally = tally_of(home)
     mine = tally.filter(pc.equal(tally.column("subscription"), id))
     return dict(zip(mine.column("kind").to_pylist(), mine.column("events").to_pylist(), strict=True))

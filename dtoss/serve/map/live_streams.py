@@ -25,51 +25,27 @@ QUICK = 0.2
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of event.
+    """A kind of event."""
 
-    Parameters
-    ----------
-    name
-        The ``type`` that its events have.
-    look
-        Returns what is true now, None where there is nothing to tell. It is called on the loop: it has to be quick.
-    at_once
-        Whether a stream begins with it.
-    always
-        Whether it is told each second, changed or not.
-    beside
-        Whether it is told in the same second as another one, and waits for none; at once where ``quick`` says so.
-    told_to
-        Some of :data:`TO_ALL`, :data:`TO_SUMS` and :data:`TO_SOME`: which streams tell of it.
-    """
-
-    name: str
+    name: str  # The ``type`` that its events have
+    # Returns what is true now, None where there is nothing to tell. It is called on the loop: it has to be quick
     look: Callable[[], Mapping[str, Any] | None]
-    at_once: bool = False
-    always: bool = False
+    at_once: bool = False  # Whether a stream begins with it
+    always: bool = False  # Whether it is told each second, changed or not
+    # Whether it is told in the same second as another one, and waits for none; at once where ``quick`` says so
     beside: bool = False
+    # Some of :data:`TO_ALL`, :data:`TO_SUMS` and :data:`TO_SOME`: which streams tell of it
     told_to: tuple[str, ...] = (TO_ALL,)
 
 
 class Live:
     """The streams of one worker.
 
-    Parameters
-    ----------
-    kinds
-        Of events; where several are due in a second, the first of them is told, and the next one in the next second.
-        Those that are told always come after the others, and those that are told beside come with each.
-    most
-        Streams that may be open.
-    before
-        Is called in a thread each second while there are streams: what kinds look at may be read from files there.
-    failed
-        Is told why a kind or ``before`` failed.
-    quick
-        Is called in a thread several times a second while there are streams. Where it returns that something is new,
-        kinds that are told beside are looked at and told at once.
-    second
-        How long a second is.
+    ``kinds``: of events; where several are due in a second, the first of them is told, and the next one in the next
+    second. Those that are told always come after the others, and those that are told beside come with each; ``before``:
+    is called in a thread each second while there are streams: what kinds look at may be read from files there;
+    ``quick``: is called in a thread several times a second while there are streams. Where it returns that something is
+    new, kinds that are told beside are looked at and told at once; ``second``: how long a second is.
     """
 
     def __init__(
@@ -101,18 +77,7 @@ class Live:
         return self._streams.ending
 
     def open(self, sees: str = TO_ALL) -> Stream:
-        """Return a new stream.
-
-        Parameters
-        ----------
-        sees
-            Who listens: :data:`TO_ALL`, :data:`TO_SUMS` or :data:`TO_SOME`.
-
-        Raises
-        ------
-        Problem
-            503 if there are too many, or the worker ends.
-        """
+        """Return a new stream."""
         kinds = [told for told in self._kinds if sees in told.kind.told_to]
         stream = self._streams.add(lambda: Stream(kinds))
         if asyncio.get_running_loop().time() - self._looked >= self._second:
@@ -198,10 +163,7 @@ class _Told:
 class Stream:
     """What one client has heard.
 
-    Parameters
-    ----------
-    kinds
-        Of events, in their order.
+    ``kinds``: of events, in their order.
     """
 
     __slots__ = ("_heard", "_kinds", "over", "woken")

@@ -18,17 +18,7 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, eq=False)
 class PageFiles:
-    """What they say; each is None where the server was told of none.
-
-    Parameters
-    ----------
-    plan_file, patterns_file
-        Of the optimiser.
-    report
-        The report's folder.
-    home
-        Of the watch.
-    """
+    """What they say; each is None where the server was told of none."""
 
     plan_file: Reread[Plan] | None = None
     patterns_file: Reread[Patterns] | None = None
@@ -59,13 +49,7 @@ class PageFiles:
 
 
 def files_of(settings: Settings) -> PageFiles:
-    """Return the files that a server was told of, read.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be read, or is something else.
-    """
+    """Return the files that a server was told of, read."""
     plan = None if settings.plan is None else Reread(settings.plan, read_plan, "--plan")
     patterns = None if settings.patterns is None else Reread(settings.patterns, read_patterns, "--patterns")
     report = None if settings.report is None else Path(settings.report).absolute()

@@ -33,13 +33,7 @@ LISTED_WITHIN = 100
 
 
 def positions_in(served: ServedSnapshot, lonlat: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """Return the positions, as the index takes them, of places on the map; longitudes may go on past 180.
-
-    Raises
-    ------
-    Problem
-        400 if one is no place there.
-    """
+    """Return the positions, as the index takes them, of places on the map; longitudes may go on past 180."""
     index, frame = served.whole, served.tiles.frame
     given = np.array(lonlat, np.float64).reshape(-1, 2)
     beyond = np.abs(given[:, 0]) > HALF_TURN  # all others keep each digit
@@ -60,13 +54,7 @@ def positions_in(served: ServedSnapshot, lonlat: Sequence[Sequence[float]]) -> l
 def nearest_drawn(
     served: ServedSnapshot, at: tuple[float, float], k: int, where: str | None, cells: bool
 ) -> dict[str, Any]:
-    """Return the k nearest objects of a position, with where they are on the map and, if wanted, their cells.
-
-    Raises
-    ------
-    ValueError
-        As :meth:`dtoss.index.Index.knn`.
-    """
+    """Return the k nearest objects of a position, with where they are on the map and, if wanted, their cells."""
     index, frame = served.whole, served.tiles.frame
     found = index.knn(at, k, where=where)
     places = [index.place_of(object_id) for object_id in found.id.tolist()]
@@ -86,18 +74,7 @@ def nearest_drawn(
 def object_drawn(
     served: ServedSnapshot, text: str, where: str | None = None, columns: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], tuple[float, float]]:
-    """Return an object with its cell and neighbours as the map draws them, and its position.
-
-    Parameters
-    ----------
-    served, text, where, columns
-        As :func:`dtoss.serve.answers.one_object.object_body`: beside a condition no cell is told, and no neighbours.
-
-    Raises
-    ------
-    KeyError
-        If there is no object of this id.
-    """
+    """Return an object with its cell and neighbours as the map draws them, and its position."""
     index, frame = served.whole, served.tiles.frame
     object_id = id_of(index, text)
     place = index.place_of(object_id) if where is None else seen_at(served, text, where)
@@ -129,24 +106,7 @@ def _shown(value: Any) -> Any:
 def circle_drawn(
     served: ServedSnapshot, at: tuple[float, float], rim: tuple[float, float] | float, where: str | None
 ) -> tuple[dict[str, Any], float]:
-    """Return what a circle holds, the nearest objects first, and its radius in metres or CRS units.
-
-    Parameters
-    ----------
-    served
-        The snapshot.
-    at
-        Its middle.
-    rim
-        A position on it, or the radius.
-    where
-        A condition on the objects.
-
-    Raises
-    ------
-    ValueError
-        As :meth:`dtoss.index.Index.count`.
-    """
+    """Return what a circle holds, the nearest objects first, and its radius in metres or CRS units."""
     index, frame = served.whole, served.tiles.frame
     centre = index.space.vectors(np.array([at]))
     radius = rim if isinstance(rim, float) else float(distance(centre, index.space.vectors(np.array([rim])))[0])
@@ -170,30 +130,7 @@ def polygon_drawn(
     stop: Stop,
     metrics: Metrics,
 ) -> tuple[dict[str, Any], list[list[Shape]]]:
-    """Return what a polygon holds, the lowest ids first, and the polygon as the index searches within it.
-
-    Parameters
-    ----------
-    served
-        The snapshot.
-    corners
-        Positions.
-    where
-        A condition on the objects.
-    most
-        As in :func:`dtoss.serve.bulk.area_batches.found_within`.
-    stop
-        Is asked between pieces.
-    metrics
-        Is told how many partitions were read.
-
-    Raises
-    ------
-    Problem
-        413 if so many objects may lie within that they are not looked at.
-    ValueError
-        If the polygon has fewer than three corners, or does not fit in a hemisphere.
-    """
+    """Return what a polygon holds, the lowest ids first, and the polygon as the index searches within it."""
     index, frame = served.whole, served.tiles.frame
     shapes = polygons_of(np.array(corners, np.float64).reshape(-1, 2), index.space)
     found = found_within(index, shapes, len(corners), where, most, stop, metrics)
@@ -211,18 +148,8 @@ def polygon_drawn(
 def asked_within(body: bytes | bytearray, corners: int) -> dict[str, Any]:
     """Return the body of a question about a circle or a polygon, its numbers being numbers.
 
-    Parameters
-    ----------
-    body
-        ``{"circle": [lon, lat, lon2, lat2]}``, ``{"circle": [lon, lat], "radius": 500}`` or ``{"polygon": [[lon, lat],
-        ...]}``, and ``"where"``.
-    corners
-        Of a polygon, at the most.
-
-    Raises
-    ------
-    Problem
-        413 if there are more, 400 if the body is anything else.
+    ``body``: ``{"circle": [lon, lat, lon2, lat2]}``, ``{"circle": [lon, lat], "radius": 500}`` or ``{"polygon": [[lon,
+    lat], ...]}``, and ``"where"``; ``corners``: of a polygon, at the most.
     """
     try:
         asked = orjson.loads(body)

@@ -24,23 +24,7 @@ RATE_DIGITS = 3
 
 
 class Showing:
-    """What one worker shows.
-
-    Parameters
-    ----------
-    serving
-        The snapshots that are open.
-    files
-        Of the optimiser.
-    counts
-        Of the requests of all workers.
-    streams
-        That may be open.
-    tell
-        Takes what has happened, for the log.
-    paces
-        Of streams.
-    """
+    """What one worker shows."""
 
     def __init__(
         self,

@@ -22,24 +22,8 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 def fence_told(home: Home, placed: Placed, row: int, frame: Frame | None, zoom: float) -> dict[str, Any]:
     """Return what the page tells of a subscription.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    placed, row
-        Where it is.
-    frame
-        What the map is; None where it has no place on it.
-    zoom
-        At which it is seen.
+    ``frame``: what the map is; None where it has no place on it.
 
-    Raises
-    ------
-    StoreError, OSError
-        If its events cannot be counted.
-
-    Notes
-    -----
     ``meta`` is JSON as text, as it was given. ``counts`` are None where counting would take long: more than 20 million
     events since the last fold.
     """
@@ -70,13 +54,7 @@ def fence_told(home: Home, placed: Placed, row: int, frame: Frame | None, zoom: 
 
 
 def place_of(said: dict[str, Any]) -> dict[str, Any]:
-    """Return a subscription's place by its kind, of a polygon how many corners it has.
-
-    Parameters
-    ----------
-    said
-        A row of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
-    """
+    """Return a subscription's place by its kind, of a polygon how many corners it has."""
     kind = said["kind"]
     if kind == CIRCLE:
         return {"circle": [said["x"], said["y"], said["radius"]]}

@@ -21,30 +21,14 @@ _NANO = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """What is asked now.
+    """What is asked now."""
 
-    Parameters
-    ----------
-    requests
-        Requests/s of all workers: places that were asked about.
-    partitions
-        float64 (P,), requests/s by the partition that holds the place.
-    """
-
-    requests: float
-    partitions: NDArray[np.float64]
+    requests: float  # Requests/s of all workers: places that were asked about
+    partitions: NDArray[np.float64]  # float64 (P,), requests/s by the partition that holds the place
 
 
 def settle(homes: Homes, index: Index) -> None:
-    """Look up whose partitions were asked for, and tell the other processes.
-
-    Parameters
-    ----------
-    homes
-        Of this worker.
-    index
-        Whose partitions they are.
-    """
+    """Look up whose partitions were asked for, and tell the other processes."""
 
     def home_of(places: NDArray[np.float64]) -> NDArray[np.int32]:
         try:
@@ -56,13 +40,7 @@ def settle(homes: Homes, index: Index) -> None:
 
 
 class Loads:
-    """Makes rates of counts; of one process, for one caller at a time.
-
-    Parameters
-    ----------
-    counts
-        Of all workers.
-    """
+    """Makes rates of counts; of one process, for one caller at a time."""
 
     def __init__(self, counts: HomeCounts) -> None:
         self._counts = counts
@@ -71,14 +49,7 @@ class Loads:
     def look(self, mark: int, partitions: int, now: float) -> Load:
         """Return what is asked now, as far as it is known: nothing at the first look.
 
-        Parameters
-        ----------
-        mark
-            Of the pivots whose partitions are meant: what was counted for others is left out of theirs.
-        partitions
-            How many there are.
-        now
-            Seconds of ``time.monotonic``.
+        ``now``: seconds of ``time.monotonic``.
         """
         counted = self._counts.read(partitions)
         if not self._history:

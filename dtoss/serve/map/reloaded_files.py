@@ -13,22 +13,7 @@ T = TypeVar("T")
 
 
 class Reread(Generic[T]):
-    """What a file said when it could last be read.
-
-    Parameters
-    ----------
-    path
-        Of a local file.
-    read
-        Reads it; raises ValueError or OSError.
-    option
-        That names it, for messages.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read now.
-    """
+    """What a file said when it could last be read."""
 
     def __init__(self, path: str, read: Callable[[str], T], option: str) -> None:
         self._path = os.path.abspath(path)  # noqa: PTH100
@@ -46,10 +31,7 @@ class Reread(Generic[T]):
     def look(self, tell: Callable[[str], None]) -> None:
         """Read the file if it has changed; in a thread that may wait for a disk.
 
-        Parameters
-        ----------
-        tell
-            Is told why it could not be read, once: ``problem`` says it until it can.
+        ``tell``: is told why it could not be read, once: ``problem`` says it until it can.
         """
         if not self._lock.acquire(blocking=False):
             return  # another thread looks

@@ -35,23 +35,11 @@ SAFE = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-refer
 
 @dataclass(frozen=True)
 class StaticFile:
-    """A file as it is sent.
+    """A file as it is sent."""
 
-    Parameters
-    ----------
-    body
-        Its bytes.
-    zipped
-        The same as gzip.
-    headers
-        What both have in common.
-    tag
-        Its ETag.
-    """
-
-    body: bytes
-    zipped: bytes
-    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes  # Its bytes
+    zipped: bytes  # The same as gzip
+    headers: tuple[tuple[bytes, bytes], ...]  # What both have in common
     tag: bytes
 
 

@@ -40,31 +40,16 @@ _SIDES = ("west", "south", "east", "north")
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Subscriptions and the rectangles that hold their places.
+    """Subscriptions and the rectangles that hold their places."""
 
-    Parameters
-    ----------
-    table
-        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows.
-    space
-        Of their places.
-    rects
-        float64 (p, 4). Of the parts of places: west, south, east, north in degrees, west greater than east across the
-        antimeridian; of a plane xmin, ymin, xmax, ymax.
-    owner
-        int64 (p,), rising. The row that a part is of; what has no place has none.
-    hashes
-        uint64 (n,). Of the ids: those with the lowest ones are shown where there are too many.
-    expires
-        int64 (n,). When each ends, in microseconds since 1970.
-    """
-
-    table: pa.Table
+    table: pa.Table  # Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows
     space: Space
+    # float64 (p, 4). Of the parts of places: west, south, east, north in degrees, west greater than east across the
+    # antimeridian; of a plane xmin, ymin, xmax, ymax
     rects: NDArray[np.float64]
-    owner: NDArray[np.int64]
-    hashes: NDArray[np.uint64]
-    expires: NDArray[np.int64]
+    owner: NDArray[np.int64]  # int64 (p,), rising. The row that a part is of; what has no place has none
+    hashes: NDArray[np.uint64]  # uint64 (n,). Of the ids: those with the lowest ones are shown where there are too many
+    expires: NDArray[np.int64]  # int64 (n,). When each ends, in microseconds since 1970
 
     def __len__(self) -> int:
         return len(self.table)
@@ -72,13 +57,8 @@ class Placed:
     def meeting(self, frame: Frame, box: Sequence[float]) -> NDArray[np.int64]:
         """Return the rows whose places may meet a view, rising. Cost O(p).
 
-        Parameters
-        ----------
-        frame
-            What the map is.
-        box
-            West, south, east and north of the view, in degrees on the map; an east above 180 is beyond the
-            antimeridian.
+        ``box``: west, south, east and north of the view, in degrees on the map; an east above 180 is beyond the
+        antimeridian.
         """
         if self.space.metric == "sphere":
             met = _meets_degrees(self.rects, box)
@@ -100,19 +80,8 @@ class Placed:
     def drawn(self, rows: NDArray[np.int64], frame: Frame, zoom: float, smallest: float) -> list[dict[str, Any]]:
         """Return some rows as a page draws them.
 
-        Parameters
-        ----------
-        rows
-            int64 (m,), of those that have a place.
-        frame
-            What the map is.
-        zoom
-            At which they are seen.
-        smallest
-            Pixels; what is smaller is a point.
+        ``rows``: int64 (m,), of those that have a place.
 
-        Notes
-        -----
         A dict has ``id`` and either ``at``, a place in degrees, or ``fill`` and ``edges``, the coordinates of a
         MultiPolygon and a MultiLineString; without ``edges`` they are the rings of ``fill``.
         """
@@ -163,14 +132,7 @@ class Placed:
 def placed_of(table: pa.Table, space: Space, built: SubscriptionIndex | None = None) -> Placed:
     """Return the subscriptions of a table. Cost O(n + v) for v corners of polygons.
 
-    Parameters
-    ----------
-    table
-        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
-    space
-        Of the places.
-    built
-        The index of the same table: its polygons are read already.
+    ``built``: the index of the same table: its polygons are read already.
     """
     table = table.combine_chunks()
     kind = np.asarray(table.column("kind").to_numpy())

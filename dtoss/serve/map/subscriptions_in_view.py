@@ -31,20 +31,10 @@ _KEPT = 3
 
 @dataclass(frozen=True)
 class Marks:
-    """What subscriptions stand for: they are read again when this has changed.
+    """What subscriptions stand for: they are read again when this has changed."""
 
-    Parameters
-    ----------
-    files
-        The last batch's; None before the first one.
-    change
-        The number of the last change.
-    space
-        Of the places.
-    """
-
-    files: Files | None
-    change: int
+    files: Files | None  # The last batch's; None before the first one
+    change: int  # The number of the last change
     space: Space
 
     @property
@@ -57,17 +47,7 @@ class Marks:
 def marks_of(home: Home, head: Document | None) -> Marks:
     """Return what stands now.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    head
-        Its last batch; None before the first one.
-
-    Raises
-    ------
-    StoreError, OSError
-        If something is damaged, or cannot be read.
+    ``head``: its last batch; None before the first one.
     """
     space = head.settings.space if head is not None else asked_space(home) or space_of()
     return Marks(None if head is None else Files.of(head.standing), change_number(home), space)
@@ -75,18 +55,10 @@ def marks_of(home: Home, head: Document | None) -> Marks:
 
 @dataclass(frozen=True, eq=False)
 class Fences:
-    """The subscriptions that stand at a moment.
+    """The subscriptions that stand at a moment."""
 
-    Parameters
-    ----------
-    marks
-        What they stand for.
-    parts
-        Tables, and which of their rows stand, bool (n,).
-    """
-
-    marks: Marks
-    parts: tuple[tuple[Placed, NDArray[np.bool_]], ...]
+    marks: Marks  # What they stand for
+    parts: tuple[tuple[Placed, NDArray[np.bool_]], ...]  # Tables, and which of their rows stand, bool (n,)
 
     def alive(self, clock: int | None) -> list[NDArray[np.bool_]]:
         """Return which rows of each table have not expired at a clock of the watch, in microseconds."""
@@ -107,24 +79,9 @@ class Fences:
     ) -> dict[str, Any]:
         """Return the subscriptions of a view as :meth:`.subscription_places.Placed.drawn`, and of how many.
 
-        Parameters
-        ----------
-        frame
-            What the map is.
-        box
-            West, south, east, north of the view in degrees on the map.
-        zoom
-            At which it is seen.
-        clock
-            Of the watch.
-        most
-            That are drawn: of more than these the ones whose ids have the lowest hashes, the same ones wherever the
-            view is moved.
-        text
-            Of all that are drawn, as :data:`MOST_TEXT`.
+        ``box``: west, south, east, north of the view in degrees on the map; ``most``: that are drawn: of more than
+        these the ones whose ids have the lowest hashes, the same ones wherever the view is moved.
 
-        Notes
-        -----
         Cost O(n) for n subscriptions, and O(corners) for those that are drawn.
         """
         alive = self.alive(clock)
@@ -172,13 +129,7 @@ class Fences:
 
 
 class FenceSource:
-    """Reads what stands when it has changed; thread-safe.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    """
+    """Reads what stands when it has changed; thread-safe."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -189,13 +140,6 @@ class FenceSource:
     def now(self) -> tuple[Fences, int | None]:
         """Return what stands, and the clock of the watch.
 
-        Raises
-        ------
-        StoreError, OSError
-            If something is damaged, or cannot be read.
-
-        Notes
-        -----
         Where nothing has changed two small files are read. Cost O(n) at a new base of n subscriptions, else O(those
         that came since).
         """

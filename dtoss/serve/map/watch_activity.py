@@ -50,39 +50,19 @@ _COLUMNS = ("kind", "subscription", "x", "y")
 
 @dataclass(frozen=True)
 class Happened:
-    """What a batch has told.
-
-    Parameters
-    ----------
-    number
-        Of its commit.
-    wall_us
-        When it began.
-    kinds
-        How many events of each of :data:`SHOWN_KINDS`.
-    busy
-        Events by subscription, of those that were read.
-    """
+    """What a batch has told."""
 
     number: int
     wall_us: int
-    kinds: tuple[int, ...]
-    busy: Counter[str] = field(default_factory=Counter)
+    kinds: tuple[int, ...]  # How many events of each of :data:`SHOWN_KINDS`
+    busy: Counter[str] = field(default_factory=Counter)  # Events by subscription, of those that were read
 
 
 class Happening:
     """What the page is told of a watch; one thread reads, others take what it has read.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    frame_of
-        Gives what the map is for places of a space; None where they have no place on it.
-    now
-        Seconds since 1970.
-    most
-        Events that are read at a look, as :data:`MOST_READ`.
+    ``frame_of``: gives what the map is for places of a space; None where they have no place on it; ``now``: seconds
+    since 1970.
     """
 
     def __init__(
@@ -275,12 +255,7 @@ _NO_EVENTS = pa.schema(
 def rates_of(window: Sequence[Happened], now: float) -> dict[str, float]:
     """Return events/s of each kind: of the last batches but the first, over the time from that one to the last.
 
-    Parameters
-    ----------
-    window
-        Batches in their order.
-    now
-        Seconds since 1970; where no batch came for a while nothing happens.
+    ``window``: batches in their order; ``now``: seconds since 1970; where no batch came for a while nothing happens.
     """
     none = dict.fromkeys(SHOWN_KINDS, 0.0)
     if len(window) < 2:
@@ -299,12 +274,7 @@ def rates_of(window: Sequence[Happened], now: float) -> dict[str, float]:
 def sampled_rows(kinds: NDArray[Any], most: int) -> NDArray[np.int64]:
     """Return which rows are shown, rising: all where they are few, else of each kind, the rare ones as a whole.
 
-    Parameters
-    ----------
-    kinds
-        Integers (n,).
-    most
-        Rows.
+    ``kinds``: integers (n,).
 
     Examples
     --------

@@ -27,30 +27,15 @@ FAILURES = (OSError, pa.ArrowException, StoreError)
 
 @dataclass
 class Waiting:
-    """What has to be written.
-
-    Parameters
-    ----------
-    kept
-        The requests.
-    name
-        Of its file below the folder, once it was tried: a second try writes the same file, and nothing twice.
-    """
+    """What has to be written."""
 
     kept: Kept
+    # Of its file below the folder, once it was tried: a second try writes the same file, and nothing twice
     name: str | None = None
 
 
 class AccessFiles:
-    """The files that one process writes below a folder.
-
-    Parameters
-    ----------
-    folder
-        Path or URI of any file system that pyarrow reaches; it is made when it is missing.
-    server, worker
-        Whose they are.
-    """
+    """The files that one process writes below a folder."""
 
     def __init__(self, folder: str, server: str, worker: int) -> None:
         self._folder = folder
@@ -60,13 +45,7 @@ class AccessFiles:
         self._cleaned: str | None = None
 
     def write(self, waiting: Waiting) -> None:
-        """Write a file and rename it into place; on object stores it appears when its upload ends.
-
-        Raises
-        ------
-        OSError, pyarrow.ArrowException, StoreError
-            If that is not possible now.
-        """
+        """Write a file and rename it into place; on object stores it appears when its upload ends."""
         if self._place is None:
             self._place = filesystem_of(self._folder)
         filesystem, root = self._place

@@ -20,20 +20,11 @@ SECONDS_TO_WRITE = 2.0
 
 
 class Amounts(NamedTuple):
-    """How much goes into files.
+    """How much goes into files."""
 
-    Parameters
-    ----------
-    minute
-        Seconds of a file; files begin at whole minutes of the clock.
-    rows
-        Of a file, where all requests are kept.
-    waiting
-        Rows that are kept while nothing can be written; beyond, the oldest files are lost, and their requests counted.
-    """
-
-    minute: float = 60.0
-    rows: int = 1_000_000
+    minute: float = 60.0  # Seconds of a file; files begin at whole minutes of the clock
+    rows: int = 1_000_000  # Of a file, where all requests are kept
+    # Rows that are kept while nothing can be written; beyond, the oldest files are lost, and their requests counted
     waiting: int = 2_000_000
 
 
@@ -62,35 +53,11 @@ class Accesses:
 
     To be made after the fork. All methods may be called by any thread.
 
-    Parameters
-    ----------
-    folder
-        Path or URI of any file system that pyarrow reaches; None keeps no log.
-    space
-        Of the places: on the sphere they are lon and lat, else x and y.
-    sample
-        Requests that are kept of each minute; None keeps all.
-    digits
-        Behind the point of degrees or CRS units, that places keep; None keeps all.
-    grid
-        Metres, or units of a CRS that is not in degrees, between the places that are kept; None keeps all.
-    server, worker
-        Whose files these are: a random name of the server, and the worker's number.
-    metrics
-        Is told what was written, and what could not be.
-    log
-        Is told why.
-    homes
-        Counts all requests by the partitions that hold their places.
-    seed
-        Of the random choices; the system's when None.
-    amounts
-        Of files.
-
-    Raises
-    ------
-    ValueError
-        If the sample is smaller than 1, or places are to be rounded in two ways.
+    ``folder``: path or URI of any file system that pyarrow reaches; None keeps no log; ``space``: of the places: on the
+    sphere they are lon and lat, else x and y; ``sample``: requests that are kept of each minute; None keeps all;
+    ``digits``: behind the point of degrees or CRS units, that places keep; None keeps all; ``grid``: metres, or units
+    of a CRS that is not in degrees, between the places that are kept; None keeps all; ``metrics``: is told what was
+    written, and what could not be; ``seed``: of the random choices; the system's when None.
     """
 
     def __init__(
@@ -136,14 +103,9 @@ class Accesses:
     def many(self, x: Values, y: Values, k: Values | None, radius: Values | None) -> None:
         """Count requests, and keep some of them.
 
-        Parameters
-        ----------
-        x, y
-            Places, arrays (m,), or numbers for one request.
-        k
-            How many nearest each asks for: an array (m,) or one for all; None, NaN or 0 where it asks for none.
-        radius
-            How far each looks: an array (m,) or one for all; None, NaN or infinity where it is not bounded.
+        ``x``, ``y``: places, arrays (m,), or numbers for one request; ``k``: how many nearest each asks for: an array
+        (m,) or one for all; None, NaN or 0 where it asks for none; ``radius``: how far each looks: an array (m,) or one
+        for all; None, NaN or infinity where it is not bounded.
         """
         count = 1 if isinstance(x, (float, int)) else len(x)
         if self._homes is not None:

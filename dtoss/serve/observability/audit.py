@@ -25,17 +25,7 @@ _HIT = b'"distance":'
 
 
 def note(scope: Any, *, hits: int | None = None, positions: NDArray[np.float64] | None = None) -> None:
-    """Note how many hits a request had, and the places that its body asks about, (n, 2).
-
-    Parameters
-    ----------
-    scope
-        Of the request.
-    hits
-        Their number.
-    positions
-        The places.
-    """
+    """Note how many hits a request had, and the places that its body asks about, (n, 2)."""
     if hits is not None:
         scope[NOTED_HITS] = hits
     if positions is not None:
@@ -79,15 +69,7 @@ def askers(names: Iterable[str]) -> bytes:
 class Audit:
     """The audit of one process.
 
-    Parameters
-    ----------
-    file, worker, dropped
-        As :class:`.log_lines.Log`, of which no line is left out for its second.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened.
+    ``file``, ``worker``, ``dropped``: as :class:`.log_lines.Log`, of which no line is left out for its second.
     """
 
     def __init__(self, file: str, worker: int | None = None, dropped: Any = None) -> None:
@@ -113,24 +95,7 @@ class Audit:
     ) -> None:
         """Write a line.
 
-        Parameters
-        ----------
-        id
-            That the answer carries.
-        token
-            The name of its token.
-        client
-            Address and port that it came from.
-        method, route, target
-            What was asked: the template of the path, and path and query as they came.
-        status
-            Of HTTP.
-        hits
-            How many there were; None where there is no such number.
-        places
-            How many a body asks about, and the box round them.
-        asker
-            For whom another server asks.
+        ``hits``: how many there were; None where there is no such number.
         """
         facts: dict[str, Any] = {"id": id, "token": token, "client": client[0] if client else None}
         facts |= {"method": method, "route": route, "target": target.decode("latin-1"), "status": status}

@@ -16,14 +16,8 @@ from dtoss.serve.observability.shared_counts import HOT_ROUTES, SECONDS, SIZES, 
 class Exposition:
     """All numbers, put together at each scrape.
 
-    Parameters
-    ----------
-    counts
-        That workers share.
-    registry
-        Of what the client counts in this process.
-    folder
-        Where the client keeps the numbers of each process; None shows those of this process.
+    ``counts``: that workers share; ``folder``: where the client keeps the numbers of each process; None shows those of
+    this process.
     """
 
     def __init__(self, counts: SharedCounts, registry: Any, folder: str | None) -> None:

@@ -38,23 +38,9 @@ SECONDS_TO_FLUSH = 1.0
 class Log:
     """A log of one process; it goes on in a forked one, with a thread of its own.
 
-    Parameters
-    ----------
-    file
-        Is appended to, and opened anew where it was renamed or removed; None is stderr.
-    slow
-        Seconds from which a request is logged that was answered well.
-    worker
-        The number of the process, which each line tells; None where it is the parent.
-    dropped
-        Is told how many lines were dropped.
-    most
-        Events of one kind in a second, as :data:`LINES_A_SECOND`; None leaves none out.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened.
+    ``file``: is appended to, and opened anew where it was renamed or removed; None is stderr; ``slow``: seconds from
+    which a request is logged that was answered well; ``worker``: the number of the process, which each line tells; None
+    where it is the parent; ``most``: events of one kind in a second, as :data:`LINES_A_SECOND`; None leaves none out.
     """
 
     def __init__(
@@ -98,23 +84,6 @@ class Log:
 
         Of those of one second the first hundred are logged, of refused ones twenty, and further ones are counted as
         dropped.
-
-        Parameters
-        ----------
-        id
-            That the answer carries.
-        route
-            The template of its path.
-        status
-            Of HTTP; 0 where nothing was answered.
-        seconds
-            Until its end.
-        token
-            The name of its token.
-        detail
-            What was wrong, or why it took so long.
-        client
-            The address that it came from.
         """
         if 0 < status < 400 and seconds < self._slow and detail is None:
             return

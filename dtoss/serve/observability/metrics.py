@@ -27,10 +27,7 @@ def prepare(folder: str | None = None) -> str:
 
     To be called by the parent, before anything loads the client and before the fork.
 
-    Parameters
-    ----------
-    folder
-        Its path; a fresh one among the temporary files when None.
+    ``folder``: its path; a fresh one among the temporary files when None.
     """
     folder = folder or tempfile.mkdtemp(prefix="dtoss-metrics-")
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -53,14 +50,7 @@ def forget(pid: int, folder: str | None) -> None:
 class Metrics:
     """The numbers of one worker, and the text of all.
 
-    Parameters
-    ----------
-    counts
-        Of all workers.
-    worker
-        The number of this one.
-    folder
-        As :func:`prepare` returned it; None keeps the client's numbers in this process.
+    ``folder``: as :func:`prepare` returned it; None keeps the client's numbers in this process.
     """
 
     def __init__(self, counts: SharedCounts, worker: int = 0, folder: str | None = None) -> None:
@@ -124,19 +114,7 @@ class Metrics:
         self._known: dict[tuple[str, int], tuple[Callable[[], None], Callable[[float], None], Callable[..., None]]] = {}
 
     def answered(self, route: str, status: int, seconds: float, bytes: int) -> None:
-        """Count an answer of the framework's way.
-
-        Parameters
-        ----------
-        route
-            The template of its path.
-        status
-            Of HTTP.
-        seconds
-            Until its end.
-        bytes
-            Of its body.
-        """
+        """Count an answer of the framework's way."""
         known = self._known.get((route, status))
         if known is None:
             known = self._known[route, status] = (
@@ -185,15 +163,7 @@ class Metrics:
             self._sent.inc(events)
 
     def subscribed(self, change: str, subscriptions: int) -> None:
-        """Count subscriptions that have changed.
-
-        Parameters
-        ----------
-        change
-            One of :data:`SUBSCRIPTION_CHANGES`.
-        subscriptions
-            How many.
-        """
+        """Count subscriptions that have changed."""
         self._changed[change](subscriptions)
 
     def not_subscribed(self, why: str) -> None:

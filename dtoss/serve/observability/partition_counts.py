@@ -36,24 +36,12 @@ _TRIES = 100
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """What a worker has counted until a moment.
+    """What a worker has counted until a moment."""
 
-    Parameters
-    ----------
-    regions
-        Stands for the pivots whose partitions these are: :func:`mark_of`.
-    moment
-        Nanoseconds of a clock that all processes share and that never goes back.
-    requests
-        All, exactly.
-    of
-        int64 (P,). About how many of each partition, since the worker counts for these pivots.
-    """
-
-    regions: int
-    moment: int
+    regions: int  # Stands for the pivots whose partitions these are: :func:`mark_of`
+    moment: int  # Nanoseconds of a clock that all processes share and that never goes back
     requests: int
-    of: NDArray[np.int64]
+    of: NDArray[np.int64]  # int64 (P,). About how many of each partition, since the worker counts for these pivots
 
 
 def mark_of(digest: str) -> int:
@@ -62,13 +50,7 @@ def mark_of(digest: str) -> int:
 
 
 class HomeCounts:
-    """Counts of all workers of a server; to be made before the fork.
-
-    Parameters
-    ----------
-    workers
-        How many there are at a time.
-    """
+    """Counts of all workers of a server; to be made before the fork."""
 
     def __init__(self, workers: int) -> None:
         words = _FIRST + MOST_PARTITIONS
@@ -100,12 +82,7 @@ def _read(words: NDArray[np.int64], partitions: int) -> PartitionCounts | None:
 class Homes:
     """Counts the requests of one worker; any thread may call it.
 
-    Parameters
-    ----------
-    words
-        Of the worker, from :meth:`HomeCounts.of`.
-    seed
-        Of the random choices; the system's when None.
+    ``seed``: of the random choices; the system's when None.
     """
 
     __slots__ = (
@@ -126,12 +103,7 @@ class Homes:
     def add(self, x: Values, y: Values, count: int) -> None:
         """Count requests.
 
-        Parameters
-        ----------
-        x, y
-            Their places, arrays (count,), or numbers for one request.
-        count
-            How many.
+        ``x``, ``y``: their places, arrays (count,), or numbers for one request.
         """
         # no other thread has its turn between these lines: there is no call among them
         self._requests += count
@@ -178,14 +150,7 @@ class Homes:
     def settle(self, mark: int, partitions: int, home_of: Callable[[NDArray[np.float64]], NDArray[np.int32]]) -> None:
         """Look up what was drawn and tell the other processes; to be called once a second.
 
-        Parameters
-        ----------
-        mark
-            Of the pivots: :func:`mark_of`. At other ones counting begins anew.
-        partitions
-            How many there are.
-        home_of
-            Returns the partitions that hold places (n, 2).
+        ``home_of``: returns the partitions that hold places (n, 2).
         """
         with self._settling:
             with self._lock:

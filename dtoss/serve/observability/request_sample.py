@@ -25,32 +25,17 @@ TIMES = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The requests that were kept, and how many they stand for.
+    """The requests that were kept, and how many they stand for."""
 
-    Parameters
-    ----------
-    table
-        Columns t, the two coordinates, k, radius (null where a request had none) and weight.
-    requests
-        The sum of the weights.
-    since
-        When the sample began, seconds since 1970.
-    """
-
-    table: pa.Table
-    requests: int
-    since: float
+    table: pa.Table  # Columns t, the two coordinates, k, radius (null where a request had none) and weight
+    requests: int  # The sum of the weights
+    since: float  # When the sample began, seconds since 1970
 
 
 class Sample:
     """Requests of a while, each kept with the same probability.
 
-    Parameters
-    ----------
-    size
-        How many are kept of more.
-    seed
-        Of the random choices; the system's when None.
+    ``size``: how many are kept of more; ``seed``: of the random choices; the system's when None.
     """
 
     __slots__ = ("_chance", "_columns", "_left", "_random", "_rows", "_size", "requests", "since")
@@ -105,12 +90,7 @@ class Sample:
     def kept(self, names: tuple[str, str], rounding: Rounding | None = None) -> Kept:
         """Return what was kept.
 
-        Parameters
-        ----------
-        names
-            Of the coordinates.
-        rounding
-            Of coordinates; they stay as they are when None.
+        ``rounding``: of coordinates; they stay as they are when None.
         """
         n = self._rows
         t, x, y, k, radius = (column[:n] for column in self._columns)

@@ -21,19 +21,7 @@ A_DEGREE = EARTH_RADIUS * np.pi / 180.0
 def rounding_of(space: Space, digits: int | None, grid: float | None) -> Rounding | None:
     """Return how places are kept; None where they are kept as they are.
 
-    Parameters
-    ----------
-    space
-        Of the places.
-    digits
-        Behind the point, that coordinates keep.
-    grid
-        Metres between the places that are kept, or units of a CRS that is not in degrees.
-
-    Raises
-    ------
-    ValueError
-        If both are given, or the grid is not above 0.
+    ``grid``: metres between the places that are kept, or units of a CRS that is not in degrees.
 
     Examples
     --------

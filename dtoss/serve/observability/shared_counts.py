@@ -40,13 +40,7 @@ _WORDS = _NAME + _NAME_WORDS
 
 
 class SharedCounts:
-    """Counts of all workers of a server.
-
-    Parameters
-    ----------
-    workers
-        How many there are at a time.
-    """
+    """Counts of all workers of a server."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -67,10 +61,7 @@ class WorkerCounts:
     Threads may call this too: the interpreter lets another one run at calls and at jumps back only, so none of the
     additions is torn.
 
-    Parameters
-    ----------
-    words
-        Of 8 bytes.
+    ``words``: of 8 bytes.
     """
 
     __slots__ = ("_words",)

@@ -35,15 +35,7 @@ SPARE_FILES = 256
 
 
 def room_for(connections: int, files: int = 0) -> int:
-    """Return how many connections this process may have open, of so many wanted; its limit of files is raised first.
-
-    Parameters
-    ----------
-    connections
-        How many are wanted.
-    files
-        That will be open besides: those of snapshots to come.
-    """
+    """Return how many connections this process may have open, of so many wanted; its limit of files is raised first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = SPARE_FILES + files + (len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 0)  # noqa: PTH112, PTH208
     wanted = connections + used
@@ -69,26 +61,8 @@ async def listen(
 ) -> int:
     """Answer requests until SIGTERM comes or the parent is gone; return how many connections were cut off then.
 
-    Parameters
-    ----------
-    config
-        Of uvicorn, loaded.
-    protocol
-        Makes the protocol of a connection, as uvicorn calls it.
-    place
-        Bound socket of this worker.
-    guard
-        Bounds of connections.
-    parent
-        File descriptor that is at its end when the parent is gone.
-    ready
-        Is called once connections are accepted.
-    hangup
-        Is called at SIGHUP.
-    every_second
-        Is called once a second.
-    ending
-        Is called when the worker begins to end.
+    ``ready``: is called once connections are accepted; ``hangup``: is called at SIGHUP; ``every_second``: is called
+    once a second; ``ending``: is called when the worker begins to end.
     """
     loop = asyncio.get_running_loop()
     shared = ServerState()

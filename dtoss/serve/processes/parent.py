@@ -23,21 +23,8 @@ if TYPE_CHECKING:
 def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[ServedSnapshot, str], None]) -> int:
     """Return the exit code of a server that has run until it was told to end; 1 where its workers kept dying.
 
-    Parameters
-    ----------
-    settings
-        What it was told.
-    no_auth
-        Whether others than this machine may ask without a token.
-    ready
-        Is called with the first snapshot and the server's URL once all workers listen.
-
-    Raises
-    ------
-    InputError
-        If something that it was told cannot be: a port, a certificate, a file of tokens, a log, a name.
-    StoreError
-        If there is no snapshot, or it is damaged.
+    ``no_auth``: whether others than this machine may ask without a token; ``ready``: is called with the first snapshot
+    and the server's URL once all workers listen.
     """
     _check_certificate(settings)
     _check_plan(settings)

@@ -24,16 +24,7 @@ class _Interrupted(Exception):
 class Following:
     """Holds a snapshot, and the next one once all workers serve that: nobody keeps one that is gone from the store.
 
-    Parameters
-    ----------
-    settings
-        What the server was told.
-    served
-        The snapshot that the workers begin with.
-    counts
-        In which workers say what they serve.
-    failed
-        Is called with why a snapshot could not be opened that the workers serve.
+    ``failed``: is called with why a snapshot could not be opened that the workers serve.
     """
 
     def __init__(
@@ -55,13 +46,7 @@ class Following:
         return self._held.pop()
 
     def look(self, interrupted: Callable[[], bool]) -> None:
-        """Open what all workers serve by now, unless it is held already.
-
-        Parameters
-        ----------
-        interrupted
-            Whether something else has to be done; this begins anew at the next look then.
-        """
+        """Open what all workers serve by now, unless it is held already."""
         told = [worker.served() for worker in self._counts.all()]
         names = {one[0] for one in told if one is not None}
         if self._settings.snapshot is not None or len(names) != 1 or names <= {self.served.name, self._refused}:

@@ -32,27 +32,13 @@ DEATHS_WITHIN = 60.0
 
 
 class Post(NamedTuple):
-    """What a worker is handed at its beginning.
+    """What a worker is handed at its beginning."""
 
-    Parameters
-    ----------
-    number
-        Of the worker, from 0; one that stands in for a dead one has its number.
-    again
-        Whether it stands in for a dead one.
-    socket
-        Its own, bound to the server's port.
-    parent
-        File descriptor that is at its end when the parent is gone.
-    ready
-        To be called once the worker listens.
-    """
-
-    number: int
-    again: bool
-    socket: socket.socket
-    parent: int
-    ready: Callable[[], None]
+    number: int  # Of the worker, from 0; one that stands in for a dead one has its number
+    again: bool  # Whether it stands in for a dead one
+    socket: socket.socket  # Its own, bound to the server's port
+    parent: int  # File descriptor that is at its end when the parent is gone
+    ready: Callable[[], None]  # To be called once the worker listens
 
 
 @dataclass
@@ -108,26 +94,9 @@ def keep_running(
 ) -> int:
     """Return the exit code of a server, 0 after SIGTERM or SIGINT, 1 where its workers keep dying.
 
-    Parameters
-    ----------
-    port
-        Where workers listen.
-    workers
-        How many there are.
-    work
-        Does all that a worker does, in a process of its own, and returns its exit code. It ends at SIGTERM, and where
-        the parent is gone.
-    ready
-        Is called once, when all workers listen.
-    died
-        Is called with the number, the process id and the fate of each worker that has died.
-    every_second
-        Is called once a second, when all workers run; with a function that says whether a signal has come meanwhile.
-
-    Raises
-    ------
-    InputError
-        If a worker's socket cannot be bound.
+    ``ready``: is called once, when all workers listen; ``died``: is called with the number, the process id and the fate
+    of each worker that has died; ``every_second``: is called once a second, when all workers run; with a function that
+    says whether a signal has come meanwhile.
     """
     alive = os.pipe()
     children: dict[int, _Child] = {}

@@ -15,21 +15,11 @@ from dtoss.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Port:
-    """A port that is held, by a socket that is bound and does not listen.
-
-    Parameters
-    ----------
-    family
-        ``AF_INET`` or ``AF_INET6``.
-    address
-        As sockets of the family take it: host and port first.
-    held
-        Keeps the port while no worker listens.
-    """
+    """A port that is held, by a socket that is bound and does not listen."""
 
     family: socket.AddressFamily
-    address: tuple[str | int, ...]
-    held: socket.socket
+    address: tuple[str | int, ...]  # As sockets of the family take it: host and port first
+    held: socket.socket  # Keeps the port while no worker listens
 
     @property
     def is_loopback(self) -> bool:
@@ -42,13 +32,7 @@ class Port:
         return f"{scheme}://{host}:{self.address[1]}"
 
     def another(self) -> socket.socket:
-        """Return one more socket that is bound to the port; it takes connections once somebody listens.
-
-        Raises
-        ------
-        InputError
-            If the port cannot be bound.
-        """
+        """Return one more socket that is bound to the port; it takes connections once somebody listens."""
         return _bound(self.family, self.address, shared=True)
 
     def close(self) -> None:
@@ -62,13 +46,7 @@ def is_loopback(host: str) -> bool:
 
 
 def resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | int, ...]]:
-    """Return the family and the first address of a host.
-
-    Raises
-    ------
-    InputError
-        If nothing has this name, or the port is none.
-    """
+    """Return the family and the first address of a host."""
     if not 0 <= port < 1 << 16:
         raise InputError(f"--port is {port}: 0 to 65535 is wanted, 0 takes a free one")
     try:
@@ -80,13 +58,7 @@ def resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | in
 
 
 def hold(host: str, port: int) -> Port:
-    """Return the port, held for the workers; port 0 takes a free one.
-
-    Raises
-    ------
-    InputError
-        If the host has no address here, or somebody listens on the port.
-    """
+    """Return the port, held for the workers; port 0 takes a free one."""
     family, address = resolved(host, port)
     # one that shares the port with nobody: sockets that share it would be let in beside those of another server
     alone = _bound(family, address, shared=False)

@@ -73,15 +73,7 @@ def load_framework(settings: Settings, served: ServedSnapshot) -> None:
 
 
 async def short_way_works(state: WorkerState, config: Config) -> str | None:
-    """Return None if two questions of a connection are answered by the short way, else what went wrong.
-
-    Parameters
-    ----------
-    state
-        Of the worker; neither its metrics nor its logs hear of it.
-    config
-        Of uvicorn, loaded.
-    """
+    """Return None if two questions of a connection are answered by the short way, else what went wrong."""
     silent = cast(Any, _Silent())
     alone = Serving(replace(state.serving.now, share=None))  # nobody else is asked, who may not be there yet
     unheard = replace(

@@ -46,38 +46,17 @@ from dtoss.serve.windows.window_status import families
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """What the parent has made for all workers, before the fork.
+    """What the parent has made for all workers, before the fork."""
 
-    Parameters
-    ----------
-    settings
-        What the server was told.
-    first
-        Holds the snapshot that a worker begins with.
-    counts
-        Of the short way, in shared memory.
-    verified
-        int64 (1,) in shared memory: which commit's files were verified.
-    metrics_folder
-        Where Prometheus' client keeps numbers.
-    name
-        A random one, of this server: files of the access log carry it.
-    home_counts
-        Of requests by partition, in shared memory.
-    files
-        Of the optimiser.
-    together
-        What the plan and the list of peers said at the beginning; None where a server holds all.
-    """
-
-    settings: Settings
-    first: Following
-    counts: SharedCounts
-    verified: NDArray[np.int64]
-    metrics_folder: str
-    name: str
-    home_counts: HomeCounts
+    settings: Settings  # What the server was told
+    first: Following  # Holds the snapshot that a worker begins with
+    counts: SharedCounts  # Of the short way, in shared memory
+    verified: NDArray[np.int64]  # int64 (1,) in shared memory: which commit's files were verified
+    metrics_folder: str  # Where Prometheus' client keeps numbers
+    name: str  # A random one, of this server: files of the access log carry it
+    home_counts: HomeCounts  # Of requests by partition, in shared memory
     files: PageFiles
+    # What the plan and the list of peers said at the beginning; None where a server holds all
     together: tuple[Placement, Peers] | None
 
 
@@ -196,13 +175,7 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
 
 
 def together_of(settings: Settings, served: ServedSnapshot) -> tuple[Placement, Peers] | None:
-    """Return what a plan and a list of peers say, None where a server holds all.
-
-    Raises
-    ------
-    InputError
-        If one of them cannot be read, or does not fit the snapshot.
-    """
+    """Return what a plan and a list of peers say, None where a server holds all."""
     if settings.server is None or served.share is None:
         return None
     assert settings.plan is not None

@@ -21,19 +21,7 @@ LETTING_GO_SECONDS = 3.0
 
 
 class PlanFollower:
-    """Says what a server is to hold; for one thread.
-
-    Parameters
-    ----------
-    settings
-        What the server was told.
-    circle
-        The other servers.
-    on_loop
-        Has something done on the loop.
-    event
-        Logs.
-    """
+    """Says what a server is to hold; for one thread."""
 
     def __init__(
         self,
@@ -48,20 +36,7 @@ class PlanFollower:
         self._agreed: float | None = None
 
     def wanted(self, served: ServedSnapshot, pivots_hash: str, partitions: int) -> frozenset[int]:
-        """Return the partitions that are to be held: those of the plan, and for now those that nobody else holds yet.
-
-        Parameters
-        ----------
-        served
-            What answers.
-        pivots_hash, partitions
-            Of the snapshot that is to answer.
-
-        Raises
-        ------
-        InputError
-            If the plan is for other pivots.
-        """
+        """Return the partitions that are to be held: those of the plan, and those that nobody else holds yet."""
         share, circle = served.share, self._circle
         assert share is not None
         self._read(pivots_hash, partitions)

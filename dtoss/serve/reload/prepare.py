@@ -38,21 +38,11 @@ _OPENINGS = 100
 
 @dataclass(frozen=True)
 class Head:
-    """What a store says is current.
+    """What a store says is current."""
 
-    Parameters
-    ----------
-    number
-        Of the commit; 0 in a store of an earlier version, which has none.
-    name
-        Of the snapshot.
-    sha256
-        Of the commit's file; empty where there is none.
-    """
-
-    number: int
+    number: int  # Of the commit; 0 in a store of an earlier version, which has none
     name: str
-    sha256: str
+    sha256: str  # Of the commit's file; empty where there is none
 
     @property
     def mark(self) -> int:
@@ -62,15 +52,7 @@ class Head:
 
 
 def head_of(store: Store, warn: Callable[[str], None] = silent) -> Head:
-    """Return what is current in a store. Cost O(1).
-
-    Raises
-    ------
-    StoreError
-        If there is nothing, or it is damaged.
-    Unreadable
-        If it could not be read.
-    """
+    """Return what is current in a store. Cost O(1)."""
     with reading(f"the commits of {store.shown}"):
         commit = store.chain.head(warn)
     return Head(0, store.current(), "") if commit is None else _head(store, commit)
@@ -110,29 +92,8 @@ def prepare(
 ) -> tuple[ServedSnapshot, Took]:
     """Return a snapshot that can be served, and how long that took.
 
-    Parameters
-    ----------
-    store
-        Where it is.
-    head
-        Which one.
-    conditions
-        Makes those of an index; they may be evaluated on it by then.
-    verify
-        Whether the SHA-256 of all its files is compared. Their sizes and their structure are looked at in any case.
-    breathe
-        As :func:`dtoss.serve.reload.warm_kernels.warm`.
-    held
-        Returns which partitions are held, by the manifest; None for all.
-    trusted
-        Partitions whose files were verified before, of those that are held by a plan.
-
-    Raises
-    ------
-    InputError
-        If ``held`` finds that a plan does not fit the snapshot.
-    StoreError
-        If it is not there or damaged; the message names the file.
+    ``held``: returns which partitions are held, by the manifest; None for all; ``trusted``: partitions whose files were
+    verified before, of those that are held by a plan.
     """
     took, began = Took(verified=verify), time.perf_counter()
     store = store.absolute
@@ -172,19 +133,7 @@ def first(
 ) -> ServedSnapshot:
     """Return the snapshot that a server begins with; all kernels are loaded as well.
 
-    Parameters
-    ----------
-    settings
-        What the server was told.
-    verified
-        int64 (1,), shared by its processes: is told that the files of this commit were verified.
-    breathe
-        As :func:`dtoss.serve.reload.warm_kernels.warm`.
-
-    Raises
-    ------
-    StoreError
-        If there is no such store or snapshot, or it is damaged; the message names the file.
+    ``verified``: int64 (1,), shared by its processes: is told that the files of this commit were verified.
     """
     load_kernels()
     store, held = Store(settings.store), held_by_plan(settings)
@@ -216,14 +165,7 @@ def adopt_snapshot(
 ) -> ServedSnapshot:
     """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates.
 
-    Parameters
-    ----------
-    served
-        From :func:`first`.
-    evaluations
-        Conditions that are evaluated at a time.
-    later, evaluated
-        As :class:`dtoss.serve.core.served_conditions.Conditions`.
+    ``served``: from :func:`first`.
     """
     turns = threading.Semaphore(evaluations)
     return replace(served, conditions=Conditions(served.index, turns, later, evaluated))

@@ -35,18 +35,9 @@ SWITCH_SECONDS = 0.001
 class Watcher:
     """Watches a store for one worker.
 
-    Parameters
-    ----------
-    state
-        The worker's.
-    loop
-        On which the snapshot is replaced.
-    verified
-        int64 (1,), shared by the processes of a server: the mark of the commit whose files one of them has verified
-        (:attr:`.prepare.Head.mark`), which the others need not do again.
-    pages
-        Returns how many pages follow the worker's snapshots. If there are any, what they ask for first is made as soon
-        as a snapshot answers.
+    ``verified``: int64 (1,), shared by the processes of a server: the mark of the commit whose files one of them has
+    verified (:attr:`.prepare.Head.mark`), which the others need not do again; ``pages``: returns how many pages follow
+    the worker's snapshots. If there are any, what they ask for first is made as soon as a snapshot answers.
     """
 
     def __init__(
@@ -87,14 +78,7 @@ class Watcher:
             self._thread.join(seconds)
 
     def look(self, *, loop_runs: bool = True) -> bool:
-        """Look once, and return whether another snapshot answers now. What is wrong is told, and never raised.
-
-        Parameters
-        ----------
-        loop_runs
-            Whether the loop runs, in another thread than this. A worker that stands in for one that died looks before
-            it does: the parent's snapshot may be long gone.
-        """
+        """Look once, and return whether another snapshot answers now. What is wrong is told, and never raised."""
         serving = self._state.serving
         try:
             head = self._pinned() or head_of(self._store, self._warned)

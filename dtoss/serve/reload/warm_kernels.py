@@ -48,19 +48,7 @@ def hold() -> None:
 def warm(index: Index, breathe: Callable[[], None] = hold, *, alone: bool = True) -> None:
     """Read all of a snapshot, check its structure, and ask it a question of each kind, so that nothing is left to do.
 
-    Parameters
-    ----------
-    index
-        The snapshot.
-    breathe
-        Is called every few milliseconds, so that other threads may have their turn.
-    alone
-        Whether the index has all partitions: cells at borders need others.
-
-    Raises
-    ------
-    StoreError
-        If a file is damaged.
+    ``breathe``: is called every few milliseconds, so that other threads may have their turn.
     """
     for number in range(len(index.parts)):
         runs_of(index.parts[number].blocks)

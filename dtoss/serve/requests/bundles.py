@@ -35,24 +35,12 @@ QUICK_HITS, QUICK_GROUPS = 16_384, 16
 
 
 class Group(msgspec.Struct, array_like=True):
-    """Questions of one kind.
+    """Questions of one kind."""
 
-    Parameters
-    ----------
-    nearest
-        Whether the nearest are wanted, and not all within the radius.
-    size
-        How many are searched for.
-    where
-        A condition on the objects.
-    places, radius, k
-        float64 (m, 2), float64 (m,) and int32 (m,), as bytes.
-    """
-
-    nearest: bool
-    size: int
-    where: str | None
-    places: bytes
+    nearest: bool  # Whether the nearest are wanted, and not all within the radius
+    size: int  # How many are searched for
+    where: str | None  # A condition on the objects
+    places: bytes  # places, radius, k: float64 (m, 2), float64 (m,) and int32 (m,), as bytes
     radius: bytes
     k: bytes
 
@@ -90,13 +78,7 @@ def packed_bundle(snapshot: str, groups: list[Group]) -> bytes:
 
 
 def read_bodies(data: bytes) -> list[bytes | None]:
-    """Return the bodies of answers, None where there is none.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are no answers.
-    """
+    """Return the bodies of answers, None where there is none."""
     try:
         said = _ANSWERS(data)
     except msgspec.MsgspecError as error:
@@ -113,13 +95,7 @@ def read_bodies(data: bytes) -> list[bytes | None]:
 
 
 def read_bundle(state: WorkerState, data: bytes) -> Bundle:
-    """Return a message after a look at how much it asks.
-
-    Raises
-    ------
-    Problem
-        400 if it is none, 413 if it asks more than a turn can have heard.
-    """
+    """Return a message after a look at how much it asks."""
     try:
         said = _BUNDLE(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -147,11 +123,6 @@ def answer_bundle(state: WorkerState, said: Bundle, stop: Stop | None = None) ->
     """Return the status and the bytes of an answer to a message.
 
     Only a snapshot that is open answers: another one has to be opened first, which takes its time.
-
-    Raises
-    ------
-    Stopped
-        If nobody waits for it any more.
     """
     served = state.serving.open_one(said.snapshot)
     if served is None:

@@ -23,13 +23,7 @@ T = TypeVar("T")
 
 
 async def ask(state: WorkerState, request: Asker, work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
-    """Return what a thread of the pool makes.
-
-    Raises
-    ------
-    Problem
-        400 where the index says that something about the question is wrong; those of the pool.
-    """
+    """Return what a thread of the pool makes."""
     try:
         return await state.pool.run_steps(request, work)
     except (ValueError, InputError) as error:
@@ -45,23 +39,7 @@ async def answer_in_chunks(
 ) -> Pieces:
     """Return the answer of pieces that the pool makes.
 
-    Parameters
-    ----------
-    state
-        Of the worker.
-    request
-        Whose body was read.
-    served
-        The snapshot that answers.
-    kind
-        Content type.
-    make
-        Returns the pieces; what is wrong with a question is said before the first of them.
-
-    Raises
-    ------
-    Problem
-        As :func:`ask`.
+    ``make``: returns the pieces; what is wrong with a question is said before the first of them.
     """
 
     async def begin(stop: Stop) -> tuple[list[bytes], Iterator[bytes] | None]:
@@ -83,18 +61,7 @@ async def answer_in_chunks(
 class Pieces(ASGIResponse):
     """An answer whose first pieces are there.
 
-    Parameters
-    ----------
-    state
-        Of the worker.
-    request
-        That it answers.
-    held
-        The first pieces.
-    rest
-        Makes the others; None where there are none.
-    headers
-        All of them.
+    ``held``: the first pieces; ``rest``: makes the others; None where there are none.
     """
 
     def __init__(
@@ -113,13 +80,7 @@ class Pieces(ASGIResponse):
         self._rest = rest
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it, unless the client goes away, or reads nothing for longer than a connection may be idle.
-
-        Raises
-        ------
-        Problem
-            503 if a piece took too long: the answer is cut off then.
-        """
+        """Send it, unless the client goes away, or reads nothing for longer than a connection may be idle."""
         await send({"type": "http.response.start", "status": 200, "headers": self.sent})
         gone = asyncio.ensure_future(client_gone(self._request)) if self._rest is not None else None
         try:

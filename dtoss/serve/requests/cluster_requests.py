@@ -21,15 +21,7 @@ SNAPSHOTS_TRIED = 3
 
 
 class AnsweredTogether:
-    """Stands before the framework where a server holds a share only.
-
-    Parameters
-    ----------
-    state
-        Of the worker.
-    app
-        The framework's.
-    """
+    """Stands before the framework where a server holds a share only."""
 
     def __init__(self, state: WorkerState, app: App) -> None:
         self._state, self._app = state, app

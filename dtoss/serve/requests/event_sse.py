@@ -27,18 +27,7 @@ AGAIN_MS = 2_000
 class EventStream(ASGIResponse):
     """Events of a watch, those that are there and those that come, until its client, the watch or the worker ends it.
 
-    Parameters
-    ----------
-    state
-        Of the worker.
-    request
-        Whose client listens.
-    reading
-        Where it begins. Its first piece has been read.
-    wanted
-        Which of them.
-    first
-        That piece, and how many events it has.
+    ``reading``: where it begins. Its first piece has been read.
     """
 
     def __init__(
@@ -58,13 +47,7 @@ class EventStream(ASGIResponse):
         self._due = 0.0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it.
-
-        Raises
-        ------
-        Problem
-            503 if there are too many streams.
-        """
+        """Send it."""
         listener, token = self._tail.open(), token_of(self._request)
         self._send = send
         self._state.metrics.streams(1)
@@ -112,13 +95,7 @@ class EventStream(ASGIResponse):
             await self._piece(self._quiet(), 0)
 
     async def _read(self) -> tuple[memoryview, int]:
-        """Return what comes next in files.
-
-        Raises
-        ------
-        _Over
-            If it cannot be read.
-        """
+        """Return what comes next in files."""
         if self._reading is None:
             assert self._state.home is not None
             self._reading = Reading(self._state.home, self._at, self._wanted, self._state.sizes.event_part)
@@ -150,13 +127,7 @@ class EventStream(ASGIResponse):
             reading.let_go()
 
     async def _piece(self, data: bytes | memoryview, count: int) -> None:
-        """Send some bytes; return once they are on their way.
-
-        Raises
-        ------
-        ClientGone
-            If the client has read nothing for longer than a connection may be idle.
-        """
+        """Send some bytes; return once they are on their way."""
         loop = asyncio.get_running_loop()
         if not data and loop.time() < self._due:
             return

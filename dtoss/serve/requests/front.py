@@ -65,17 +65,7 @@ class RequestIds:
 
 
 class Front:
-    """The application that a server runs.
-
-    Parameters
-    ----------
-    state
-        Of the worker.
-    app
-        The framework's.
-    ids
-        Of requests.
-    """
+    """The application that a server runs."""
 
     def __init__(self, state: WorkerState, app: App, ids: RequestIds) -> None:
         self._state = state
@@ -240,14 +230,7 @@ class _Rest:
 
     A connection that is closed with bytes in it is reset, and a client that still sends never reads why.
 
-    Parameters
-    ----------
-    receive
-        Gives its pieces.
-    limits
-        Of requests: :data:`FORGOTTEN` times what a body may have is forgotten, for as long as one may take.
-    expects
-        Whether the client sends it only when it is told to.
+    ``expects``: whether the client sends it only when it is told to.
     """
 
     def __init__(self, receive: Receive, limits: Limits, expects: bool) -> None:

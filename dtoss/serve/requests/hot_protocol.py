@@ -52,17 +52,7 @@ class NoBody:
 
 
 class Desk:
-    """What the connections of a worker share.
-
-    Parameters
-    ----------
-    state
-        Of the worker.
-    loop
-        That the worker runs.
-    ids
-        Of requests.
-    """
+    """What the connections of a worker share."""
 
     def __init__(self, state: WorkerState, loop: asyncio.AbstractEventLoop, ids: RequestIds) -> None:
         limits = state.settings.limits

@@ -22,29 +22,15 @@ DEFAULT_K = 8
 
 
 class Reading(NamedTuple):
-    """What the targets of a store look like.
+    """What the targets of a store look like."""
 
-    Parameters
-    ----------
-    first, second
-        Names of the coordinates.
-    furthest_x, furthest_y
-        Their largest sizes.
-    most
-        The largest k.
-    condition_length
-        Characters of a condition.
-    line_bytes
-        Bytes of a target.
-    """
-
-    first: bytes
-    second: bytes
+    first: bytes  # Names of the coordinates
+    second: bytes  # Names of the coordinates
     furthest_x: float
     furthest_y: float
     most: int
-    condition_length: int
-    line_bytes: int
+    condition_length: int  # Characters of a condition
+    line_bytes: int  # Bytes of a target
 
 
 class Target(NamedTuple):

@@ -16,24 +16,7 @@ from dtoss.shards.merge_answers import CountQuestion, NearestToQuestion
 
 
 def check_question(question: Any, space: Space, limits: Limits) -> None:
-    """Refuse a question that no server of a plan asks.
-
-    Parameters
-    ----------
-    question
-        As it came.
-    space
-        What positions mean.
-    limits
-        Of requests.
-
-    Raises
-    ------
-    ValueError
-        If a position, a radius, k or a condition is not legal.
-    Problem
-        413 if it asks for more than a client may.
-    """
+    """Refuse a question that no server of a plan asks."""
     if isinstance(question, ObjectQuestion):
         if not isinstance(question.text, str):
             raise ValueError(f"an object is called {question.text!r}: a text is wanted")
@@ -68,26 +51,14 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
 
 
 def check_places(positions: NDArray[np.float64], radius: NDArray[np.float64], space: Space) -> None:
-    """Refuse places that are not legal: kernels do not look.
-
-    Raises
-    ------
-    ValueError
-        If a position or a radius is none.
-    """
+    """Refuse places that are not legal: kernels do not look."""
     as_positions(positions, space)
     if len(radius) != len(positions) or not (radius >= 0.0).all():
         raise ValueError(f"{len(positions)} places want as many radii that are 0 or more")
 
 
 def check_conditions(where: str | None, having: str | None, limits: Limits) -> None:
-    """Refuse conditions that are too long.
-
-    Raises
-    ------
-    Problem
-        413 if one is.
-    """
+    """Refuse conditions that are too long."""
     for text in (where, having):
         if text is not None:
             # two conditions are one where a page is asked for, and that of the token of who asks is a third one

@@ -62,15 +62,7 @@ _Sent: TypeAlias = tuple[Group, int, Sequence[Asked], Floats, Floats]
 
 
 class Gathering:
-    """Questions of this turn of the loop.
-
-    Parameters
-    ----------
-    state
-        Of the worker.
-    loop
-        Whose turns these are.
-    """
+    """Questions of this turn of the loop."""
 
     def __init__(self, state: WorkerState, loop: asyncio.AbstractEventLoop) -> None:
         self._state = state

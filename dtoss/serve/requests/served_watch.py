@@ -13,26 +13,14 @@ from dtoss.watch.watch_folder import Home
 
 
 def home_of(state: WorkerState) -> Home:
-    """Return where the watch is.
-
-    Raises
-    ------
-    Problem
-        404 if the server tells of none.
-    """
+    """Return where the watch is."""
     if state.home is None:
         raise Problem(404, "the server tells of no watch: --watch names one", limit="watch")
     return state.home
 
 
 def asked_of(state: WorkerState) -> Pages:
-    """Return what the watch is asked.
-
-    Raises
-    ------
-    Problem
-        As of :func:`home_of`.
-    """
+    """Return what the watch is asked."""
     home_of(state)
     assert state.asked is not None
     return state.asked
@@ -40,13 +28,7 @@ def asked_of(state: WorkerState) -> Pages:
 
 @contextmanager
 def of_watch(state: WorkerState) -> Iterator[None]:
-    """Make problems of what goes wrong with the files of the watch; the log is told why.
-
-    Raises
-    ------
-    Problem
-        503 for a StoreError or an OSError, 400 for an InputError.
-    """
+    """Make problems of what goes wrong with the files of the watch; the log is told why."""
     try:
         yield
     except InputError as error:

@@ -18,15 +18,7 @@ _HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-sto
 
 @contextmanager
 def listening(client: Client, woken: asyncio.Event) -> Iterator[asyncio.Future[None]]:
-    """Give what is done once a client has gone away, which wakes its stream.
-
-    Parameters
-    ----------
-    client
-        Whose body was read.
-    woken
-        Is set then.
-    """
+    """Give what is done once a client has gone away, which wakes its stream."""
     gone = asyncio.ensure_future(client_gone(client))
     gone.add_done_callback(lambda _: woken.set())
     try:

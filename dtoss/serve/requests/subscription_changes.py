@@ -33,30 +33,7 @@ _AGAIN = "others have changed the subscriptions time and again meanwhile: nothin
 def add_subscriptions(home: Home, body: bytes, limits: Limits, stop: Stop, token: Token = EVERYBODY) -> Change:
     """Return what a body of subscriptions has changed; in a thread.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    body
-        JSON lines, a list of rows, or GeoJSON.
-    limits
-        Of requests.
-    stop
-        Whether anybody waits; nothing is changed where nobody does.
-    token
-        Under whose condition they are asked.
-
-    Raises
-    ------
-    Problem
-        400 if it cannot be read, 403 if that condition does not fit the rows of the watch, 422 if a row is bad: nothing
-        is changed then; 409 if others change them all the time.
-    InputError
-        If it is no such JSON, or holds too many.
-    StoreError
-        If something of the watch is damaged.
-    OSError
-        If something cannot be read or written.
+    ``stop``: whether anybody waits; nothing is changed where nobody does.
     """
     known = known_of(home)
     bounds = Bounds(limits.bulk_queries, limits.condition_length, stop.check)
@@ -71,24 +48,7 @@ def add_subscriptions(home: Home, body: bytes, limits: Limits, stop: Stop, token
 
 
 def remove_subscription(home: Home, subscription: str) -> Change:
-    """Return what removing a subscription has changed; in a thread.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    subscription
-        Its id.
-
-    Raises
-    ------
-    Problem
-        404 if there is none; 409 if others change them all the time.
-    StoreError
-        If something of the watch is damaged.
-    OSError
-        If something cannot be read or written.
-    """
+    """Return what removing a subscription has changed; in a thread."""
     try:
         done = unsubscribe(home, [subscription])
     except Conflict:
@@ -99,24 +59,7 @@ def remove_subscription(home: Home, subscription: str) -> Change:
 
 
 def one(pages: Pages, subscription: str, token: Token = EVERYBODY) -> dict[str, Any]:
-    """Return a subscription as ``dtoss subscriptions --json`` prints it; in a thread.
-
-    Parameters
-    ----------
-    pages
-        Of the watch.
-    subscription
-        Its id.
-    token
-        Who asks.
-
-    Raises
-    ------
-    Problem
-        404 if there is none.
-    StoreError, OSError
-        As of :meth:`dtoss.watch.subscriptions.paging.Pages.behind`.
-    """
+    """Return a subscription as ``dtoss subscriptions --json`` prints it; in a thread."""
     found = pages.one(pages.now(), subscription)
     if not len(found):
         raise _unknown(pages.home, subscription)
@@ -134,27 +77,8 @@ def list_subscriptions(
 ) -> bytes:
     """Return a page of subscriptions by id, as JSON; in a thread.
 
-    Parameters
-    ----------
-    pages
-        Of the watch.
-    after
-        The id before the first; from the first one on when None.
-    limit
-        How many, at the most.
-    most
-        Bytes of them, about: a page with large polygons has fewer subscriptions.
-    snapshot
-        The name of the one that is served.
-    stop
-        Whether anybody waits.
-    token
-        Who asks.
-
-    Raises
-    ------
-    StoreError, OSError
-        As of :meth:`dtoss.watch.subscriptions.paging.Pages.behind`.
+    ``after``: the id before the first; from the first one on when None; ``limit``: how many, at the most; ``most``:
+    bytes of them, about: a page with large polygons has fewer subscriptions.
     """
     stand, head, counts = pages.now(), head_of(pages.home), tallies_of(pages.home)
     rows: list[bytes] = []

@@ -21,13 +21,7 @@ def token_of(request: Asker) -> Token:
 
 
 def check_call(state: WorkerState, request: Asker) -> None:
-    """Refuse a call that a token may not make, or whose answer would tell of what it may not see.
-
-    Raises
-    ------
-    Problem
-        403 if that is so.
-    """
+    """Refuse a call that a token may not make, or whose answer would tell of what it may not see."""
     scope: Any = request.scope
     path, token = scope["path_template"], scope.get(ADMITTED, EVERYBODY)
     call = _CALLS.get((str(request.method), path))
@@ -49,13 +43,7 @@ def check_call(state: WorkerState, request: Asker) -> None:
 
 
 def check_sums(token: Token, what: str) -> None:
-    """Refuse sums over all objects to a token that may not see all.
-
-    Raises
-    ------
-    Problem
-        403 if its line does not say that it may.
-    """
+    """Refuse sums over all objects to a token that may not see all."""
     if not token.sums:
         raise Problem(
             403,
@@ -66,13 +54,7 @@ def check_sums(token: Token, what: str) -> None:
 
 
 def check_whole(token: Token, what: str) -> None:
-    """Refuse what is made of all objects to a token whose objects have a condition.
-
-    Raises
-    ------
-    Problem
-        403 if they have one.
-    """
+    """Refuse what is made of all objects to a token whose objects have a condition."""
     if token.where is not None:
         raise Problem(
             403, f"{what} is made of all objects, of which this token may see some: ask for objects by /knn, /range, "

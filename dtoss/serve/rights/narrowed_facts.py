@@ -15,17 +15,7 @@ _OF_ALL = ("sites", "objects_held")
 
 
 async def seen_count(sight: Sight, request: Asker, questions: Any) -> int:
-    """Return how many objects a request sees, on all servers.
-
-    Parameters
-    ----------
-    sight
-        What it sees.
-    request
-        The request.
-    questions
-        Answers its questions.
-    """
+    """Return how many objects a request sees, on all servers."""
     if sight.token.where is None:
         return int(sight.served.facts["objects"])
 
@@ -56,15 +46,6 @@ async def seen_facts(sight: Sight, request: Asker, questions: Any) -> Mapping[st
 def seen_map(sight: Sight, objects: int) -> dict[str, Any]:
     """Return what the page is told of a snapshot, of the objects and columns that are seen; in a thread.
 
-    Parameters
-    ----------
-    sight
-        What is seen.
-    objects
-        How many.
-
-    Notes
-    -----
     Classes of an attribute are by the objects that are seen. Regions are by all, and are not told beside a condition.
     """
     served, own = sight.served, sight.own()

@@ -27,13 +27,7 @@ def own_of(token: Token) -> Own | None:
 
 
 def check_own(token: Token, subscription: str) -> None:
-    """Refuse the id of a subscription that is not the token's, there or not.
-
-    Raises
-    ------
-    Problem
-        404 as of one that there is not.
-    """
+    """Refuse the id of a subscription that is not the token's, there or not."""
     if token.prefix is not None and not subscription.startswith(token.prefix):
         raise Problem(
             404, f"there is no subscription {subscription[:200]!r} of this token: those begin with {token.prefix}",
@@ -42,13 +36,7 @@ def check_own(token: Token, subscription: str) -> None:
 
 
 def seen_rows(token: Token, known: Against) -> Against:
-    """Return what a token may ask of the rows of a watch.
-
-    Raises
-    ------
-    Problem
-        403 if its condition does not fit them.
-    """
+    """Return what a token may ask of the rows of a watch."""
     if not token.narrowed:
         return known
     schema = known.schema

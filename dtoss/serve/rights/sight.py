@@ -60,11 +60,6 @@ def check_tokens(tokens: Iterable[Token], index: Index) -> None:
     """Refuse tokens whose conditions or columns are none of what objects carry.
 
     A snapshot that comes later may lack a column: nobody sees anything by such a condition then.
-
-    Raises
-    ------
-    InputError
-        If there is one.
     """
     for token in tokens:
         if (wrong := condition_fits(token, schema_of(index.parts[0]))) is not None:
@@ -76,23 +71,11 @@ def check_tokens(tokens: Iterable[Token], index: Index) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What a request sees of a snapshot.
-
-    Parameters
-    ----------
-    served
-        The snapshot.
-    token
-        Of the request.
-    scope
-        Of the request: is told what its conditions are called where something is wrong with them.
-    state
-        Of the worker.
-    """
+    """What a request sees of a snapshot."""
 
     served: ServedSnapshot
     token: Token
-    scope: Any
+    scope: Any  # Of the request: is told what its conditions are called where something is wrong with them
     state: WorkerState
 
     @property
@@ -101,20 +84,7 @@ class Sight:
         return [name for name in self.served.index.column_names if self.token.may_see(name)]
 
     def condition(self, where: str | None, having: str | None = None, columns: Sequence[str] = ()) -> str | None:
-        """Return the condition of a question: its own and that of its token; in a thread.
-
-        Parameters
-        ----------
-        where, having, columns
-            What is asked.
-
-        Raises
-        ------
-        ValueError
-            If a condition cannot be read, or it or the columns name one that the objects do not carry, for this token.
-        Problem
-            403 if the token's own condition does not fit the snapshot.
-        """
+        """Return the condition of a question: its own and that of its token; in a thread."""
         token = self.token
         if not token.narrowed:
             return where or None
@@ -134,13 +104,7 @@ class Sight:
         return asked
 
     def own(self) -> Filter | None:
-        """Return the filter of what the token sees, None where it sees all objects; in a thread.
-
-        Raises
-        ------
-        Problem
-            403 if its condition does not fit the snapshot.
-        """
+        """Return the filter of what the token sees, None where it sees all objects; in a thread."""
         token, served = self.token, self.served
         if token.where is None:
             return None

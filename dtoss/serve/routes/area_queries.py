@@ -187,13 +187,7 @@ def middles_of(served: ServedSnapshot, shapes: list[list[Shape]]) -> tuple[NDArr
 
 
 def no_arrow(request: Asker) -> None:
-    """Refuse a body that is an Arrow stream.
-
-    Raises
-    ------
-    Problem
-        415 if it is.
-    """
+    """Refuse a body that is an Arrow stream."""
     if is_arrow(request):
         raise Problem(
             415, "shapes are read as JSON: send application/json", limit="content-type", value=ARROW_TYPE.decode()

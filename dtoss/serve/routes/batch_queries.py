@@ -244,13 +244,7 @@ def asked_of(places: Places, radius: NDArray[np.float64], k: int, where: str | N
 
 
 def radii_of(places: Places, radius: float | None) -> NDArray[np.float64]:
-    """Return the radius of each place: its own, or the one of all.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or there are both.
-    """
+    """Return the radius of each place: its own, or the one of all."""
     if places.radius is not None and radius is not None:
         raise ValueError("there is a radius in the URL and one in the body: give one of them")
     if places.radius is not None:

@@ -172,10 +172,7 @@ class _History:
     def of(self, state: object) -> list[dict[str, Any]]:
         """Return the last commits, newest first; what was last known where the store cannot be read.
 
-        Parameters
-        ----------
-        state
-            They are read again when this has changed.
+        ``state``: they are read again when this has changed.
         """
         known, held = self._held
         if known != state:
@@ -190,15 +187,7 @@ class _History:
 
 
 class _Events(ASGIResponse):
-    """A stream of events; it ends with its client, or its worker.
-
-    Parameters
-    ----------
-    state
-        Of the worker.
-    request
-        Whose client listens.
-    """
+    """A stream of events; it ends with its client, or its worker."""
 
     def __init__(self, state: WorkerState, request: Asker) -> None:
         self.status_code = 200
@@ -206,13 +195,7 @@ class _Events(ASGIResponse):
         self._request = request
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it.
-
-        Raises
-        ------
-        Problem
-            503 if there are too many streams.
-        """
+        """Send it."""
         live, token = self._state.showing.live, token_of(self._request)
         patience, quiet = self._state.settings.limits.idle_seconds, self._state.paces.quiet
         stream = live.open(TO_ALL if not token.narrowed else TO_SUMS if token.sums else TO_SOME)

@@ -177,11 +177,6 @@ def check_alone(served: ServedSnapshot, where: str | None) -> None:
     """Refuse a condition where a server holds a share: it would be evaluated on all partitions.
 
     Without one the page's questions read files of others where they have to.
-
-    Raises
-    ------
-    Problem
-        501 if there is one.
     """
     if where and served.share is not None:
         held, all_of_them = len(served.share.held), len(served.share.furthest)

@@ -64,13 +64,7 @@ ONE_FENCE = told_schema(
 
 @contextmanager
 def readable(state: WorkerState) -> Iterator[None]:
-    """Make a problem of a watch that cannot be read; the log is told why, and it is counted.
-
-    Raises
-    ------
-    Problem
-        503 where a file of it is damaged or missing, or its disk is away.
-    """
+    """Make a problem of a watch that cannot be read; the log is told why, and it is counted."""
     try:
         yield
     except (InputError, StoreError, OSError) as error:

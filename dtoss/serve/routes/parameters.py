@@ -78,13 +78,7 @@ def names_of(columns: str) -> list[str]:
 
 
 def check_condition(text: str | None, longest: int, name: str = "where") -> None:
-    """Refuse a condition that is too long to be read.
-
-    Raises
-    ------
-    Problem
-        400 if it is.
-    """
+    """Refuse a condition that is too long to be read."""
     if text is not None and len(text) > longest:
         raise Problem(
             400,
@@ -97,13 +91,7 @@ def check_condition(text: str | None, longest: int, name: str = "where") -> None
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Make problems of what an index says about a question.
-
-    Raises
-    ------
-    Problem
-        400 for a ValueError.
-    """
+    """Make problems of what an index says about a question."""
     try:
         yield
     except (ValueError, InputError) as error:

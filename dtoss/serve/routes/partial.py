@@ -113,13 +113,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
 
 
 def check_peer(state: WorkerState, request: Asker) -> None:
-    """Refuse who is no server of a plan.
-
-    Raises
-    ------
-    Problem
-        403 if its token is not that of one.
-    """
+    """Refuse who is no server of a plan."""
     given = request.headers.get("authorization")
     if not state.doors.is_peer(None if given is None else given.encode("latin-1")):
         raise Problem(
@@ -131,13 +125,7 @@ def check_peer(state: WorkerState, request: Asker) -> None:
 
 
 def wire_of(request: Asker) -> Wire:
-    """Return the version of a message.
-
-    Raises
-    ------
-    Problem
-        400 if it says none that is one, 501 if it is not read here.
-    """
+    """Return the version of a message."""
     try:
         wire = read_wire(request.headers.get(WIRE_HEADER.decode()))
     except ValueError as error:

@@ -277,13 +277,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
 
 
 def both_of(index: Index, where: str | None, having: str | None) -> str | None:
-    """Return the condition that two conditions are together, each of which can be read by itself.
-
-    Raises
-    ------
-    ValueError
-        If one of them cannot be read.
-    """
+    """Return the condition that two conditions are together, each of which can be read by itself."""
     texts = [text for text in (where, having) if text is not None]
     for text in texts:
         parse_condition(text, schema_of(index.parts[0]))

@@ -31,14 +31,7 @@ def array(of: Schema, **more: Any) -> Schema:
 def fields(title: str, required: tuple[str, ...] | None = None, /, **properties: Schema) -> Schema:
     """Return the schema of an object by the name of its type.
 
-    Parameters
-    ----------
-    title
-        The name.
-    required
-        Fields that are always there; all when None.
-    properties
-        The schema of each field.
+    ``required``: fields that are always there; all when None.
     """
     return {
         "title": title, "type": "object", "properties": properties,
@@ -145,17 +138,7 @@ def problems(wrong: str = "What is wrong with the request.") -> dict[int | str, 
 
 
 def responses(answer: Schema, *, arrow: bool = False, kept: bool = True) -> dict[int | str, dict[str, Any]]:
-    """Return what a route may answer.
-
-    Parameters
-    ----------
-    answer
-        The schema of its JSON.
-    arrow
-        Whether it answers with Arrow streams too.
-    kept
-        Whether clients may keep an answer and ask whether it is still right.
-    """
+    """Return what a route may answer."""
     content: dict[str, Any] = {"application/json": {"schema": answer}}
     if arrow:
         content["application/vnd.apache.arrow.stream"] = {"schema": {"type": "string", "format": "binary"}}

@@ -13,39 +13,21 @@ from dtoss.serve.rights.sight import Sight
 
 @dataclass(frozen=True)
 class TileRequest:
-    """What is wanted of a tile.
-
-    Parameters
-    ----------
-    z, x, y
-        The tile.
-    by
-        An attribute whose classes are shown.
-    where
-        A condition on the objects.
-    sight
-        What is seen of the snapshot; None for all.
-    """
+    """What is wanted of a tile."""
 
     z: int
     x: int
     y: int
-    by: str | None = None
-    where: str | None = None
-    sight: Sight | None = None
+    by: str | None = None  # An attribute whose classes are shown
+    where: str | None = None  # A condition on the objects
+    sight: Sight | None = None  # What is seen of the snapshot; None for all
 
 
 MakeTile: TypeAlias = Callable[[ServedSnapshot, TileRequest], bytes]
 
 
 def objects(served: ServedSnapshot, wanted: TileRequest) -> bytes:
-    """Return a tile of objects.
-
-    Raises
-    ------
-    ValueError
-        If the condition cannot be read, or there is no such attribute.
-    """
+    """Return a tile of objects."""
     sight, tiles = wanted.sight, served.tiles
     asked = wanted.where if sight is None else sight.condition(wanted.where)
     known = served.index.column_names if sight is None else sight.columns
@@ -68,13 +50,7 @@ LAYERS: dict[str, MakeTile] = {
 
 
 def layer_of(name: str) -> MakeTile:
-    """Return what makes tiles of a layer.
-
-    Raises
-    ------
-    Problem
-        404 if there is no such layer.
-    """
+    """Return what makes tiles of a layer."""
     if (made := LAYERS.get(name)) is None:
         raise Problem(404, f"there is no layer {name!r}: {', '.join(LAYERS)}", limit="layer", value=name)
     return made

@@ -99,13 +99,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
 
 
 async def open_by_now(serving: Serving, name: str, seconds: float) -> ServedSnapshot:
-    """Return an open snapshot; others are waited for, as another worker may serve them already.
-
-    Raises
-    ------
-    Problem
-        410 if it is not open within so many seconds.
-    """
+    """Return an open snapshot; others are waited for, as another worker may serve them already."""
     until = time.monotonic() + seconds
     while not is_open(serving, name) and time.monotonic() < until:
         await asyncio.sleep(TURN_SECONDS)

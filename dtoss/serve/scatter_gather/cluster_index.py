@@ -34,12 +34,7 @@ T = TypeVar("T")
 class Questions:
     """The questions of one request, by the names that an index has for them; they raise what it raises.
 
-    Parameters
-    ----------
-    state
-        Of the worker.
-    served
-        The snapshot, of which this server holds a share.
+    ``served``: the snapshot, of which this server holds a share.
     """
 
     def __init__(self, state: WorkerState, served: ServedSnapshot) -> None:
@@ -111,25 +106,7 @@ class Questions:
     ) -> pa.Table | NDArray[np.int64]:
         """Return the hits of shapes by shape and id, or how many each has.
 
-        Parameters
-        ----------
-        kind, text
-            As :func:`dtoss.serve.bulk.shapes_in.read_shapes`.
-        where
-            A condition on the objects.
-        form
-            How hits are wanted.
-        count
-            Whether only numbers are.
-        shapes
-            How many there are.
-        stop
-            Is asked between pieces.
-
-        Raises
-        ------
-        Problem
-            413 if there are too many.
+        ``count``: whether only numbers are.
         """
         most = self._state.settings.limits.hits
 
@@ -150,13 +127,7 @@ class Questions:
         return merge_hits(found, 0)
 
     async def one(self, asked: ObjectQuestion, stop: Stop) -> tuple[bytes, tuple[float, float]]:
-        """Return the bytes of an object's answer, and its place.
-
-        Raises
-        ------
-        KeyError
-            If there is no such object.
-        """
+        """Return the bytes of an object's answer, and its place."""
 
         async def ask(together: Together) -> tuple[bytes, float, float] | None:
             servers = together.all_servers()
@@ -215,13 +186,7 @@ class Questions:
 
 
 class Alone:
-    """The same of a server that holds all: its index answers, which waits for nobody.
-
-    Parameters
-    ----------
-    index
-        That answers.
-    """
+    """The same of a server that holds all: its index answers, which waits for nobody."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

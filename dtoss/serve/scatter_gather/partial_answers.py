@@ -20,17 +20,7 @@ from dtoss.shards.shard_queries import raw_table
 
 
 def answered_here(state: WorkerState, served: ServedSnapshot, question: Any, stop: Stop) -> Any:
-    """Return this server's answer to a question.
-
-    Raises
-    ------
-    KeyError
-        If it is about a partition that is not held.
-    ValueError
-        If a condition or a column does not fit the objects.
-    Problem
-        As :func:`dtoss.serve.bulk.area_batches.found_within`.
-    """
+    """Return this server's answer to a question."""
     stop.check()
     assert served.share is not None
     if isinstance(question, ShapesQuestion):
@@ -61,13 +51,7 @@ def _shapes(state: WorkerState, served: ServedSnapshot, asked: ShapesQuestion, s
 def older_shapes(
     state: WorkerState, served: ServedSnapshot, asked: ShapesQuestion, stop: Stop
 ) -> tuple[ShapesQuestion, Callable[[Any], Any]]:
-    """Return a question about shapes in the words of an older server, and what makes its answer the one that is meant.
-
-    Raises
-    ------
-    Problem
-        As :func:`dtoss.serve.bulk.shapes_in.read_shapes`.
-    """
+    """Return a question about shapes in the words of an older server, and what makes its answer the right one."""
     space, limits = served.index.space, state.settings.limits
     shapes, _ = read_shapes(asked.kind, asked.text, space, limits, stop)
     return in_older_words(asked, space, shapes, limits.hits)

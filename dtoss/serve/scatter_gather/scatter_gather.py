@@ -34,34 +34,8 @@ async def answer_together(
 ) -> T:
     """Return the answer of all servers together; work of the pool, which waits for the others on the loop.
 
-    Parameters
-    ----------
-    circle
-        The others.
-    share
-        What this server holds of the snapshot.
-    snapshot
-        Its name.
-    question
-        What is asked.
-    local
-        Answers what this server is asked itself.
-    older
-        Puts a question into words that an older server knows: :func:`dtoss.serve.cluster.older_words.in_older_words`.
-    ends
-        When nobody waits any more, by the monotonic clock.
-    partial
-        Takes partitions that the answer lacks; None where it may lack none.
-    asker
-        The name of the token of who asks: it is told to the others.
-
-    Raises
-    ------
-    Problem
-        503 where partitions that are needed are held by nobody who answers; what the others say is wrong with the
-        question.
-    SnapshotElsewhere
-        If one of them has not this snapshot.
+    ``local``: answers what this server is asked itself; ``partial``: takes partitions that the answer lacks; None where
+    it may lack none.
     """
     away: set[int] = set()
     slow: set[int] = set()
@@ -147,13 +121,7 @@ def _as_it_is(answer: Any) -> Any:
 
 
 def _read(circle: Circle, server: int, question: Any, share: Share, reply: Reply) -> Any:
-    """Return the answer in a reply.
-
-    Raises
-    ------
-    NotHeld, SnapshotElsewhere, Away, Problem
-        What a reply other than 200 stands for.
-    """
+    """Return the answer in a reply."""
     circle.check(server, reply)
     if circle.wire_of(server).minor < least_minor(question, share.index.space):
         raise NotHeld  # it was of another release when it was asked: again, in its words

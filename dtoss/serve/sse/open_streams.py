@@ -24,14 +24,7 @@ S = TypeVar("S", bound=Woken)
 class OpenStreams(Generic[S]):
     """Streams of one kind; all of it on the loop.
 
-    Parameters
-    ----------
-    limit
-        The name of the limit that bounds them.
-    most
-        How many may be open.
-    instead
-        What else may be asked for where there are too many; "" for nothing.
+    ``instead``: what else may be asked for where there are too many; "" for nothing.
     """
 
     def __init__(self, limit: str, most: int, instead: str = "") -> None:
@@ -46,18 +39,7 @@ class OpenStreams(Generic[S]):
         return len(self._open)
 
     def add(self, make: Callable[[], S]) -> S:
-        """Return a new stream.
-
-        Parameters
-        ----------
-        make
-            Makes it.
-
-        Raises
-        ------
-        Problem
-            503 if there are too many, or the worker ends.
-        """
+        """Return a new stream."""
         if self.ending:
             raise Problem(503, "the server is ending: ask again", retry_after=1)
         if len(self._open) >= self._most:

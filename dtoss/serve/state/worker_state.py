@@ -27,51 +27,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WorkerState:
-    """What one worker has.
+    """What one worker has."""
 
-    Parameters
-    ----------
-    number
-        Of the worker, from 0.
-    settings
-        What the server was told.
-    serving
-        The snapshots that are open.
-    pool
-        Threads for all that takes longer.
-    accesses
-        The access log.
-    metrics
-        What Prometheus is told.
-    doors
-        Who may ask, and how often.
-    log
-        Errors, slow requests and events.
-    showing
-        What the page shows besides the snapshot.
-    circle
-        The other servers of the plan; None where this one holds all.
-    paces
-        How often it looks for something new.
-    sizes
-        How much it makes at a time.
-    audit
-        Is told of each request; None where nobody wants to know.
-    """
-
-    number: int
-    settings: Settings
-    serving: Serving
-    pool: Pool
+    number: int  # Of the worker, from 0
+    settings: Settings  # What the server was told
+    serving: Serving  # The snapshots that are open
+    pool: Pool  # Threads for all that takes longer
     accesses: Accesses
-    metrics: Metrics
-    doors: Doors
-    log: Log
-    showing: Showing
-    circle: Circle | None = None
-    paces: Paces = PACES
-    sizes: Sizes = USUAL_SIZES
-    audit: Audit | None = None
+    metrics: Metrics  # What Prometheus is told
+    doors: Doors  # Who may ask, and how often
+    log: Log  # Errors, slow requests and events
+    showing: Showing  # What the page shows besides the snapshot
+    circle: Circle | None = None  # The other servers of the plan; None where this one holds all
+    paces: Paces = PACES  # How often it looks for something new
+    sizes: Sizes = USUAL_SIZES  # How much it makes at a time
+    audit: Audit | None = None  # Is told of each request; None where nobody wants to know
 
     @cached_property
     def windows(self) -> OpenWindows:

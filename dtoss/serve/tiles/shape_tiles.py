@@ -24,14 +24,7 @@ DRAWN_EARLY = 512
 class ShapeTiles:
     """What a map shows of an index besides its objects; thread-safe.
 
-    Parameters
-    ----------
-    index
-        An open one.
-    frame
-        What the map is.
-    most_uncertified
-        So many uncertified cells are drawn from afar at the most, the largest ones.
+    ``most_uncertified``: so many uncertified cells are drawn from afar at the most, the largest ones.
     """
 
     def __init__(self, index: Index, frame: Frame, most_uncertified: int = MOST_UNCERTIFIED) -> None:

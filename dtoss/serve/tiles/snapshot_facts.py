@@ -41,14 +41,7 @@ def length_unit(space: Space) -> str:
 class MapFacts:
     """The facts of one snapshot; thread-safe.
 
-    Parameters
-    ----------
-    index
-        An open one.
-    tiles
-        Of the index.
-    sizes
-        Bytes of the file of each partition; empty where there are no files.
+    ``sizes``: bytes of the file of each partition; empty where there are no files.
     """
 
     def __init__(self, index: Index, tiles: Tiles, sizes: Sequence[int] = ()) -> None:
@@ -61,13 +54,8 @@ class MapFacts:
     def told(self, breathe: Callable[[], None] = at_once) -> dict[str, Any]:
         """Return what the page is told; the first who asks makes it, and others wait for it.
 
-        Parameters
-        ----------
-        breathe
-            Is called after each partition and each column.
+        ``breathe``: is called after each partition and each column.
 
-        Notes
-        -----
         Cost O(n log n) for the n objects of the sample, for each column.
         """
         if self._told is None:
@@ -121,12 +109,7 @@ def view_of(keys: NDArray[np.uint64], *, round_world: bool) -> list[float]:
 
     An east above 180 is beyond the antimeridian: what is seen is as narrow as it can be.
 
-    Parameters
-    ----------
-    keys
-        uint64 (n,), as :attr:`dtoss.tiles.sample.Sample.keys`.
-    round_world
-        Whether the map's east is where its west is.
+    ``keys``: uint64 (n,), as :attr:`dtoss.tiles.sample.Sample.keys`.
     """
     if not len(keys):
         return [*WHOLE_MAP]

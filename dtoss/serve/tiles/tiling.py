@@ -43,16 +43,7 @@ DRAWN_WHOLE = Whole()
 class Tiles:
     """What a map shows of an index; thread-safe.
 
-    Parameters
-    ----------
-    index
-        An open one.
-    most
-        Objects of the sample, about.
-    whole
-        Tiles of how few objects show all of them.
-    among
-        Only what satisfies this condition is an object; None for all. Regions and cells are those of all.
+    ``among``: only what satisfies this condition is an object; None for all. Regions and cells are those of all.
     """
 
     def __init__(
@@ -84,10 +75,7 @@ class Tiles:
     def sampled(self, breathe: Callable[[], None] = at_once) -> Sample:
         """Return the sample; the first who asks makes it, and others wait for it.
 
-        Parameters
-        ----------
-        breathe
-            Is called after each partition.
+        ``breathe``: is called after each partition.
         """
         if self._sample is None:
             with self._sampling:
@@ -96,13 +84,7 @@ class Tiles:
         return self._sample
 
     def classes(self, column: str) -> Classes:
-        """Return the classes of an attribute, by the sample.
-
-        Raises
-        ------
-        KeyError
-            If there is no such attribute.
-        """
+        """Return the classes of an attribute, by the sample."""
         return self._classified(column)[0]
 
     def objects(self, z: int, x: int, y: int, by: str | None = None, where: Filter | None = None) -> bytes:
@@ -110,19 +92,7 @@ class Tiles:
 
         Where few objects of the whole index satisfy the condition, all that do are in their tiles.
 
-        Parameters
-        ----------
-        z, x, y
-            The tile.
-        by
-            An attribute whose classes are shown.
-        where
-            A condition; objects that do not satisfy it are left out.
-
-        Raises
-        ------
-        KeyError
-            If there is no such attribute.
+        ``where``: A condition; objects that do not satisfy it are left out.
         """
         classes, of_sample = (None, None) if by is None else self._classified(by)
         if where is not None and self.sample.one_of > 1 and where.count < self._shown_whole.below:

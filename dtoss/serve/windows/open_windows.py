@@ -25,19 +25,7 @@ MOST_TARGETS = 4_096
 
 
 class OpenWindows:
-    """Windows that are open, at the commit that was newest when they were last looked at; threads share it.
-
-    Parameters
-    ----------
-    store
-        Path or URI.
-    failed
-        Is told why files cannot be read.
-    later
-        Has work done that nobody waits for.
-    paces
-        Of looks at what is open.
-    """
+    """Windows that are open, at the commit that was newest when they were last looked at; threads share it."""
 
     def __init__(
         self,
@@ -104,25 +92,16 @@ class OpenWindows:
             self._looking.discard(name)
 
     def names(self) -> list[str]:
-        """Return the names of all windows of the store.
-
-        Raises
-        ------
-        Problem
-            503 if the store cannot be read.
-        """
+        """Return the names of all windows of the store."""
         try:
             return windows_of(self.store)
         except (StoreError, OSError) as error:
             raise self._unread(error) from None
 
     def find(self, name: str, *, fresh: bool = False) -> Windows:
-        """Return windows by their name; fresh ones are those of the newest commit, whenever that was last looked for.
+        """Return windows by their name.
 
-        Raises
-        ------
-        Problem
-            404 if there are none of it, or they have no batch yet; 503 if they cannot be read.
+        Fresh ones are those of the newest commit, whenever that was last looked for.
         """
         with self._lock:
             looked, found = self._open.get(name, (0.0, None))
@@ -192,13 +171,7 @@ class OpenWindows:
             return []
 
     def body(self, tag: bytes, snapshot: str, make: Callable[[], bytes]) -> bytes:
-        """Return the answer of an ETag, which names the commit and the question, and a snapshot: it is made once.
-
-        Raises
-        ------
-        Problem
-            400 for an InputError of what makes it, 503 for a StoreError or an OSError.
-        """
+        """Return the answer of an ETag, which names the commit and the question, and a snapshot: it is made once."""
         held = tag + snapshot.encode()
         with self._lock:
             body = self._kept.get(held)

@@ -42,17 +42,10 @@ _MARGIN = 0.25
 
 @dataclass(frozen=True)
 class Ground:
-    """Where regions are drawn.
+    """Where regions are drawn."""
 
-    Parameters
-    ----------
-    frame
-        What the map is for places of the windows.
-    bounds
-        Of a plane xmin, ymin, xmax, ymax, to which regions are cut; None on the sphere.
-    """
-
-    frame: Frame
+    frame: Frame  # What the map is for places of the windows
+    # Of a plane xmin, ymin, xmax, ymax, to which regions are cut; None on the sphere
     bounds: tuple[float, float, float, float] | None
 
     @property
@@ -63,46 +56,18 @@ class Ground:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Regions on the map.
+    """Regions on the map."""
 
-    Parameters
-    ----------
-    keys
-        int64 (n,).
-    at
-        float64 (n, 2). Longitude and latitude on the map of a place that stands for each.
-    shapes
-        Of each; empty where nothing is nearer to it than to another one.
-    """
-
-    keys: NDArray[np.int64]
-    at: NDArray[np.float64]
-    shapes: list[Shape]
+    keys: NDArray[np.int64]  # int64 (n,)
+    at: NDArray[np.float64]  # float64 (n, 2). Longitude and latitude on the map of a place that stands for each
+    shapes: list[Shape]  # Of each; empty where nothing is nearer to it than to another one
 
 
 def regions_of(windows: Windows, ground: Ground, end: float | str | None = None) -> Drawn:
     """Return the regions of the keys of windows. Cost O(n log n) for n sites or corners, O(P^2) for P partitions.
 
-    Parameters
-    ----------
-    windows
-        Whose keys they are.
-    ground
-        Where they are drawn.
-    end
-        Of cells of H3, of which there are too many to draw all: those in which anything happened in the longest window
-        that ended then; None takes the last end that is due.
-
-    Raises
-    ------
-    InputError
-        If cells of H3 are wanted and the library is not installed, or the end is none that is kept.
-    Problem
-        413 if there are more than 50,000 of them.
-    StoreError
-        If a file of the windows is missing or damaged.
-    OSError
-        If it cannot be read.
+    ``end``: of cells of H3, of which there are too many to draw all: those in which anything happened in the longest
+    window that ended then; None takes the last end that is due.
     """
     space, tables = windows.spec.space, windows.reader.material
     if "h3" in tables:
@@ -118,15 +83,7 @@ def regions_of(windows: Windows, ground: Ground, end: float | str | None = None)
 
 
 def of_h3(keys: NDArray[np.int64], ground: Ground) -> Drawn:
-    """Return cells of H3; each stands at its middle.
-
-    Raises
-    ------
-    InputError
-        If the library is not installed.
-    Problem
-        413 if there are more than 50,000.
-    """
+    """Return cells of H3; each stands at its middle."""
     if len(keys) > MOST_HEXAGONS:
         raise Problem(
             413,
@@ -175,12 +132,7 @@ def of_polygons(rings: Rings, space: Space, ground: Ground) -> Drawn:
 def features(drawn: Drawn, windows: Windows) -> list[dict[str, Any]]:
     """Return regions as GeoJSON features with the properties key, at, and name where they are called something.
 
-    Parameters
-    ----------
-    drawn
-        Those; one without a place has no geometry.
-    windows
-        Whose keys they are.
+    ``drawn``: those; one without a place has no geometry.
     """
     at, told = drawn.at.round(_DIGITS).tolist(), windows.names.beside(pa.table({"key": drawn.keys}))
     names = told["name"].to_pylist() if "name" in told.column_names else [None] * len(at)

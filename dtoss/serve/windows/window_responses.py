@@ -40,13 +40,7 @@ def facts(windows: Windows) -> dict[str, Any]:
 
 
 def check_rows(table: pa.Table, most: int) -> pa.Table:
-    """Return a table of no more rows than go into an answer.
-
-    Raises
-    ------
-    Problem
-        413 if there are more.
-    """
+    """Return a table of no more rows than go into an answer."""
     if len(table) > most:
         raise Problem(
             413,

@@ -31,12 +31,7 @@ MOST_TOLD = 64
 class WindowNews:
     """What is told of the windows of a store; one thread looks, others take what it has seen.
 
-    Parameters
-    ----------
-    opened
-        Reads them.
-    now
-        Seconds of a clock that never goes back.
+    ``now``: seconds of a clock that never goes back.
     """
 
     def __init__(self, opened: OpenWindows, now: Callable[[], float] = time.monotonic) -> None:
@@ -131,13 +126,7 @@ def _workers(windows: Windows) -> list[dict[str, int]]:
 
 
 def families(opened: OpenWindows) -> Iterator[Any]:
-    """Yield what Prometheus is told of the windows of a store: names alone where there are none, or none can be read.
-
-    Parameters
-    ----------
-    opened
-        Reads them.
-    """
+    """Yield what Prometheus is told of the windows of a store: names alone where none are there or can be read."""
     try:
         found = [told_of(windows) for name in opened.names() for windows in opened.begun(name)]
     except Problem:

@@ -38,28 +38,14 @@ LEASES = "leases"
 
 
 class Share(NamedTuple):
-    """Which part of a reader's events a process has: all of those of some subscriptions.
-
-    Parameters
-    ----------
-    number
-        From 1 on.
-    of
-        How many there are.
-    """
+    """Which part of a reader's events a process has: all of those of some subscriptions."""
 
     number: int = 1
-    of: int = 1
+    of: int = 1  # How many there are
 
     @classmethod
     def said(cls, text: str) -> Share:
-        """Return the share that a text means: ``2/3``.
-
-        Raises
-        ------
-        InputError
-            If it is none.
-        """
+        """Return the share that a text means: ``2/3``."""
         number, slash, of = text.partition("/")
         digits = all(re.fullmatch("[0-9]{1,4}", part) for part in (number, of))
         if slash and digits and 1 <= int(number) <= int(of) <= MOST_SHARES:
@@ -75,14 +61,7 @@ class Share(NamedTuple):
 class Reading:
     """A reader that this process has, until :meth:`release` or the end of the ``with`` block; made by :func:`begin`.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    reader
-        What its file says.
-    lease
-        Of this reader, or of the share of it.
+    ``lease``: of this reader, or of the share of it.
     """
 
     def __init__(self, home: Home, reader: Reader, lease: Writer) -> None:
@@ -91,27 +70,13 @@ class Reading:
         self._written = 0.0
 
     def move(self, cursor: Cursor) -> None:
-        """Move the cursor on; it is written once a second, and by :meth:`keep`.
-
-        Raises
-        ------
-        StoreError, OSError
-            As of :meth:`keep`.
-        """
+        """Move the cursor on; it is written once a second, and by :meth:`keep`."""
         self.cursor = cursor
         if time.monotonic() - self._written >= _KEPT_SECONDS:
             self.keep()
 
     def keep(self) -> None:
-        """Bring the cursor to the disk, where it has moved.
-
-        Raises
-        ------
-        StoreError
-            If another process has taken the reader over, while this one was stopped for a minute.
-        OSError
-            If it cannot be written.
-        """
+        """Bring the cursor to the disk, where it has moved."""
         if self.cursor == self.reader.cursor:
             return
         self._lease.check()
@@ -144,32 +109,8 @@ def begin(
 ) -> Reading:
     """Return a reader of a watch that has begun, for this process alone.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader; one that is not known begins at the oldest event.
-    wanted
-        What it reads, which is kept with it.
-    share
-        Which part of its events this process has.
-    after
-        Where it goes on, instead of where it stands.
-    warn
-        Is told who else seems to read, where the file system has no exclusive files.
-    reset
-        Whether it begins anew, whatever is known of it.
-
-    Raises
-    ------
-    InputError
-        If it cannot be a name, what is known of it has another filter or number of shares, retention has removed what
-        it has yet to read, or there has been no such event yet.
-    StoreError
-        If another process has it, with its name; or its file is damaged.
-    OSError
-        If something cannot be read or written.
+    ``name``: of the reader; one that is not known begins at the oldest event; ``wanted``: what it reads, which is kept
+    with it; ``after``: where it goes on, instead of where it stands.
     """
     lease = _lease_of(home, name, share, warn)
     try:
@@ -202,26 +143,7 @@ def begin(
 
 
 def forget(home: Home, name: str, warn: Callable[[str], None]) -> bool:
-    """Forget a reader that nobody reads as, and return whether there was one of this name.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-    warn
-        As of :func:`begin`.
-
-    Raises
-    ------
-    InputError
-        If it cannot be a name.
-    StoreError
-        If a process reads under the name; the message names it.
-    OSError
-        If something cannot be removed.
-    """
+    """Forget a reader that nobody reads as, and return whether there was one of this name."""
     check_reader(name)
     if not home.folder.is_file(READERS, Reader(name, BEGINNING).file):
         return False
@@ -291,13 +213,7 @@ def _check_same(home: Home, known: Reader, wanted: Filter, share: Share) -> Read
 
 
 def _check_there(view: View, reader: Reader) -> None:
-    """Check that a reader can go on where it stands.
-
-    Raises
-    ------
-    InputError
-        If it cannot; the message says how it can.
-    """
+    """Check that a reader can go on where it stands."""
     gone = view.contents.gone
     if gone is not None and reader.cursor < gone:
         raise InputError(

@@ -14,18 +14,10 @@ _TEXT = re.compile(r"(\d{1,18})(?:-(\d{1,19}|end))?\Z", re.ASCII)
 
 
 class Cursor(NamedTuple):
-    """A place in the order of all events: those up to it have been told, those behind it have not.
+    """A place in the order of all events: those up to it have been told, those behind it have not."""
 
-    Parameters
-    ----------
-    batch
-        The number of a commit.
-    number
-        Of an event in it: the file's place shifted by 32 bits, and the row in the file.
-    """
-
-    batch: int
-    number: int
+    batch: int  # The number of a commit
+    number: int  # Of an event in it: the file's place shifted by 32 bits, and the row in the file
 
     def __str__(self) -> str:
         return f"{self.batch}-{'end' if self.number == END_OF_BATCH else self.number}"
@@ -35,11 +27,6 @@ class Cursor(NamedTuple):
         """Return the cursor that a text means: ``12-34``, or ``12-end`` or ``12`` for behind all events of a batch.
 
         The number of a batch may be a number, too.
-
-        Raises
-        ------
-        InputError
-            If it is none.
 
         Examples
         --------

@@ -44,56 +44,20 @@ _STAYS = ("batch", "number", "subscription", "version", "kind", "reason", "meta"
 
 @dataclass(frozen=True)
 class ErasedWatch:
-    """What went of a watch, or would go.
+    """What went of a watch, or would go."""
 
-    Parameters
-    ----------
-    events
-        That have lost their object.
-    unread
-        How many of these each named reader has yet to read.
-    rows
-        Rows before.
-    rejected
-        Rows that had been set aside.
-    around
-        Subscriptions that are around one of the objects: they stay, and name it.
-    """
-
-    events: int = 0
-    unread: dict[str, int] = field(default_factory=dict)
+    events: int = 0  # That have lost their object
+    unread: dict[str, int] = field(default_factory=dict)  # How many of these each named reader has yet to read
     rows: int = 0
-    rejected: int = 0
-    around: tuple[str, ...] = ()
+    rejected: int = 0  # Rows that had been set aside
+    around: tuple[str, ...] = ()  # Subscriptions that are around one of the objects: they stay, and name it
 
 
 def erase_watched(home: Home, ids: pa.Array, mentions: Mentions, now_us: int, *, dry: bool = False) -> ErasedWatch:
     """Remove objects from a watch, and return what went.
 
-    Parameters
-    ----------
-    home
-        Of the watch, whose lease the caller has.
-    ids
-        Those of the type of its ids.
-    mentions
-        The same for rows as they were read.
-    now_us
-        What the time is, in microseconds since 1970.
-    dry
-        Change nothing, and return what would go.
+    ``mentions``: the same for rows as they were read; ``now_us``: what the time is, in microseconds since 1970.
 
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile, who has no lease: nothing has changed.
-    StoreError
-        If something is missing or damaged.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Where it is ended on its way, the next call goes on. Cost: all events, rows before and rows that were set aside are
     read, and written again where one of them goes.
     """

@@ -30,50 +30,20 @@ _FOLDED_FROM = 2
 
 @dataclass(frozen=True)
 class Folding:
-    """What a fold has done.
+    """What a fold has done."""
 
-    Parameters
-    ----------
-    batches
-        Commits that are covered now and were not.
-    events
-        Of these.
-    files
-        That hold them now.
-    removed
-        Files of earlier folds that went.
-    commits
-        Files of commits that are lines of a log now.
-    """
-
-    batches: int = 0
+    batches: int = 0  # Commits that are covered now and were not
     events: int = 0
-    files: int = 0
-    removed: int = 0
-    commits: int = 0
+    files: int = 0  # That hold them now
+    removed: int = 0  # Files of earlier folds that went
+    commits: int = 0  # Files of commits that are lines of a log now
 
 
 def fold_watch(home: Home, now_us: int, warn: Callable[[str], None] = silent) -> Folding:
     """Fold the events of all hours that have ended, and old commits.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    now_us
-        What the time is, in microseconds since 1970.
-    warn
-        Is told what was left out.
+    ``now_us``: what the time is, in microseconds since 1970.
 
-    Raises
-    ------
-    StoreError
-        If a file that is to be folded is missing or damaged: nothing is folded then.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Cost: each event is read and written once in all. Memory: a file of
     :attr:`~dtoss.watch.watch_folder.Limits.folded_bytes`, and a group of rows.
     """
@@ -88,17 +58,7 @@ def fold_watch(home: Home, now_us: int, warn: Callable[[str], None] = silent) ->
 def fold_events(home: Home, now_us: int) -> Folding:
     """Fold the events of all hours that have ended, and remove the files that the fold before has made needless.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    now_us
-        What the time is, in microseconds since 1970.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`fold_watch`.
+    ``now_us``: what the time is, in microseconds since 1970.
     """
     head = head_of(home)
     if head is None:
@@ -133,22 +93,7 @@ def fold_events(home: Home, now_us: int) -> Folding:
 
 
 def sweep(home: Home, contents: Contents) -> int:
-    """Remove what the list of older events has made needless, and return how many files went.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    contents
-        The newest list. Gone are then the own files of all batches that it covers, and older lists.
-
-    Raises
-    ------
-    StoreError
-        If a commit cannot be read.
-    OSError
-        If a file cannot be removed.
-    """
+    """Remove what the list of older events has made needless, and return how many files went."""
     there = home.folder.sizes(EVENTS)
     needed = contents.names
     gone = 0
@@ -179,21 +124,7 @@ def _ended(home: Home, first: int, last: int, now_us: int) -> Iterator[tuple[Doc
 def fold_chain(chain: Chain, keep: int, now_us: int, warn: Callable[[str], None] = silent) -> int:
     """Fold old commits of a chain, and return how many files went.
 
-    Parameters
-    ----------
-    chain
-        Of a watch, or of its changes.
-    keep
-        So many of the last commits stay files of their own.
-    now_us
-        What the time is, in microseconds since 1970.
-    warn
-        Is told what was left out.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`dtoss.commits.log_compaction.fold`.
+    ``now_us``: what the time is, in microseconds since 1970.
     """
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=now_us)
     return fold(chain, keep, KEPT_COMMITS_SECONDS, warn, moment)

@@ -28,19 +28,11 @@ not as much as there are subscriptions."""
 
 @dataclass(frozen=True)
 class Tallies:
-    """Counts of events up to a batch.
+    """Counts of events up to a batch."""
 
-    Parameters
-    ----------
-    number, sha256
-        Of the batch, and of its commit.
-    older, since
-        Tables of :data:`TALLY`, each sorted, whose sums are the counts.
-    """
-
-    number: int
-    sha256: str
-    older: pa.Table
+    number: int  # Of the batch, and of its commit
+    sha256: str  # Of the batch, and of its commit
+    older: pa.Table  # older, since: tables of :data:`TALLY`, each sorted, whose sums are the counts
     since: pa.Table
 
     def whole(self) -> pa.Table:
@@ -48,13 +40,7 @@ class Tallies:
         return added([self.older, self.since]) if len(self.since) else self.older
 
     def among(self, ids: pa.ChunkedArray) -> pa.Table:
-        """Return those of some subscriptions, sorted. Cost: as many rows as lie between the first id and the last.
-
-        Parameters
-        ----------
-        ids
-            Texts.
-        """
+        """Return those of some subscriptions, sorted. Cost: as many rows as lie between the first id and the last."""
         parts = [_between(table, ids) for table in (self.older, self.since)] if len(ids) else []
         return added([TALLY.empty_table(), *parts])
 
@@ -66,15 +52,6 @@ _lock = threading.Lock()
 def event_counts(home: Home) -> dict[str, dict[str, int]]:
     """Return how many events each subscription has had, by kind, also those that retention has removed.
 
-    Raises
-    ------
-    StoreError
-        If something of the watch is missing or damaged.
-    OSError
-        If it cannot be read.
-
-    Notes
-    -----
     Read are the table of the last fold and two columns of the events since; called again in one process, only what has
     come since the last call.
     """
@@ -87,25 +64,13 @@ def event_counts(home: Home) -> dict[str, dict[str, int]]:
 
 
 def tally_of(home: Home) -> pa.Table:
-    """Return the counts of :func:`event_counts` as a table of :data:`TALLY`, sorted.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`event_counts`.
-    """
+    """Return the counts of :func:`event_counts` as a table of :data:`TALLY`, sorted."""
     tallies = tallies_of(home)
     return TALLY.empty_table() if tallies is None else tallies.whole()
 
 
 def tallies_of(home: Home) -> Tallies | None:
-    """Return the counts of :func:`event_counts`, of which some are asked for; None where the watch has not begun.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`event_counts`.
-    """
+    """Return the counts of :func:`event_counts`, of which some are asked for; None where the watch has not begun."""
     view = view_of(home)
     if view is None:
         return None
@@ -173,22 +138,7 @@ def encoded_tally(tally: pa.Table) -> bytes:
 
 
 def read_tally(home: Home, contents: Contents) -> pa.Table:
-    """Return the counts up to the last fold.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    contents
-        Of the last fold.
-
-    Raises
-    ------
-    StoreError
-        If their file is missing or damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the counts up to the last fold."""
     if contents.counts is None:
         return TALLY.empty_table()
     file: FileEntry = contents.counts

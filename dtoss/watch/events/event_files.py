@@ -34,34 +34,17 @@ EVENT_COLUMNS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """Which events are wanted.
+    """Which events are wanted."""
 
-    Parameters
-    ----------
-    after
-        Events behind this one.
-    until
-        Events up to this one; all when None.
-    subscription
-        Of this subscription; of all when None.
-    kinds
-        Of these kinds; of all when None.
-    """
-
-    after: Cursor
-    until: Cursor | None = None
-    subscription: str | None = None
-    kinds: tuple[str, ...] | None = None
+    after: Cursor  # Events behind this one
+    until: Cursor | None = None  # Events up to this one; all when None
+    subscription: str | None = None  # Of this subscription; of all when None
+    kinds: tuple[str, ...] | None = None  # Of these kinds; of all when None
 
     def filter(self, after: Cursor, first: Cursor | None, last: Cursor) -> ds.Expression | None:
         """Return what rows of a file must satisfy; None for all.
 
-        Parameters
-        ----------
-        after
-            Where the reader stands.
-        first, last
-            Bounds of the file's events; the first is None where it is not known.
+        ``first``, ``last``: bounds of the file's events; the first is None where it is not known.
         """
         batch, number = pc.field("batch"), pc.field("number")
         parts = []
@@ -86,25 +69,8 @@ def read_events(
 ) -> Iterator[pa.Table]:
     """Yield the rows of a file of events in their order, a row group or less at a time.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    file
-        As a commit or the list of older events has it.
-    wanted
-        What rows must satisfy; groups whose statistics exclude it are not read.
-    columns
-        Those to read; all when None.
-
-    Raises
-    ------
-    Missing
-        If it is not there.
-    StoreError
-        If it is damaged; the message names the file.
-    OSError
-        If it cannot be read.
+    ``wanted``: what rows must satisfy; groups whose statistics exclude it are not read; ``columns``: those to read; all
+    when None.
     """
     path = home.folder.path(EVENTS, file.name)
     source = open_entry(home.folder, EVENTS, file)

@@ -27,15 +27,8 @@ def carried_columns(names: list[str]) -> list[str]:
 def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
     """Return events as JSON lines, in UTF-8.
 
-    Parameters
-    ----------
-    events
-        As files have them, with all columns.
-    settings
-        Of the watch: what times are, and what coordinates are called.
+    ``settings``: of the watch: what times are, and what coordinates are called.
 
-    Notes
-    -----
     A line has id, subscription, version, kind, object, t, lon and lat (x and y in a plane), distance, batch, reason,
     meta as the JSON that was given, and the carried columns; what there is not is null. Cost O(events).
     """
@@ -45,13 +38,7 @@ def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
 
 
 def line_column(events: pa.Table, settings: Settings) -> pa.Array:
-    """Return events as JSON, a large string (n,) without ends of lines.
-
-    Parameters
-    ----------
-    events, settings
-        As of :func:`json_lines`.
-    """
+    """Return events as JSON, a large string (n,) without ends of lines."""
     return _lines(events, settings, "}")
 
 

@@ -19,27 +19,13 @@ from dtoss.watch.watch_folder import Home
 
 @dataclass(frozen=True)
 class View:
-    """What there is to be read at a moment.
-
-    Parameters
-    ----------
-    head
-        The newest commit.
-    contents
-        The list of older events that it names.
-    """
+    """What there is to be read at a moment."""
 
     head: Document
-    contents: Contents
+    contents: Contents  # The list of older events that it names
 
     def check_behind(self, after: Cursor) -> None:
-        """Check that all events behind a cursor are there, and that it is one of this watch.
-
-        Raises
-        ------
-        InputError
-            If retention has removed some, or there has been no such event yet; the message says where to begin.
-        """
+        """Check that all events behind a cursor are there, and that it is one of this watch."""
         self.contents.check_kept(after)
         if after.batch > self.head.number:
             raise InputError(
@@ -51,30 +37,15 @@ class View:
 
 @dataclass(frozen=True)
 class EventPart:
-    """Some events, and where a reader stands behind them.
+    """Some events, and where a reader stands behind them."""
 
-    Parameters
-    ----------
-    events
-        In their order; without rows where a stretch has none that were asked for, and None where it has none at all.
-    upto
-        All events that were asked for up to this cursor have been told.
-    """
-
+    # In their order; without rows where a stretch has none that were asked for, and None where it has none at all
     events: pa.Table | None
-    upto: Cursor
+    upto: Cursor  # All events that were asked for up to this cursor have been told
 
 
 def view_of(home: Home) -> View | None:
-    """Return what there is to be read now; None where the watch has not begun.
-
-    Raises
-    ------
-    StoreError
-        If the newest commit, or the list that it names, is missing or damaged.
-    OSError
-        If something cannot be read.
-    """
+    """Return what there is to be read now; None where the watch has not begun."""
     for attempt in range(3):
         head = head_of(home)
         if head is None:
@@ -99,32 +70,11 @@ def events(
 ) -> Iterator[pa.Table]:
     """Yield the events of a watch in their order.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    after
-        Events behind this one; from the oldest that retention has left when None.
-    subscription
-        The id of the only one; all when None.
-    kinds
-        Some of :data:`dtoss.watch.processing.event_table.EVENT_KINDS`; all when None.
-    until
-        Up to this one; all that are committed when it is begun when None.
-    columns
-        Of those that a file has; all when None.
+    ``after``: events behind this one; from the oldest that retention has left when None; ``subscription``: the id of
+    the only one; all when None; ``kinds``: some of :data:`dtoss.watch.processing.event_table.EVENT_KINDS`; all when
+    None; ``until``: up to this one; all that are committed when it is begun when None; ``columns``: of those that a
+    file has; all when None.
 
-    Raises
-    ------
-    InputError
-        If a kind is not known, retention has removed events behind the cursor, or there is no such event yet.
-    StoreError
-        If a commit or a file is missing or damaged; the message names it.
-    OSError
-        If something cannot be read.
-
-    Notes
-    -----
     Files that end before the cursor are not opened, and of large ones only groups of rows that may hold what is asked
     for. It may be folded and retained meanwhile. Memory: one group of rows, or one file of a batch.
     """
@@ -141,18 +91,7 @@ def told_events(
     until: Cursor | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[EventPart]:
-    """Yield events as :func:`events`, with where a reader stands behind them; to be asked again from there.
-
-    Parameters
-    ----------
-    home, after, subscription, kinds, until, columns
-        As of :func:`events`.
-
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`events`.
-    """
+    """Yield events as :func:`events`, with where a reader stands behind them; to be asked again from there."""
     for kind in kinds or ():
         if kind not in EVENT_KINDS:
             raise InputError(f"kind {kind!r} is none of events: {', '.join(EVENT_KINDS)} are")

@@ -14,18 +14,6 @@ _EXPIRED = "expired"
 def wrong_order(table: pa.Table) -> str | None:
     """Return what is wrong with the order of a file's events; None where it is right.
 
-    Parameters
-    ----------
-    table
-        Of a file of a batch.
-
-    Raises
-    ------
-    KeyError
-        If a column is missing.
-
-    Notes
-    -----
     An object that expires leaves first, whatever came of it afterwards. Events without an object, of messages or
     resets, have no order among them. Cost O(events).
     """

@@ -17,57 +17,22 @@ from dtoss.watch.watch_folder import Home
 
 @dataclass(frozen=True)
 class Retained:
-    """What retention has removed.
+    """What retention has removed."""
 
-    Parameters
-    ----------
-    events
-        Events that are gone.
-    files
-        Files of events and lists that went, quarantine among them.
-    state
-        Files of state that went.
-    subscriptions
-        Files of changes and of built subscriptions that went.
-    commits
-        Commits that went, with their logs.
-    held_by
-        The named reader for which older events stay; None where none holds any back.
-    """
-
-    events: int = 0
-    files: int = 0
-    state: int = 0
-    subscriptions: int = 0
-    commits: int = 0
-    held_by: str | None = None
+    events: int = 0  # Events that are gone
+    files: int = 0  # Files of events and lists that went, quarantine among them
+    state: int = 0  # Files of state that went
+    subscriptions: int = 0  # Files of changes and of built subscriptions that went
+    commits: int = 0  # Commits that went, with their logs
+    held_by: str | None = None  # The named reader for which older events stay; None where none holds any back
 
 
 def retain(home: Home, older_than_us: int, now_us: int, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> Retained:
     """Remove events of batches that began long ago, whole files of them, and what nothing needs any more.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    older_than_us
-        Events of batches that began so many microseconds before now may go.
-    now_us
-        What the time is, in microseconds since 1970.
-    spare_seconds
-        Files that nothing names stay so long after they were written.
+    ``older_than_us``: events of batches that began so many microseconds before now may go; ``now_us``: what the time
+    is, in microseconds since 1970; ``spare_seconds``: files that nothing names stay so long after they were written.
 
-    Raises
-    ------
-    ValueError
-        If the age is less than zero.
-    StoreError
-        If something is missing or damaged, the cursor of a named reader too: nothing is removed then.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     First all hours that have ended are folded. A commit then says what is gone, and only then files are removed, so
     that a reader is told of it and sees no gap. Never removed: what is behind the cursor of a named reader, the files
     of the newest commit, and commits that are no line of a log yet.

@@ -19,21 +19,7 @@ _TALLIES = 64
 def write_listed(home: Home, prefix: str, data: bytes, rows: int) -> FileEntry:
     """Write a file under a name that holds its hash, to the disk, and return how a list has it.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    prefix
-        The beginning of its name.
-    data
-        Its bytes.
-    rows
-        How many it has.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``data``: its bytes.
     """
     sha = hashlib.sha256(data).hexdigest()
     name = f"{prefix}{sha[:32]}.parquet"
@@ -44,13 +30,7 @@ def write_listed(home: Home, prefix: str, data: bytes, rows: int) -> FileEntry:
 
 
 class FoldedWriter:
-    """Files of folded events, of which one is open.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    """
+    """Files of folded events, of which one is open."""
 
     def __init__(self, home: Home) -> None:
         self.files: list[FoldedFile] = []

@@ -28,22 +28,12 @@ COMMIT_TRIES = 20
 
 @dataclass(frozen=True)
 class FoldedFile:
-    """Events of many batches in one file, in their order.
-
-    Parameters
-    ----------
-    file
-        The file.
-    first, last
-        Of its events.
-    until_us
-        The latest beginning of a batch of it, in microseconds since 1970.
-    """
+    """Events of many batches in one file, in their order."""
 
     file: FileEntry
     first: Cursor
     last: Cursor
-    until_us: int
+    until_us: int  # The latest beginning of a batch of it, in microseconds since 1970
 
     def as_json(self) -> dict[str, Any]:
         """Return what the list holds of it."""
@@ -57,17 +47,9 @@ class FoldedFile:
 
 @dataclass(frozen=True)
 class Aside:
-    """Where rows are that were set aside, once somebody was erased: before that, in the files that commits list.
+    """Where rows are that were set aside, once somebody was erased: before that, in the files that commits list."""
 
-    Parameters
-    ----------
-    last
-        Rows of commits up to this one are in the files, or are gone; 0 where commits list all.
-    files
-        Those.
-    """
-
-    last: int = 0
+    last: int = 0  # Rows of commits up to this one are in the files, or are gone; 0 where commits list all
     files: tuple[FileEntry, ...] = ()
 
     def as_json(self) -> dict[str, Any] | None:
@@ -84,36 +66,17 @@ class Aside:
 
 @dataclass(frozen=True)
 class Contents:
-    """Where older events are.
+    """Where older events are."""
 
-    Parameters
-    ----------
-    last
-        Commits up to this one are covered; 0 where none is.
-    files
-        In the order of their events.
-    swept
-        The own event files of commits up to this one are gone.
-    counts
-        How many events of which kind each subscription had up to ``last``; None before the first.
-    begin
-        The first commit that retention has left; 1 where it has removed nothing.
-    gone
-        The last event that it has removed; None where it has removed none.
-    before
-        The name of the list before; None for the first.
-    aside
-        Where rows are that were set aside.
-    """
-
-    last: int = 0
-    files: tuple[FoldedFile, ...] = ()
-    swept: int = 0
+    last: int = 0  # Commits up to this one are covered; 0 where none is
+    files: tuple[FoldedFile, ...] = ()  # In the order of their events
+    swept: int = 0  # The own event files of commits up to this one are gone
+    # How many events of which kind each subscription had up to ``last``; None before the first
     counts: FileEntry | None = None
-    begin: int = 1
-    gone: Cursor | None = None
-    before: str | None = None
-    aside: Aside = Aside()
+    begin: int = 1  # The first commit that retention has left; 1 where it has removed nothing
+    gone: Cursor | None = None  # The last event that it has removed; None where it has removed none
+    before: str | None = None  # The name of the list before; None for the first
+    aside: Aside = Aside()  # Where rows are that were set aside
 
     def encoded(self) -> tuple[str, bytes]:
         """Return the name of the list's file and its bytes."""
@@ -134,13 +97,7 @@ class Contents:
         return f"{FOLDED_PREFIX}{hashlib.sha256(data).hexdigest()}{FOLDED_SUFFIX}", data
 
     def check_kept(self, after: Cursor) -> None:
-        """Check that all events behind a cursor are still there.
-
-        Raises
-        ------
-        InputError
-            If retention has removed some; the message says where to begin.
-        """
+        """Check that all events behind a cursor are still there."""
         if self.gone is not None and after < self.gone:
             raise InputError(
                 f"events behind {after} are gone: those up to {self.gone} were removed (--retain); begin with --after "
@@ -156,19 +113,7 @@ class Contents:
 def contents_of(home: Home, name: str | None) -> Contents:
     """Return a list of older events; an empty one where there is none.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        As the commit has it; None where there is none.
-
-    Raises
-    ------
-    StoreError
-        If it is missing or damaged; the message names the file.
-    OSError
-        If it cannot be read.
+    ``name``: as the commit has it; None where there is none.
     """
     if name is None:
         return Contents()
@@ -208,25 +153,7 @@ def _file(said: Any) -> FoldedFile:
 def commit_contents(home: Home, contents: Contents, before: Document, now_us: int) -> bool:
     """Let a commit name a list of older events; return False if it was made from a list that is not the newest.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    contents
-        The list.
-    before
-        The commit that it was made from. Batches may have been committed since, but no other list.
-    now_us
-        What the time is, in microseconds since 1970.
-
-    Raises
-    ------
-    StoreError
-        If the newest commit is damaged.
-    Conflict
-        If others commit again and again.
-    OSError
-        If something cannot be written.
+    ``now_us``: what the time is, in microseconds since 1970.
     """
     name = write_contents(home, contents)
     head: Document | None = before
@@ -244,13 +171,7 @@ def commit_contents(home: Home, contents: Contents, before: Document, now_us: in
 
 
 def write_contents(home: Home, contents: Contents) -> str:
-    """Write a list of older events, to the disk, and return the name of its file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write a list of older events, to the disk, and return the name of its file."""
     name, data = contents.encoded()
     home.folder.make(EVENTS)
     home.folder.write(data, EVENTS, name)
@@ -261,14 +182,7 @@ def write_contents(home: Home, contents: Contents) -> str:
 def carried_on(head: Document, folded: str | None, now_us: int) -> dict[str, Any]:
     """Return the document of a commit without rows, which leaves all but the list of older events as it is.
 
-    Parameters
-    ----------
-    head
-        The commit before.
-    folded
-        The name of the list.
-    now_us
-        What the time is, in microseconds since 1970.
+    ``now_us``: what the time is, in microseconds since 1970.
     """
     said = dict(head.commit.document)
     counts = said.get("counts")

@@ -25,24 +25,8 @@ def follow(
 ) -> Iterator[EventPart]:
     """Yield events in their order, those that are there and those that come, until it is to end.
 
-    Parameters
-    ----------
-    home
-        Of the watch, which may not have begun yet.
-    after, subscription, kinds
-        As of :func:`dtoss.watch.events.event_log.events`.
-    goes_on
-        Is asked before each look; it ends once this is False.
-    every
-        Seconds between two looks.
+    ``every``: seconds between two looks.
 
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`dtoss.watch.events.event_log.events`.
-
-    Notes
-    -----
     A look without a new commit costs one small read.
     """
     for look in looks(home, after, subscription, kinds, goes_on=goes_on, every=every):
@@ -58,17 +42,9 @@ def looks(
     goes_on: Callable[[], bool],
     every: float = FOLLOW_SECONDS,
 ) -> Iterator[Iterator[EventPart]]:
-    """Yield what each look for a new commit finds, as :func:`follow`; each is to be read before the next is asked for.
+    """Yield what each look for a new commit finds, as :func:`follow`.
 
-    Parameters
-    ----------
-    home, after, subscription, kinds, goes_on, every
-        As of :func:`follow`.
-
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`dtoss.watch.events.event_log.events`.
+    Each is to be read before the next is asked for.
     """
     at, seen = after, 0
 

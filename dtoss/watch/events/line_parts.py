@@ -17,21 +17,11 @@ from dtoss.watch.watch_settings import Settings
 
 @dataclass(frozen=True)
 class Lines:
-    """Some events as lines of JSON, none perhaps, and where a reader stands behind them.
+    """Some events as lines of JSON, none perhaps, and where a reader stands behind them."""
 
-    Parameters
-    ----------
-    pieces
-        The lines, in UTF-8, one piece after the other.
-    tables
-        The same events, a table for each piece.
-    upto
-        All events that were asked for up to this cursor are in these lines or in those before.
-    """
-
-    pieces: tuple[bytes, ...]
-    tables: tuple[pa.Table, ...]
-    upto: Cursor
+    pieces: tuple[bytes, ...]  # The lines, in UTF-8, one piece after the other
+    tables: tuple[pa.Table, ...]  # The same events, a table for each piece
+    upto: Cursor  # All events that were asked for up to this cursor are in these lines or in those before
 
     @property
     def events(self) -> int:
@@ -62,19 +52,6 @@ def line_parts(
 ) -> Iterator[Lines]:
     """Yield the events of a look as lines: as many as may be at a time, and what is left at its end.
 
-    Parameters
-    ----------
-    look
-        What there is now.
-    settings
-        Of the watch; is asked once there is an event.
-    most
-        Events at a time.
-    share
-        Which part of the subscriptions, and of how many.
-
-    Notes
-    -----
     Stretches without an event are told of too, for the reader to move on. Memory: the lines of ``most`` events, and a
     table of the look.
     """
@@ -100,15 +77,7 @@ def line_parts(
 
 
 def events_of_share(events: pa.Table, share: tuple[int, int]) -> pa.Table:
-    """Return the events of those subscriptions that are a share's: by the CRC-32 of their ids, modulo the shares.
-
-    Parameters
-    ----------
-    events
-        With a column ``subscription``.
-    share
-        Its number, from 1 on, and how many there are.
-    """
+    """Return the events of those subscriptions that are a share's: by the CRC-32 of their ids, modulo the shares."""
     number, of = share
     if of == 1:
         return events

@@ -23,15 +23,6 @@ _SECOND = 1e6
 def plain_rows(events: pa.Table, settings: Settings) -> Iterator[dict[str, Any]]:
     """Yield events as dicts.
 
-    Parameters
-    ----------
-    events
-        As files have them, with all columns.
-    settings
-        Of the watch.
-
-    Notes
-    -----
     The keys are those of the JSON lines. t is a datetime in UTC, or seconds where the watch has numbers; meta is what
     its JSON means. A time of a year that Python has not, before 1 or after 9999, is a text as in the JSON lines.
     """
@@ -86,12 +77,7 @@ def _value(one: pa.Scalar, text: str | None) -> Any:
 def moment_of(microseconds: int | None, time: str | None) -> datetime | float | str | None:
     """Return a time as the rows of a watch have theirs.
 
-    Parameters
-    ----------
-    microseconds
-        Since 1970; None where there is none.
-    time
-        As :class:`~dtoss.watch.watch_settings.Settings` has it.
+    ``microseconds``: since 1970; None where there is none.
     """
     if microseconds is None:
         return None

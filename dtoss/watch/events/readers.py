@@ -27,28 +27,15 @@ MOST_SHARES = 1024
 
 @dataclass(frozen=True)
 class Filter:
-    """Which events a reader is told.
+    """Which events a reader is told."""
 
-    Parameters
-    ----------
-    subscription
-        Those of this one; of all when None.
-    kinds
-        Those of these kinds, each once and in the order of :data:`EVENT_KINDS`; of all when None.
-    """
-
-    subscription: str | None = None
+    subscription: str | None = None  # Those of this one; of all when None
+    # Those of these kinds, each once and in the order of :data:`EVENT_KINDS`; of all when None
     kinds: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, subscription: str | None = None, kinds: Collection[str] | None = None) -> Filter:
-        """Return a filter, whatever order its kinds are in.
-
-        Raises
-        ------
-        InputError
-            If a kind is not known.
-        """
+        """Return a filter, whatever order its kinds are in."""
         for kind in kinds or ():
             if kind not in EVENT_KINDS:
                 raise InputError(f"kind {kind!r} is none of events: {', '.join(EVENT_KINDS)} are")
@@ -62,27 +49,13 @@ class Filter:
 
 @dataclass(frozen=True)
 class Reader:
-    """What is known of a reader, or of one share of it.
-
-    Parameters
-    ----------
-    name
-        Of the reader.
-    cursor
-        All events up to it that the filter lets through have been read.
-    filter
-        What it reads; None where an earlier version has not kept that.
-    shares
-        How many divide its events.
-    share
-        Which of these it is, from 1 on; None for what all have in common.
-    """
+    """What is known of a reader, or of one share of it."""
 
     name: str
-    cursor: Cursor
-    filter: Filter | None = None
-    shares: int = 1
-    share: int | None = None
+    cursor: Cursor  # All events up to it that the filter lets through have been read
+    filter: Filter | None = None  # What it reads; None where an earlier version has not kept that
+    shares: int = 1  # How many divide its events
+    share: int | None = None  # Which of these it is, from 1 on; None for what all have in common
 
     @property
     def file(self) -> str:
@@ -100,23 +73,7 @@ class Reader:
 def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
     """Return what is known of a reader; None where there is none of this name.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-    share
-        Which share of it; what all have in common when None.
-
-    Raises
-    ------
-    InputError
-        If it cannot be a name.
-    StoreError
-        If its file is damaged; the message names it.
-    OSError
-        If it cannot be read.
+    ``share``: which share of it; what all have in common when None.
     """
     check_reader(name)
     file = _file_of(name, share)
@@ -138,40 +95,14 @@ def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
 
 
 def keep_reader(home: Home, reader: Reader) -> None:
-    """Write what is known of a reader: the file is replaced in one step, and brought to the disk.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    reader
-        What its file is to say.
-
-    Raises
-    ------
-    InputError
-        If it cannot be a name.
-    OSError
-        If it cannot be written.
-    """
+    """Write what is known of a reader: the file is replaced in one step, and brought to the disk."""
     check_reader(reader.name)
     home.folder.make(READERS)
     home.folder.replace(reader.encoded, READERS, reader.file)
 
 
 def begin_reader(home: Home, reader: Reader) -> Reader:
-    """Write what is known of a reader that is new; return what others have written of it meanwhile, if any have.
-
-    Parameters
-    ----------
-    home, reader
-        As of :func:`keep_reader`.
-
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`reader_of` and :func:`keep_reader`.
-    """
+    """Write what is known of a reader that is new; return what others have written of it meanwhile, if any have."""
     check_reader(reader.name)
     home.folder.make(READERS)
     if home.folder.create(reader.encoded, READERS, reader.file):
@@ -180,20 +111,7 @@ def begin_reader(home: Home, reader: Reader) -> Reader:
 
 
 def cursor_of_reader(home: Home, name: str) -> Cursor | None:
-    """Return up to where a reader has read all, in each of its shares; None where there is none of this name.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`reader_of`.
-    """
+    """Return up to where a reader has read all, in each of its shares; None where there is none of this name."""
     common = reader_of(home, name)
     if common is None or common.shares == 1:
         return None if common is None else common.cursor
@@ -202,43 +120,13 @@ def cursor_of_reader(home: Home, name: str) -> Cursor | None:
 
 
 def keep_cursor(home: Home, name: str, cursor: Cursor) -> None:
-    """Let a reader stand behind an event; what else is known of it stays.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-    cursor
-        All events up to it have been read.
-
-    Raises
-    ------
-    InputError, StoreError, OSError
-        As of :func:`reader_of` and :func:`keep_reader`.
-    """
+    """Let a reader stand behind an event; what else is known of it stays."""
     known = reader_of(home, name) or Reader(name, cursor)
     keep_reader(home, replace(known, cursor=cursor))
 
 
 def forget_reader(home: Home, name: str) -> bool:
-    """Forget a reader, and return whether there was one of this name.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-
-    Raises
-    ------
-    InputError
-        If it cannot be a name.
-    OSError
-        If its file cannot be removed.
-    """
+    """Forget a reader, and return whether there was one of this name."""
     check_reader(name)
     there = home.folder.is_file(READERS, name + _SUFFIX)
     forget_shares(home, name)
@@ -248,48 +136,19 @@ def forget_reader(home: Home, name: str) -> bool:
 
 
 def forget_shares(home: Home, name: str) -> None:
-    """Let all shares of a reader stand where it began.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be removed.
-    """
+    """Let all shares of a reader stand where it began."""
     for share in shares_kept(home, name):
         home.folder.remove(READERS, _file_of(name, share))
 
 
 def shares_kept(home: Home, name: str) -> list[int]:
-    """Return which shares of a reader have files, damaged ones among them.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader.
-    """
+    """Return which shares of a reader have files, damaged ones among them."""
     found = [re.fullmatch(re.escape(name) + r"\+([1-9]\d{0,3})\.json", file) for file in home.folder.files(READERS)]
     return sorted(int(one[1]) for one in found if one is not None)
 
 
 def readers(home: Home) -> dict[str, Cursor]:
-    """Return where all named readers stand, by name: of those with shares, the last of these.
-
-    Raises
-    ------
-    StoreError
-        If the file of one is damaged.
-    OSError
-        If one cannot be read.
-    """
+    """Return where all named readers stand, by name: of those with shares, the last of these."""
     found = {}
     for file in home.folder.files(READERS):
         name = file.removesuffix(_SUFFIX)
@@ -301,18 +160,7 @@ def readers(home: Home) -> dict[str, Cursor]:
 
 
 def check_reader(name: str) -> None:
-    """Check that a reader can be called so.
-
-    Parameters
-    ----------
-    name
-        Of the reader.
-
-    Raises
-    ------
-    InputError
-        If it cannot.
-    """
+    """Check that a reader can be called so."""
     if not (isinstance(name, str) and _READER.match(name)):
         raise InputError(
             f"reader {name!r} cannot be a name: up to 64 letters, digits, '.', '_' and '-' are wanted, the first a "

@@ -17,19 +17,7 @@ from dtoss.watch.watch_folder import BUILT, CHANGES, LAYOUTS, Home
 def verify_asked(home: Home, head: Document | None, look: Look) -> None:
     """Look at the subscriptions of a watch.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    head
-        The newest batch; None before the first, or where it is damaged.
-    look
-        Is told what is wrong.
-
-    Raises
-    ------
-    OSError
-        If it could not be read which changes there are, or which files of them are needed.
+    ``head``: the newest batch; None before the first, or where it is damaged.
     """
     chain = home.changes
     files, logs = chain.listed()
@@ -63,19 +51,7 @@ def verify_asked(home: Home, head: Document | None, look: Look) -> None:
 
 
 def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> None:
-    """Look at the indexes of subscriptions that a batch was held against, and at how its rows were spread.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    batch
-        The batch.
-    look
-        Is told what is wrong.
-    needed
-        Whether they have to be there.
-    """
+    """Look at the indexes of subscriptions that a batch was held against, and at how its rows were spread."""
     for part in ("base", "delta"):
         _look_at(home, batch, look, BUILT, batch.standing.get(part), needed=needed)
     layout = batch.layout

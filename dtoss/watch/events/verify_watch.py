@@ -29,18 +29,6 @@ _ORDINAL_BITS = 32
 def verify_watch(home: Home) -> VerifyReport:
     """Return what is wrong with a watch, and what could not be read; nothing of what is found is an error.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-
-    Raises
-    ------
-    StoreError
-        If there is no such watch.
-
-    Notes
-    -----
     Looked at are the chains of batches and of changes, with each parent's hash; size, SHA-256 and rows of each file
     that they list; the columns, order and numbers of events, in files of batches and in folded ones, and that these
     have as many of each batch as it committed; counts; the state of the newest commit; built subscriptions; layouts

@@ -22,36 +22,19 @@ WATCH_FORMAT = 1
 
 @dataclass(frozen=True)
 class Document:
-    """A commit of a watch, as it is read.
+    """A commit of a watch, as it is read."""
 
-    Parameters
-    ----------
-    commit
-        Whose document it is.
-    events, state, quarantine
-        The files of its batch, all runs of the state, the rows that were set aside.
-    wall_us
-        When the batch began, in microseconds since 1970.
-    query, batch
-        Whose batch it is, and its number there; "" and -1 without rows.
-    changes
-        The number of the change of subscriptions that it has adopted; 0 for none.
-    clock
-        Of the watch, in microseconds since 1970; None before the first time.
-    folded
-        The name of the list of older events; None where there is none.
-    """
-
-    commit: Commit
+    commit: Commit  # Whose document it is
+    # events, state, quarantine: the files of its batch, all runs of the state, the rows that were set aside
     events: tuple[FileEntry, ...]
     state: tuple[FileEntry, ...]
     quarantine: tuple[FileEntry, ...]
-    wall_us: int
-    query: str
+    wall_us: int  # When the batch began, in microseconds since 1970
+    query: str  # query, batch: whose batch it is, and its number there; "" and -1 without rows
     batch: int
-    changes: int
-    clock: int | None
-    folded: str | None
+    changes: int  # The number of the change of subscriptions that it has adopted; 0 for none
+    clock: int | None  # Of the watch, in microseconds since 1970; None before the first time
+    folded: str | None  # The name of the list of older events; None where there is none
 
     @property
     def number(self) -> int:
@@ -82,13 +65,7 @@ class Document:
 
     @property
     def load(self) -> tuple[FileEntry, ...]:
-        """The file of what the round that has ended with it has cost; none where none has.
-
-        Raises
-        ------
-        StoreError
-            If it names no file.
-        """
+        """The file of what the round that has ended with it has cost; none where none has."""
         said = self.commit.document.get("load")
         try:
             return () if said is None else (FileEntry.of(said),)
@@ -103,20 +80,7 @@ class Document:
 
 
 def document_of(home: Home, commit: Commit) -> Document:
-    """Return what a commit says.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    commit
-        Of its chain.
-
-    Raises
-    ------
-    StoreError
-        If it is not what a watch commits; the message names the file.
-    """
+    """Return what a commit says."""
     said, path = commit.document, home.batches.path(commit.number)
     if said.get("kind") != "watch":
         raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, 'watch' is wanted: it is no commit of a watch")
@@ -146,29 +110,13 @@ def document_of(home: Home, commit: Commit) -> Document:
 
 
 def head_of(home: Home) -> Document | None:
-    """Return the newest commit of a watch; None where it has not begun.
-
-    Raises
-    ------
-    StoreError
-        If it is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the newest commit of a watch; None where it has not begun."""
     commit = home.batches.head()
     return None if commit is None else document_of(home, commit)
 
 
 def begun_watch(home: Home) -> Document:
-    """Return the newest commit of a watch that has begun.
-
-    Raises
-    ------
-    StoreError
-        If it has not, or the commit is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the newest commit of a watch that has begun."""
     head = head_of(home)
     if head is None:
         raise StoreError(
@@ -178,22 +126,7 @@ def begun_watch(home: Home) -> Document:
 
 
 def documents(home: Home, first: int, last: int) -> Iterator[Document]:
-    """Yield what commits say, in their order.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    first, last
-        Numbers of commits, both included.
-
-    Raises
-    ------
-    StoreError
-        If a commit is missing or damaged.
-    OSError
-        If one cannot be read.
-    """
+    """Yield what commits say, in their order."""
     for commit in commits_from(home.batches, first, last):
         yield document_of(home, commit)
 
@@ -201,15 +134,8 @@ def documents(home: Home, first: int, last: int) -> Iterator[Document]:
 def dated(commits: Iterable[Document], now_us: int) -> Iterator[tuple[Document, int]]:
     """Yield commits with when each began: one of a clock that was ahead began no later than the next one of now.
 
-    Parameters
-    ----------
-    commits
-        In their order.
-    now_us
-        What the time is, in microseconds since 1970.
+    ``commits``: in their order; ``now_us``: what the time is, in microseconds since 1970.
 
-    Notes
-    -----
     Without it a clock that was a year ahead once would keep all that came since from growing old for a year.
     """
     waiting: list[Document] = []

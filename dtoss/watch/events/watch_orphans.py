@@ -23,42 +23,19 @@ from dtoss.watch.watch_folder import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUAR
 
 @dataclass(frozen=True)
 class Debris:
-    """What clearing has removed.
+    """What clearing has removed."""
 
-    Parameters
-    ----------
-    files
-        Files of events and lists, of rows that were set aside, of loads, and what readers were writing when they ended.
-    state
-        Files of the state.
-    subscriptions
-        Files of changes, of built subscriptions, and of layouts.
-    """
-
+    # Files of events and lists, of rows that were set aside, of loads, and what readers were writing when they ended
     files: int = 0
-    state: int = 0
-    subscriptions: int = 0
+    state: int = 0  # Files of the state
+    subscriptions: int = 0  # Files of changes, of built subscriptions, and of layouts
 
 
 def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> Debris:
     """Remove files that no commit names, and those of the state and of subscriptions that the newest does not need.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    spare_seconds
-        Files stay so long after they were written.
+    ``spare_seconds``: files stay so long after they were written.
 
-    Raises
-    ------
-    StoreError
-        If a commit or a list is missing or damaged: nothing is removed then.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     Events stay, however old. Safe while others write and read, as long as no batch takes longer than is spared. Cost
     O(files + commits since the last fold + changes).
     """
@@ -72,23 +49,8 @@ def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> De
 def clear_batches(home: Home, head: Document | None, contents: Contents, spare_seconds: float) -> tuple[int, int]:
     """Remove what no commit needs, and return how many files of events and quarantine, and of state, went.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    head
-        The newest commit; None where there is none, and nothing is needed.
-    contents
-        The list of older events.
-    spare_seconds
-        Files stay so long after they were written.
-
-    Raises
-    ------
-    StoreError
-        If a commit cannot be read.
-    OSError
-        If a file cannot be removed.
+    ``head``: the newest commit; None where there is none, and nothing is needed; ``spare_seconds``: files stay so long
+    after they were written.
     """
     events, quarantine = contents.names, {file.name for file in contents.aside.files}
     state, load = set[str](), set[str]()
@@ -119,21 +81,8 @@ def clear_batches(home: Home, head: Document | None, contents: Contents, spare_s
 def clear_asked(home: Home, head: Document | None, changes: AbstractSet[str], spare_seconds: float) -> int:
     """Remove some files of changes, and built files and layouts that the newest commit does not name; return how many.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    head
-        The newest commit; None where there is none.
-    changes
-        Names of files of changes that may go.
-    spare_seconds
-        Files stay so long after they were written.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be removed.
+    ``head``: the newest commit; None where there is none; ``spare_seconds``: files stay so long after they were
+    written.
     """
     layout = set() if head is None else set(names_in(head.layout))
     named = layout if head is None else layout | set(names_in(head.standing))
@@ -156,22 +105,8 @@ def _unnamed_changes(home: Home) -> set[str]:
 def needless_changes(home: Home, head: Document | None) -> set[str]:
     """Return the files of changes that no table of subscriptions is made from any more.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    head
-        The newest commit; None where there is none, and all are needed.
+    ``head``: the newest commit; None where there is none, and all are needed.
 
-    Raises
-    ------
-    StoreError
-        If a change is missing or damaged.
-    OSError
-        If one cannot be read.
-
-    Notes
-    -----
     Needed is what came after the base of the change that it has adopted: its indexes hold what stands there. Cost
     O(changes).
     """

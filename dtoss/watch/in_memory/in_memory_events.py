@@ -35,20 +35,8 @@ def events_of(
 ) -> pa.Table:
     """Return the events of rows as a table. Cost O(n log n + m) for n rows with m matches.
 
-    Parameters
-    ----------
-    standing
-        The subscriptions.
-    settings
-        Of the rows.
-    before
-        Rows before; the last of each object counts. None for none.
-    given
-        The rows.
-    carry
-        Columns that events carry along.
-    clock
-        Microseconds; subscriptions that expire then or before do not count. None for all.
+    ``before``: rows before; the last of each object counts. None for none; ``clock``: microseconds; subscriptions that
+    expire then or before do not count. None for all.
     """
     options = Options(carry=tuple(carry))
     plan = Plan(
@@ -93,13 +81,7 @@ def _shown(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequen
 
 
 def check_ids(rows: Rows, whose: str) -> None:
-    """Check that rows that follow one another say whose they are.
-
-    Raises
-    ------
-    ValueError
-        If one has no id.
-    """
+    """Check that rows that follow one another say whose they are."""
     if rows.ids is None:
         raise ValueError(f"{whose} have no column {ID_OF_ROWS!r}: enter and leave are of objects")
     if rows.ids.null_count:

@@ -336,13 +336,7 @@ def subscriptions(
 
 
 def columns_in(text: str) -> frozenset[str]:
-    """Return the columns that a condition names.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return the columns that a condition names."""
     return frozenset(_named_in(parse_program(text)))
 
 

@@ -17,18 +17,10 @@ PATIENCE = 4
 
 @dataclass
 class Background:
-    """Builds a large index at a time.
-
-    Parameters
-    ----------
-    home
-        The watch.
-    warn
-        Is told why one could not be built.
-    """
+    """Builds a large index at a time."""
 
     home: Home
-    warn: Callable[[str], None] = lambda text: None
+    warn: Callable[[str], None] = lambda text: None  # Is told why one could not be built
     _newer: Files | None = None
     _builder: Thread | None = field(default=None, repr=False)
 
@@ -40,14 +32,7 @@ class Background:
     def look(self, files: Files | None, settings: Settings, centres: Centres | None, centred: str | None) -> None:
         """Begin to build the large index anew where the small one has outgrown it, and none is being built.
 
-        Parameters
-        ----------
-        files
-            What stands now; None for nothing.
-        settings
-            Of the watch.
-        centres, centred
-            As of :func:`dtoss.watch.index.index_changes.prepare`.
+        ``files``: what stands now; None for nothing.
         """
         if files is None or (self._builder is not None and self._builder.is_alive()):
             return

@@ -44,27 +44,8 @@ def build(
 ) -> SubscriptionIndex:
     """Return the index of a table of subscriptions. Cost O(n) for n of them with a few cells each.
 
-    Parameters
-    ----------
-    table
-        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
-    space
-        Of the rows.
-    schema
-        Types of the columns that conditions may name.
-    text
-        Whether rows have a column of text.
-    time
-        Whether rows have a time: without one there is no enter and no leave.
-    sample
-        float64 (m, 2). Where rows are, about; None takes the subscriptions' own places.
-    only_level
-        A single level of the grid, for comparison.
-
-    Raises
-    ------
-    InputError
-        If there are more than 2^31 - 1 subscriptions.
+    ``time``: whether rows have a time: without one there is no enter and no leave; ``sample``: float64 (m, 2). Where
+    rows are, about; None takes the subscriptions' own places.
     """
     if len(table) >= 1 << 31:
         raise InputError(f"{len(table)} subscriptions are more than an index can hold: 2147483647")

@@ -25,22 +25,12 @@ _LEVEL_BITS = 60
 
 
 class Frame(NamedTuple):
-    """The world that a grid cuts.
+    """The world that a grid cuts."""
 
-    Parameters
-    ----------
-    sphere
-        1 on the sphere, 0 in a plane.
-    x, y
-        The lower left corner.
-    side
-        Its height; in a plane its width as well.
-    """
-
-    sphere: int
-    x: float
+    sphere: int  # 1 on the sphere, 0 in a plane
+    x: float  # x, y: the lower left corner
     y: float
-    side: float
+    side: float  # Its height; in a plane its width as well
 
 
 GLOBE = Frame(1, -HALF_TURN, -QUARTER_TURN, HALF_TURN)

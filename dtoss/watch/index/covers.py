@@ -26,25 +26,15 @@ _WHOLE = 5.0
 
 @dataclass(frozen=True)
 class Covers:
-    """Parts of places.
+    """Parts of places."""
 
-    Parameters
-    ----------
-    owner
-        int32 (p,). The row of the subscription, rising; a polygon in parts has several.
-    rects
-        float64 (p, 4). west, south, east, north; of the sphere in degrees, west > east across the antimeridian.
-    facts
-        float64 (p, 4). Of a circle the vector of its centre and the squared chord beyond which nothing is within; else
-        the rectangle.
-    shape
-        int32 (p,). :data:`CIRCULAR`, :data:`RECTANGULAR`, or the number of the polygon.
-    """
-
-    owner: NDArray[np.int32]
+    owner: NDArray[np.int32]  # int32 (p,). The row of the subscription, rising; a polygon in parts has several
+    # float64 (p, 4). west, south, east, north; of the sphere in degrees, west > east across the antimeridian
     rects: NDArray[np.float64]
+    # float64 (p, 4). Of a circle the vector of its centre and the squared chord beyond which nothing is within; else
+    # the rectangle
     facts: NDArray[np.float64]
-    shape: NDArray[np.int32]
+    shape: NDArray[np.int32]  # int32 (p,). :data:`CIRCULAR`, :data:`RECTANGULAR`, or the number of the polygon
 
 
 def squared_chords(radius: NDArray[np.float64], space: Space) -> NDArray[np.float64]:

@@ -14,13 +14,8 @@ _OFFSETS, _BYTES = "Array(int32, 1, 'C', readonly=True)", "Array(uint8, 1, 'C', 
 def turns_of(large: pa.Array, small: pa.Array) -> NDArray[np.int64]:
     """Return the place of each id among all of both, int64 (large + small,), those of the first one first.
 
-    Parameters
-    ----------
-    large, small
-        Texts, each rising by their bytes. One that is in both comes first where the small one has it.
+    ``large``, ``small``: texts, each rising by their bytes. One that is in both comes first where the small one has it.
 
-    Notes
-    -----
     Cost O(large + small log large).
 
     Examples

@@ -41,32 +41,9 @@ def prepare(
 ) -> Files:
     """Return the files for a change, and write those that are not there yet.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    number
-        Of the change.
-    settings
-        Of the watch.
-    previous
-        The files of an earlier change.
-    centres
-        Where the objects are around which subscriptions ask; None knows none.
-    centred
-        The name of the snapshot that says so.
-    newer
-        Files of a change up to this one, whose large index was built meanwhile; None for none.
-    patience
-        The large index is built here once the small one is so many times as large as it may be.
+    ``centres``: where the objects are around which subscriptions ask; None knows none; ``newer``: files of a change up
+    to this one, whose large index was built meanwhile; None for none.
 
-    Raises
-    ------
-    StoreError, InputError, OSError
-        If changes cannot be read, or files cannot be written.
-
-    Notes
-    -----
     Costs O(n) where the large index is built, else O(d) for d subscriptions that came or went since it was, and a look
     at its ids: what came since is in the small index of before, and only changes after that one are read.
     """

@@ -30,19 +30,7 @@ _ABOUT, _TABLE = b"dtoss", "table"
 def write_built(folder: Folder, built: SubscriptionIndex, prefix: str) -> dict[str, Any]:
     """Write an index to ``built/`` of the folder of subscriptions, and return what a commit says of it.
 
-    Parameters
-    ----------
-    folder
-        Of subscriptions.
-    built
-        The index.
-    prefix
-        Of the file's name, such as "base" or "delta".
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``prefix``: of the file's name, such as "base" or "delta".
     """
     data = encoded(built)
     digest = hashlib.sha256(data).hexdigest()
@@ -121,12 +109,9 @@ def _whole(said: pa.Table) -> pa.Table:
 
 
 def open_built(folder: Folder, name: str) -> SubscriptionIndex:
-    """Return the index of a file, mapped on a disk and read whole from elsewhere; all of its bytes are compared first.
+    """Return the index of a file, mapped on a disk and read whole from elsewhere.
 
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged; the message names it.
+    All of its bytes are compared first.
     """
     data = map_entry(folder, BUILT, name, "restore it from a copy")
     try:

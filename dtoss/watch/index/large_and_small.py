@@ -25,25 +25,13 @@ _OPEN = 4
 
 @dataclass(frozen=True)
 class Files:
-    """The files of what stands, as a commit says them.
+    """The files of what stands, as a commit says them."""
 
-    Parameters
-    ----------
-    number
-        The change that they stand for.
-    base_number
-        The change that the large index was built at.
-    base, delta
-        The files; None where there is nothing in one.
-    centred
-        The snapshot from which the centres around objects were taken; None for none.
-    """
-
-    number: int
-    base_number: int
-    base: dict[str, Any] | None
+    number: int  # The change that they stand for
+    base_number: int  # The change that the large index was built at
+    base: dict[str, Any] | None  # base, delta: the files; None where there is nothing in one
     delta: dict[str, Any] | None
-    centred: str | None = None
+    centred: str | None = None  # The snapshot from which the centres around objects were taken; None for none
 
     def as_json(self) -> dict[str, Any]:
         """Return what a commit's document holds of it."""
@@ -57,13 +45,7 @@ class Files:
 
     @classmethod
     def of(cls, said: Any) -> Files | None:
-        """Return the files that :meth:`as_json` has made; None where nothing stands yet.
-
-        Raises
-        ------
-        StoreError
-            If they are not.
-        """
+        """Return the files that :meth:`as_json` has made; None where nothing stands yet."""
         if not said:
             return None
         try:
@@ -100,15 +82,9 @@ def standing_of(home: Home, files: Files | None) -> Standing:
 
 @dataclass(frozen=True)
 class Standing:
-    """Subscriptions that stand; their numbers count the rows of :attr:`table`.
+    """Subscriptions that stand; their numbers count the rows of :attr:`table`."""
 
-    Parameters
-    ----------
-    base, delta
-        The large index and the small one; None where there is nothing.
-    """
-
-    base: SubscriptionIndex | None
+    base: SubscriptionIndex | None  # base, delta: the large index and the small one; None where there is nothing
     delta: SubscriptionIndex | None
 
     @cached_property

@@ -43,16 +43,7 @@ def chosen_levels(
 ) -> Levels:
     """Return the levels for rectangles (p, 4).
 
-    Parameters
-    ----------
-    rects
-        west, south, east, north.
-    frame
-        The world.
-    sample
-        float64 (m, 2). Where rows are; None takes the middles of the rectangles.
-    only
-        A single level for all, for comparison.
+    ``sample``: float64 (m, 2). Where rows are; None takes the middles of the rectangles.
     """
     high, wide, middle = _sizes(rects, frame)
     size = np.maximum(high, wide)

@@ -23,49 +23,23 @@ NO_TEXT = -1
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A subscription that rows like these cannot be held against.
-
-    Parameters
-    ----------
-    row
-        Of the table.
-    id
-        Of the subscription.
-    reason
-        Why, in a line.
-    """
+    """A subscription that rows like these cannot be held against."""
 
     row: int
     id: str
-    reason: str
+    reason: str  # Why, in a line
 
 
 @dataclass(frozen=True)
 class SubscriptionIndex:
-    """Subscriptions that are ready to be matched.
+    """Subscriptions that are ready to be matched."""
 
-    Parameters
-    ----------
-    table
-        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows.
-    space
-        Of places and rows.
-    schema
-        Types of the columns that conditions may name.
-    arrays
-        By name, see :func:`dtoss.watch.index.build_index.build`.
-    texts
-        The distinct conditions.
-    unanswered
-        Subscriptions that match nothing.
-    """
-
-    table: pa.Table
-    space: Space
-    schema: Mapping[str, pa.DataType]
-    arrays: Mapping[str, NDArray[Any]]
-    texts: tuple[str, ...]
-    unanswered: tuple[Unanswered, ...] = ()
+    table: pa.Table  # Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, n rows
+    space: Space  # Of places and rows
+    schema: Mapping[str, pa.DataType]  # Types of the columns that conditions may name
+    arrays: Mapping[str, NDArray[Any]]  # By name, see :func:`dtoss.watch.index.build_index.build`
+    texts: tuple[str, ...]  # The distinct conditions
+    unanswered: tuple[Unanswered, ...] = ()  # Subscriptions that match nothing
 
     def __len__(self) -> int:
         return len(self.table)

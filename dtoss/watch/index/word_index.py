@@ -47,29 +47,7 @@ _FREE_BITS = 62
 
 
 class WordIndex(NamedTuple):
-    """Subscriptions with words, s of them, v known words; the word v is one that every text has.
-
-    Parameters
-    ----------
-    letters, offsets, slots
-        See :class:`dtoss.watch.words.vocabulary.Vocabulary`.
-    covers, code, phrase, phrases
-        See :class:`dtoss.watch.words.formula_programs.FormulaPrograms`.
-    heads
-        int32 (v + 2, 2). Where the list of each word begins in ``places``, and bit k if it has cells in level k.
-    table
-        int64 (t, 2). By cell and word: the key, and where what stands there begins and how much it is.
-    sift
-        int64, a power of two. Bits of the keys of ``table``: most keys that it lacks are turned away by a bit.
-    places
-        float64 (p, 4). Rectangles: west, south, east, north.
-    marks
-        int32 (p, 3). Subscription, first test, where its cover begins or -1.
-    world
-        float64 (4,). The frame of the grid: sphere, x, y, side.
-    levels
-        int64 (l,). Levels of the grid; the first is none.
-    """
+    """Subscriptions with words, s of them, v known words; the word v is one that every text has."""
 
     letters: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -78,13 +56,16 @@ class WordIndex(NamedTuple):
     code: NDArray[np.int32]
     phrase: NDArray[np.int32]
     phrases: NDArray[np.int32]
+    # int32 (v + 2, 2). Where the list of each word begins in ``places``, and bit k if it has cells in level k
     heads: NDArray[np.int32]
+    # int64 (t, 2). By cell and word: the key, and where what stands there begins and how much it is
     table: NDArray[np.int64]
+    # int64, a power of two. Bits of the keys of ``table``: most keys that it lacks are turned away by a bit
     sift: NDArray[np.int64]
-    places: NDArray[np.float64]
-    marks: NDArray[np.int32]
-    world: NDArray[np.float64]
-    levels: NDArray[np.int64]
+    places: NDArray[np.float64]  # float64 (p, 4). Rectangles: west, south, east, north
+    marks: NDArray[np.int32]  # int32 (p, 3). Subscription, first test, where its cover begins or -1
+    world: NDArray[np.float64]  # float64 (4,). The frame of the grid: sphere, x, y, side
+    levels: NDArray[np.int64]  # int64 (l,). Levels of the grid; the first is none
 
     @property
     def bytes(self) -> int:
@@ -109,24 +90,9 @@ def build_worded(
 ) -> WordIndex:
     """Return the index of subscriptions with words. Cost O(bytes of the formulas + cells).
 
-    Parameters
-    ----------
-    texts
-        The formulas, k of them.
-    boxes
-        float64 (k, 4). west, south, east, north of a rectangle that holds the place; west > east across the
-        antimeridian, which is 180 and not -180.
-    metric
-        "sphere" or "plane".
-    sample_positions
-        float64 (m, 2). Where messages are, about; None takes the middles of the rectangles.
-    by
-        What finds a subscription: words and place, or one of them for comparison.
-
-    Raises
-    ------
-    ValueError
-        If one of the texts is no formula.
+    ``boxes``: float64 (k, 4). west, south, east, north of a rectangle that holds the place; west > east across the
+    antimeridian, which is 180 and not -180; ``metric``: "sphere" or "plane"; ``sample_positions``: float64 (m, 2).
+    Where messages are, about; None takes the middles of the rectangles.
     """
     said = (texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())).cast(pa.large_string())
     vocabulary, compiled = compile_words(said, by != BY_PLACE_ONLY)
@@ -287,13 +253,7 @@ def _laid_out(
 
 
 def bits_of(words: int) -> int:
-    """Return the bits of a key that say a word.
-
-    Raises
-    ------
-    ValueError
-        If there are more words than keys have room for.
-    """
+    """Return the bits of a key that say a word."""
     bits = int(words).bit_length()
     if bits + 2 * ROW_BITS_OF_WORDS + 1 + 3 > _FREE_BITS:
         raise ValueError(f"{words} distinct words are more than an index can hold: about 67 million")

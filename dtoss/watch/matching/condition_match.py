@@ -17,8 +17,6 @@ def texts_hold(condition: Condition, rows: Rows, chosen: NDArray[np.int64]) -> N
     A row for which it cannot be computed, such as a cast of a text that is no number, does not match, and the others
     are not harmed by it.
 
-    Notes
-    -----
     Costs one evaluation where all rows can be computed; else, of d rows that differ in what it reads, k of which
     cannot, O(k log d) evaluations.
     """

@@ -16,18 +16,10 @@ from dtoss.watch.matching.matches import Matches, joined
 
 @dataclass(frozen=True)
 class StandingMatcher:
-    """What holds rows against the subscriptions that are alive.
-
-    Parameters
-    ----------
-    standing
-        What stands.
-    alive
-        bool (n,). Which of it count.
-    """
+    """What holds rows against the subscriptions that are alive."""
 
     standing: Standing
-    alive: NDArray[np.bool_]
+    alive: NDArray[np.bool_]  # bool (n,). Which of it count
 
     def pieces(
         self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT, most: int = MOST_MATCHES

@@ -32,37 +32,17 @@ _FILLED = 0.7
 
 @dataclass(frozen=True)
 class Matcher:
-    """What holds rows against the subscriptions of an index that are alive.
-
-    Parameters
-    ----------
-    built
-        The index.
-    alive
-        bool (n,). Which of its subscriptions count.
-    """
+    """What holds rows against the subscriptions of an index that are alive."""
 
     built: SubscriptionIndex
-    alive: NDArray[np.bool_]
+    alive: NDArray[np.bool_]  # bool (n,). Which of its subscriptions count
 
     def pieces(
         self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT, most: int = MOST_MATCHES
     ) -> Iterator[Matches]:
         """Yield the matches of consecutive rows, all rows in turn.
 
-        Parameters
-        ----------
-        rows
-            Positions, and what conditions and words read.
-        wants
-            Only subscriptions that want one of these events, as bits; for all rows, or uint8 (n,).
-        most
-            Matches, about, that are made at a time. A row that has more is a piece of its own.
-
-        Raises
-        ------
-        ValueError
-            If a position is no place of the CRS.
+        ``wants``: only subscriptions that want one of these events, as bits; for all rows, or uint8 (n,).
         """
         wanted = np.broadcast_to(np.asarray(wants, np.uint8), len(rows))
         begin, size, most = 0, _ROWS, max(most, 1)

@@ -12,24 +12,13 @@ from dtoss.watch.matching.row_order import merge_hits
 
 @dataclass(frozen=True)
 class Matches:
-    """Matches of consecutive rows, each once, by row and then by subscription.
+    """Matches of consecutive rows, each once, by row and then by subscription."""
 
-    Parameters
-    ----------
-    first_row, last_row
-        The rows that were asked about: from the first up to, but without, the last.
-    row
-        int64 (m,).
-    subscription
-        int32 (m,). The row of the table of subscriptions.
-    distance
-        float64 (m,). To the centre of a circle, in metres or units of the CRS; NaN where a place has no centre.
-    """
-
-    first_row: int
+    first_row: int  # first_row, last_row: the rows that were asked about: from the first up to, but without, the last
     last_row: int
-    row: NDArray[np.int64]
-    subscription: NDArray[np.int32]
+    row: NDArray[np.int64]  # int64 (m,)
+    subscription: NDArray[np.int32]  # int32 (m,). The row of the table of subscriptions
+    # float64 (m,). To the centre of a circle, in metres or units of the CRS; NaN where a place has no centre
     distance: NDArray[np.float64]
 
     def __len__(self) -> int:

@@ -40,16 +40,8 @@ def settled(
 ) -> NDArray[np.bool_]:
     """Return which hits hold, once those of which rounding left it open are told in rational numbers.
 
-    Parameters
-    ----------
-    built
-        The index.
-    positions, vectors
-        Of all rows, as a grid has them and as distances are taken.
-    row
-        int64 (m,). The row of each hit.
-    far
-        float64 (m,). The distances; below -1 they name a polygon, and are set to NaN.
+    ``row``: int64 (m,). The row of each hit; ``far``: float64 (m,). The distances; below -1 they name a polygon, and
+    are set to NaN.
     """
     kept = np.ones(len(row), np.bool_)
     unsure = np.flatnonzero(far <= UNSURE_FROM)
@@ -72,14 +64,7 @@ def held_pairs(
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return which pairs hold, bool (m,), and the distances, NaN where a place has no centre. Cost O(m).
 
-    Parameters
-    ----------
-    built
-        The index.
-    positions, vectors
-        Of rows, as a grid has them and as distances are taken.
-    row, subscription
-        int64 and int32 (m,). The pairs.
+    ``row``, ``subscription``: int64 and int32 (m,). The pairs.
     """
     arrays: dict[str, Any] = dict(built.arrays)
     far = np.empty(len(row))

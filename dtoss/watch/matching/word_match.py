@@ -20,22 +20,12 @@ _ROOM_A_ROW = 4
 
 
 class Piece(NamedTuple):
-    """What consecutive messages match.
+    """What consecutive messages match."""
 
-    Parameters
-    ----------
-    first_row, last_row
-        The messages: the first, and the one after the last.
-    row
-        int64 (m,). Of each pair, rising.
-    subscription
-        int32 (m,). Of each pair, rising for each row.
-    """
-
-    first_row: int
+    first_row: int  # first_row, last_row: the messages: the first, and the one after the last
     last_row: int
-    row: NDArray[np.int64]
-    subscription: NDArray[np.int32]
+    row: NDArray[np.int64]  # int64 (m,). Of each pair, rising
+    subscription: NDArray[np.int32]  # int32 (m,). Of each pair, rising for each row
 
 
 def candidates(
@@ -43,21 +33,9 @@ def candidates(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the pairs of a message and a subscription whose formula it holds and whose rectangle holds it.
 
-    Parameters
-    ----------
-    worded
-        The index, or its arrays by name.
-    positions
-        float64 (n, 2), as :func:`dtoss.watch.index.cell_frame.grid_positions` has them.
-    texts
-        string (n,). A null is a text without words.
-
-    Returns
-    -------
-    row
-        int64 (m,). Rising.
-    subscription
-        int32 (m,). Rising for each row; each pair is there once.
+    int64 (m,). Rising. int32 (m,). Rising for each row; each pair is there once. ``positions``: float64 (n, 2), as
+    :func:`dtoss.watch.index.cell_frame.grid_positions` has them; ``texts``: string (n,). A null is a text without
+    words.
     """
     index = as_worded(worded)
     messages = messages_of(Vocabulary(index.letters, index.offsets, index.slots), texts)
@@ -80,16 +58,7 @@ def candidate_pieces(
 ) -> Iterator[Piece]:
     """Yield the pairs of :func:`candidates` of consecutive messages, all in turn.
 
-    Parameters
-    ----------
-    worded
-        The index.
-    positions
-        float64 (n, 2).
-    messages
-        The words of n messages, of :func:`dtoss.watch.words.messages.messages_of` and the index's vocabulary.
-    most
-        Pairs that are made at a time. A message that has more is a piece of its own.
+    ``positions``: float64 (n, 2).
     """
     size = len(positions)
     where = operand(positions, np.float64)

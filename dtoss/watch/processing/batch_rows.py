@@ -17,21 +17,11 @@ _WIDEST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class OrderedRows:
-    """Rows by object and time, one for each moment of an object.
-
-    Parameters
-    ----------
-    rows
-        Those.
-    begin
-        int64 (objects + 1,). Object i has the rows ``begin[i]:begin[i + 1]``.
-    tied, repeated
-        How many were left out: of a moment that has another position or the same.
-    """
+    """Rows by object and time, one for each moment of an object."""
 
     rows: Rows
-    begin: NDArray[np.int64]
-    tied: int
+    begin: NDArray[np.int64]  # int64 (objects + 1,). Object i has the rows ``begin[i]:begin[i + 1]``
+    tied: int  # tied, repeated: how many were left out: of a moment that has another position or the same
     repeated: int
 
     @property

@@ -15,14 +15,7 @@ from dtoss.watch.processing.watch_clock import NOTHING_HEARD, Clock, Heard
 def heard_of(clock: Clock, span: int, tracks: Tracks) -> Heard:
     """Return what a task has heard of objects that are followed. Cost O(n log n).
 
-    Parameters
-    ----------
-    clock
-        Before the batch.
-    span
-        For how long an object counts, in microseconds.
-    tracks
-        Their rows.
+    ``span``: for how long an object counts, in microseconds.
     """
     t = tracks.rows.t
     assert t is not None
@@ -42,15 +35,7 @@ def heard_of(clock: Clock, span: int, tracks: Tracks) -> Heard:
 
 
 def heard_messages(clock: Clock, rows: Rows) -> Heard:
-    """Return what a task has heard in rows that follow no others: each id is an object, and each row without one.
-
-    Parameters
-    ----------
-    clock
-        Before the batch.
-    rows
-        By id and time.
-    """
+    """Return what a task has heard in rows that follow no others: each id is an object, and each row without one."""
     if rows.t is None:
         return Heard()
     last = np.ones(len(rows), np.bool_)

@@ -74,27 +74,13 @@ def event_schema(settings: Settings, carry: Sequence[str]) -> pa.Schema:
 
 @dataclass
 class EventWriter:
-    """Numbers events as they come, and gives them on as tables.
-
-    Parameters
-    ----------
-    schema
-        Of :func:`event_schema`.
-    batch
-        The number of the commit.
-    ordinal
-        Of the file in its batch.
-    keep
-        Takes each table.
-    rows
-        Given on so far.
-    """
+    """Numbers events as they come, and gives them on as tables."""
 
     schema: pa.Schema
-    batch: int
-    ordinal: int
+    batch: int  # The number of the commit
+    ordinal: int  # Of the file in its batch
     keep: Callable[[pa.Table], None]
-    rows: int = 0
+    rows: int = 0  # Given on so far
 
     def add(self, columns: dict[str, Any], row: Any = None, number: Any = None) -> None:
         """Give events on; those of their columns that are missing are null. Of which rows they are does not count."""
@@ -110,20 +96,10 @@ class EventWriter:
 
 @dataclass
 class EventFile:
-    """A file of events that is being written, in memory, compressed.
-
-    Parameters
-    ----------
-    schema
-        Of :func:`event_schema`.
-    group_rows
-        At most so many are a group of rows.
-    rows
-        Written so far.
-    """
+    """A file of events that is being written, in memory, compressed."""
 
     schema: pa.Schema
-    group_rows: int
+    group_rows: int  # At most so many are a group of rows
     rows: int = 0
     _sink: Any = field(default_factory=pa.BufferOutputStream, init=False)
     _writer: Any = field(default=None, init=False)
@@ -178,15 +154,7 @@ def kinds_of(codes: NDArray[Any]) -> pa.Array:
 
 
 def coded(columns: Sequence[pa.Array], rows: NDArray[Any]) -> pa.Array:
-    """Return some values of a column of text, each distinct one of these rows once in a dictionary.
-
-    Parameters
-    ----------
-    columns
-        The column in pieces.
-    rows
-        Their rows count on from piece to piece.
-    """
+    """Return some values of a column of text, each distinct one of these rows once in a dictionary."""
     if sum(len(column) - column.null_count for column in columns) == 0:
         return pa.nulls(len(rows), _CODED)
     distinct, back = _distinct(rows, sum(len(column) for column in columns))

@@ -22,46 +22,18 @@ from dtoss.watch.processing.watch_task import TaskResult, events_of_task
 
 @dataclass(frozen=True)
 class Endings:
-    """What the clock ends that a batch has moved.
-
-    Parameters
-    ----------
-    clock
-        After the batch.
-    events
-        What a commit says of the file in which it is told; None where it is nothing.
-    state
-        The runs after the batch, as a commit says them.
-    counts
-        By name.
-    objects
-        How many objects are over.
-    """
+    """What the clock ends that a batch has moved."""
 
     clock: Clock
-    events: dict[str, Any] | None
-    state: list[dict[str, Any]]
+    events: dict[str, Any] | None  # What a commit says of the file in which it is told; None where it is nothing
+    state: list[dict[str, Any]]  # The runs after the batch, as a commit says them
     counts: Mapping[str, int]
-    objects: int
+    objects: int  # How many objects are over
 
 
 def end_of(plan: Plan, done: Sequence[TaskResult]) -> Endings:
     """Return what ends with a batch: subscriptions, then objects that were silent for too long by the clock after it.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    done
-        What all tasks have done.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`dtoss.watch.processing.watch_task.run_task`.
-
-    Notes
-    -----
     Rows of the batch are judged by the clock before it, and may be earlier than what the last ones of it end. Cost
     O(objects) for a look at their times, where some may expire.
     """
@@ -115,17 +87,7 @@ def state_after(plan: Plan, done: Sequence[TaskResult]) -> list[dict[str, Any]]:
 
 
 def write_resets(gone: pa.Table, why: pa.Array, out: EventWriter) -> None:
-    """Write that all memberships of subscriptions end, in the order of their ids.
-
-    Parameters
-    ----------
-    gone
-        The subscriptions, of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
-    why
-        The reason of each.
-    out
-        Takes the events.
-    """
+    """Write that all memberships of subscriptions end, in the order of their ids."""
     if len(gone) == 0:
         return
     whole = gone.append_column("why", why)

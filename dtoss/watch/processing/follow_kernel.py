@@ -52,29 +52,13 @@ def follow(
 ):  # fmt: skip
     """Write events by row, kind and subscription until there is no room, and return how many there are then.
 
-    Parameters
-    ----------
-    first
-        The first of the rows whose matches are given.
-    ends
-        int64 (rows,). Where the matches of each end.
-    subs, far, turns
-        (matches,). The subscription of each, its distance, and the subscription's place in the order of ids, which
-        rises within a row.
-    held, held_turns
-        int32. The subscriptions that hold the row before the first, and their places.
-    starts, before, expired, changes
-        By row, as :class:`dtoss.watch.processing.object_rows.Tracks`; the first row of an object starts.
-    tells
-        uint8, by row. The events of it that are written, as bits: others may tell the rest.
-    events, versions
-        By subscription.
-    state
-        int64 (2,). The row of these that comes next, and the room that it needs where there is too little.
-    count
-        Events that are there already.
-    out_row, out_sub, out_kind, out_far
-        The events; there is no distance to what is left.
+    ``first``: the first of the rows whose matches are given; ``ends``: int64 (rows,). Where the matches of each end;
+    ``subs``, ``far``, ``turns``: (matches,). The subscription of each, its distance, and the subscription's place in
+    the order of ids, which rises within a row; ``held``, ``held_turns``: int32. The subscriptions that hold the row
+    before the first, and their places; ``starts``, ``before``, ``expired``, ``changes``: by row, as
+    :class:`dtoss.watch.processing.object_rows.Tracks`; the first row of an object starts; ``tells``: uint8, by row. The
+    events of it that are written, as bits: others may tell the rest; ``state``: int64 (2,). The row of these that comes
+    next, and the room that it needs where there is too little.
     """
     wanted, out = Wanted(events, versions), Written(out_row, out_sub, out_kind, out_far)
     known = Matched(held, far, held_turns, 0, held.size)
@@ -159,18 +143,9 @@ def _entered(known, now, since, wanted, at, count, out):
 def by_turn(ends, subs, turns, small, out):
     """Write the matches of each row in the order of ids.
 
-    Parameters
-    ----------
-    ends
-        int64 (rows,). Where the matches of each end; they rise by subscription within a row.
-    subs
-        int32 (matches,).
-    turns
-        int32. The place of each subscription in the order of ids, which rises among those of each index.
-    small
-        The number of the first subscription of the small index.
-    out
-        int64 (matches,). Their numbers.
+    ``ends``: int64 (rows,). Where the matches of each end; they rise by subscription within a row; ``subs``: int32
+    (matches,); ``turns``: int32. The place of each subscription in the order of ids, which rises among those of each
+    index; ``small``: the number of the first subscription of the small index; ``out``: int64 (matches,). Their numbers.
     """
     begin = 0
     for row in range(ends.size):

@@ -22,21 +22,11 @@ MOST_BUCKETS = 1 << 9
 
 @dataclass(frozen=True)
 class Histogram:
-    """Times by buckets.
+    """Times by buckets."""
 
-    Parameters
-    ----------
-    bits
-        A bucket is 2^bits microseconds wide.
-    buckets
-        int64 (n,), rising. t >> bits.
-    counts
-        int64 (n,). Times in each.
-    """
-
-    bits: int
-    buckets: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    bits: int  # A bucket is 2^bits microseconds wide
+    buckets: NDArray[np.int64]  # int64 (n,), rising. t >> bits
+    counts: NDArray[np.int64]  # int64 (n,). Times in each
 
     @property
     def lasts(self) -> Lasts:

@@ -28,23 +28,13 @@ _OWN = ("key", "id", "t", "x", "y", "changes", "gone")
 
 @dataclass(frozen=True)
 class Run:
-    """A file of the state, as a commit says it.
+    """A file of the state, as a commit says it."""
 
-    Parameters
-    ----------
-    name
-        In the folder of the state.
-    rows, bytes, sha256
-        Of all of it.
-    buckets
-        int64, rising. Those that it counts for.
-    """
-
-    name: str
-    rows: int
-    bytes: int
-    sha256: str
-    buckets: NDArray[np.int64] = field(hash=False, compare=False)
+    name: str  # In the folder of the state
+    rows: int  # Of all of it
+    bytes: int  # Of all of it
+    sha256: str  # Of all of it
+    buckets: NDArray[np.int64] = field(hash=False, compare=False)  # int64, rising. Those that it counts for
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Run:
@@ -54,33 +44,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Before:
-    """Rows before, each of another object.
+    """Rows before, each of another object."""
 
-    Parameters
-    ----------
-    key
-        int64 (n,). The id, of text its hash.
-    ids
-        (n,).
-    t
-        int64 (n,). Microseconds since 1970.
-    positions
-        float64 (n, 2).
-    changes
-        int64 (n,). The number of the change of subscriptions that each was judged under.
-    gone
-        bool (n,). Whether the object is there no more.
-    attributes
-        What conditions of enter and leave read.
-    """
-
-    key: NDArray[np.int64]
-    ids: pa.Array
-    t: NDArray[np.int64]
-    positions: NDArray[np.float64]
-    changes: NDArray[np.int64]
-    gone: NDArray[np.bool_]
-    attributes: Mapping[str, pa.Array]
+    key: NDArray[np.int64]  # int64 (n,). The id, of text its hash
+    ids: pa.Array  # (n,)
+    t: NDArray[np.int64]  # int64 (n,). Microseconds since 1970
+    positions: NDArray[np.float64]  # float64 (n, 2)
+    changes: NDArray[np.int64]  # int64 (n,). The number of the change of subscriptions that each was judged under
+    gone: NDArray[np.bool_]  # bool (n,). Whether the object is there no more
+    attributes: Mapping[str, pa.Array]  # What conditions of enter and leave read
 
     def __len__(self) -> int:
         return len(self.t)

@@ -21,36 +21,17 @@ from dtoss.watch.processing.watch_plan import Plan
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Rows before: of the objects of a batch, and of those whose time is over.
+    """Rows before: of the objects of a batch, and of those whose time is over."""
 
-    Parameters
-    ----------
-    before
-        By object's id; no object twice, none that is gone.
-    expired
-        bool (n,). Whose time is over by the clock.
-    layers
-        The runs that have some of the task's buckets, oldest first.
-    """
-
-    before: Before
-    expired: NDArray[np.bool_]
-    layers: tuple[Layer, ...]
+    before: Before  # By object's id; no object twice, none that is gone
+    expired: NDArray[np.bool_]  # bool (n,). Whose time is over by the clock
+    layers: tuple[Layer, ...]  # The runs that have some of the task's buckets, oldest first
 
 
 def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool) -> KnownRows:
     """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    buckets
-        int64. Those of the task.
-    ids
-        Of the objects that have rows, rising, none twice.
-    expiring
-        Whether objects that are silent may be over.
+    ``buckets``: int64. Those of the task.
     """
     layers = layers_of(plan.home, plan.state, buckets)
     kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
@@ -84,35 +65,17 @@ def as_before(placed: OrderedRows, before: Before, columns: Sequence[str]) -> Or
 
 @dataclass(frozen=True)
 class Tracks:
-    """Objects with the rows that are judged: the row before where it counts, then those of the batch.
+    """Objects with the rows that are judged: the row before where it counts, then those of the batch."""
 
-    Parameters
-    ----------
-    rows
-        By object and time.
-    begin
-        int64 (objects + 1,). Object i has the rows ``begin[i]:begin[i + 1]``, at least one.
-    before
-        bool (n,). Which rows are rows before: the first of an object, or none.
-    expired
-        bool (n,). Rows before whose time is over.
-    changes
-        int64 (n,). The change that a row before was judged under; the batch's own of others.
-    counts
-        Rows that were left out, by reason, and how many objects were over.
-    tells
-        uint8 (n,). The events of each row that are told here, as bits; None tells all.
-    behind
-        int64 (m,). The last times of objects of which nothing is known, and all rows were over when they came.
-    """
-
-    rows: Rows
-    begin: NDArray[np.int64]
-    before: NDArray[np.bool_]
-    expired: NDArray[np.bool_]
-    changes: NDArray[np.int64]
-    counts: Mapping[str, int]
+    rows: Rows  # By object and time
+    begin: NDArray[np.int64]  # int64 (objects + 1,). Object i has the rows ``begin[i]:begin[i + 1]``, at least one
+    before: NDArray[np.bool_]  # bool (n,). Which rows are rows before: the first of an object, or none
+    expired: NDArray[np.bool_]  # bool (n,). Rows before whose time is over
+    changes: NDArray[np.int64]  # int64 (n,). The change that a row before was judged under; the batch's own of others
+    counts: Mapping[str, int]  # Rows that were left out, by reason, and how many objects were over
+    # uint8 (n,). The events of each row that are told here, as bits; None tells all
     tells: NDArray[np.uint8] | None = None
+    # int64 (m,). The last times of objects of which nothing is known, and all rows were over when they came
     behind: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
@@ -176,21 +139,12 @@ def tracks_of(plan: Plan, placed: OrderedRows, known: KnownRows) -> Tracks:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a task has kept.
+    """What a task has kept."""
 
-    Parameters
-    ----------
-    entry
-        What a commit says of the run; None where there is none.
-    written
-        int64. Buckets that it has rows of.
-    stay
-        Runs of the commit before, the oldest, of which it has no rows; it has all rows of the others in the task's
-        buckets.
-    """
-
-    entry: dict[str, Any] | None
-    written: NDArray[np.int64]
+    entry: dict[str, Any] | None  # What a commit says of the run; None where there is none
+    written: NDArray[np.int64]  # int64. Buckets that it has rows of
+    # Runs of the commit before, the oldest, of which it has no rows; it has all rows of the others in the task's
+    # buckets
     stay: int
 
 

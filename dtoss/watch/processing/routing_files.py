@@ -11,49 +11,25 @@ from dtoss.errors import StoreError
 
 @dataclass(frozen=True)
 class RoutingFiles:
-    """A layout, and what each worker stores under it of what stands.
+    """A layout, and what each worker stores under it of what stands."""
 
-    Parameters
-    ----------
-    strategy
-        Its name, with the parameters that were said.
-    workers
-        How many there are.
-    layout
-        The file of the routing.
-    base, delta
-        The files that say which subscriptions of the large and of the small index each worker stores; None where there
-        is no such index.
-    indexes
-        Files of workers' own indexes of the large one, by a key of what they hold.
-    memory
-        The file of what the strategy keeps; None for nothing.
-    columns
-        Columns of rows that workers are sent.
-    round
-        Number of the round, from 0 on.
-    since
-        The commit with which the round has begun.
-    moved
-        Bytes of subscriptions that workers have to store now and did not before.
-    ended
-        The file of the load of a round after which the layout may change; None where there is none to be looked at.
-    words
-        The file of the words that are counted in rows; None where no strategy wants to know.
-    """
-
-    strategy: str
-    workers: int
-    layout: Mapping[str, Any]
+    strategy: str  # Its name, with the parameters that were said
+    workers: int  # How many there are
+    layout: Mapping[str, Any]  # The file of the routing
+    # base, delta: the files that say which subscriptions of the large and of the small index each worker stores; None
+    # where there is no such index
     base: Mapping[str, Any] | None
     delta: Mapping[str, Any] | None
+    # Files of workers' own indexes of the large one, by a key of what they hold
     indexes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    memory: Mapping[str, Any] | None = None
-    columns: tuple[str, ...] = ()
-    round: int = 0
-    since: int = 0
-    moved: int = 0
+    memory: Mapping[str, Any] | None = None  # The file of what the strategy keeps; None for nothing
+    columns: tuple[str, ...] = ()  # Columns of rows that workers are sent
+    round: int = 0  # Number of the round, from 0 on
+    since: int = 0  # The commit with which the round has begun
+    moved: int = 0  # Bytes of subscriptions that workers have to store now and did not before
+    # The file of the load of a round after which the layout may change; None where there is none to be looked at
     ended: Mapping[str, Any] | None = None
+    # The file of the words that are counted in rows; None where no strategy wants to know
     words: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -76,13 +52,7 @@ class RoutingFiles:
 
     @classmethod
     def of(cls, said: Any) -> RoutingFiles | None:
-        """Return what :meth:`as_json` has made; None where rows are not spread.
-
-        Raises
-        ------
-        StoreError
-            If it is damaged.
-        """
+        """Return what :meth:`as_json` has made; None where rows are not spread."""
         if not said:
             return None
         try:

@@ -11,16 +11,9 @@ _READ = "Array(int64, 1, 'C', readonly=True)"
 def first_of_keys(keys, offsets, buckets, wanted, out):
     """Write the first row of each key in its bucket.
 
-    Parameters
-    ----------
-    keys
-        int64 (rows,). Of the run.
-    offsets
-        int64 (buckets + 1,). Bucket b has the rows ``offsets[b]:offsets[b + 1]``.
-    buckets, wanted
-        int64 (n,). The bucket and the key of each object that is looked for.
-    out
-        int64 (n,). -1 where the key is not in the bucket.
+    ``keys``: int64 (rows,). Of the run; ``offsets``: int64 (buckets + 1,). Bucket b has the rows ``offsets[b]:offsets[b
+    + 1]``; ``buckets``, ``wanted``: int64 (n,). The bucket and the key of each object that is looked for; ``out``:
+    int64 (n,). -1 where the key is not in the bucket.
     """
     for i in range(wanted.size):
         low, high = offsets[buckets[i]], offsets[buckets[i] + 1]

@@ -22,28 +22,14 @@ _OPEN = 256
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run whose file is mapped.
+    """A run whose file is mapped."""
 
-    Parameters
-    ----------
-    key, t
-        int64 (rows,), by bucket and key.
-    ids
-        (rows,).
-    gone
-        bool (rows,).
-    offsets
-        int64 (buckets + 1,). Bucket b has the rows ``offsets[b]:offsets[b + 1]``.
-    columns
-        All, by the names in the file.
-    """
-
-    key: NDArray[np.int64]
-    t: NDArray[np.int64]
-    ids: pa.Array
-    gone: NDArray[np.bool_]
-    offsets: NDArray[np.int64]
-    columns: Mapping[str, pa.Array]
+    key: NDArray[np.int64]  # int64 (rows,), by bucket and key
+    t: NDArray[np.int64]  # int64 (rows,), by bucket and key
+    ids: pa.Array  # (rows,)
+    gone: NDArray[np.bool_]  # bool (rows,)
+    offsets: NDArray[np.int64]  # int64 (buckets + 1,). Bucket b has the rows ``offsets[b]:offsets[b + 1]``
+    columns: Mapping[str, pa.Array]  # All, by the names in the file
 
     def taken(self, rows: NDArray[np.int64]) -> Before:
         """Return some rows."""
@@ -85,19 +71,11 @@ class OpenRun:
 
 @dataclass(frozen=True)
 class Asked:
-    """Objects that are looked for.
+    """Objects that are looked for."""
 
-    Parameters
-    ----------
-    bucket, key
-        int64 (n,).
-    ids
-        (n,).
-    """
-
-    bucket: NDArray[np.int64]
-    key: NDArray[np.int64]
-    ids: pa.Array
+    bucket: NDArray[np.int64]  # int64 (n,)
+    key: NDArray[np.int64]  # int64 (n,)
+    ids: pa.Array  # (n,)
 
     @classmethod
     def of(cls, ids: pa.Array) -> Asked:
@@ -146,21 +124,11 @@ def _open(home: Home, name: str) -> OpenRun:
 
 @dataclass(frozen=True)
 class Layer:
-    """A run, and the buckets of it that count for a task.
+    """A run, and the buckets of it that count for a task."""
 
-    Parameters
-    ----------
-    number
-        Of the run in the commit, oldest first.
-    run
-        The run.
-    live
-        bool (buckets,).
-    """
-
-    number: int
+    number: int  # Of the run in the commit, oldest first
     run: OpenRun
-    live: NDArray[np.bool_]
+    live: NDArray[np.bool_]  # bool (buckets,)
 
     @property
     def size(self) -> int:
@@ -173,13 +141,7 @@ class Layer:
 
 
 def layers_of(home: Home, runs: Sequence[Run], buckets: NDArray[np.int64]) -> tuple[Layer, ...]:
-    """Return the runs that have some of a task's buckets, oldest first.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged; the message names it.
-    """
+    """Return the runs that have some of a task's buckets, oldest first."""
     _close_others(home, runs)
     mine = np.zeros(BUCKETS, np.bool_)
     mine[buckets] = True
@@ -231,16 +193,7 @@ def merged(
 ) -> tuple[NDArray[np.int64], Before]:
     """Return the buckets and rows of runs and of what came, of each object the newest.
 
-    Parameters
-    ----------
-    layers
-        The runs, oldest first.
-    asked, fresh
-        What came: no object twice.
-    kinds
-        The columns that are kept.
-    whole
-        Whether no older run has any of their rows: marks of what is gone are needed no more then.
+    ``layers``: the runs, oldest first; ``kinds``: the columns that are kept.
     """
     newer, parts = [asked], [fresh]
     for layer in reversed(layers):

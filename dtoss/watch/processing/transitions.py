@@ -64,16 +64,7 @@ def all_told(piece: Matches) -> Matches:
 def write_messages(plan: Plan, rows: Rows, out: Out, choice: Choice = all_told) -> dict[str, int]:
     """Write an event for each match of rows that are no objects' positions, and return how many.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    rows
-        In the order of :func:`by_id`.
-    out
-        Takes the events.
-    choice
-        Which matches count.
+    ``rows``: in the order of :func:`by_id`.
     """
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
@@ -143,19 +134,7 @@ class _Placed:
 
 
 def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told) -> dict[str, int]:
-    """Write the events of rows that follow one another, some at a time, and return how many of each kind.
-
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    tracks
-        The rows.
-    out
-        Takes the events.
-    choice
-        Which matches count.
-    """
+    """Write the events of rows that follow one another, some at a time, and return how many of each kind."""
     standing = plan.standing
     matcher = StandingMatcher(standing, standing.alive(plan.clock))
     # of a row before only memberships count; it was inside when it came

@@ -16,20 +16,7 @@ from dtoss.watch.processing.watch_task import TaskResult, run_task
 def run_batch(plan: Plan, rows: Rows, tasks: int = 1) -> Commit | None:
     """Run the tasks of a batch here, and commit it; None where it is a beat with nothing to say.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    rows
-        All of it; legal positions only.
-    tasks
-        How many; task k has the buckets whose number is k modulo that.
-
-    Raises
-    ------
-    Conflict, InputError, StoreError, OSError
-        As :func:`dtoss.watch.processing.watch_task.run_task` and
-        :func:`dtoss.watch.processing.watch_commit.commit_batch`.
+    ``rows``: all of it; legal positions only.
     """
     of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
 

@@ -24,21 +24,11 @@ ALWAYS = int(np.iinfo(np.int64).min)
 
 @dataclass(frozen=True)
 class Clock:
-    """What a commit keeps of the clock.
+    """What a commit keeps of the clock."""
 
-    Parameters
-    ----------
-    moment
-        What time it is; None before the first batch with times.
-    heard
-        Last times of the objects that count.
-    edge
-        Those before it count no more, and are not among them.
-    """
-
-    moment: Moment | None = None
-    heard: Histogram = NOTHING_HEARD
-    edge: int = ALWAYS
+    moment: Moment | None = None  # What time it is; None before the first batch with times
+    heard: Histogram = NOTHING_HEARD  # Last times of the objects that count
+    edge: int = ALWAYS  # Those before it count no more, and are not among them
 
     def without(self, lasts: NDArray[np.int64]) -> Clock:
         """Return it without objects, by their last times, int64 (n,)."""
@@ -74,13 +64,7 @@ class Clock:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Clock | None:
-        """Return the clock that a commit's document says; None where it is of a version that knew no witnesses.
-
-        Raises
-        ------
-        StoreError
-            If it is damaged.
-        """
+        """Return the clock that a commit's document says; None where it is of a version that knew no witnesses."""
         if said.get("clock") is None:
             return cls()
         if "witnesses" not in said:
@@ -99,22 +83,14 @@ class Clock:
 
 @dataclass(frozen=True)
 class Heard:
-    """What a task has heard of its objects.
+    """What a task has heard of its objects."""
 
-    Parameters
-    ----------
-    reached, left
-        The last times of those that have rows that count, after the batch and before.
-    behind
-        The last times of those that have rows and do not count: they are too early, or over already when they come.
-    gone_on
-        Microseconds for which one of them has gone on past the time that is held, the longest.
-    """
-
+    # reached, left: the last times of those that have rows that count, after the batch and before
     reached: Histogram = NOTHING_HEARD
     left: Histogram = NOTHING_HEARD
+    # The last times of those that have rows and do not count: they are too early, or over already when they come
     behind: Histogram = NOTHING_HEARD
-    gone_on: int = 0
+    gone_on: int = 0  # Microseconds for which one of them has gone on past the time that is held, the longest
 
 
 def span_of(expire: int | None) -> int:
@@ -125,18 +101,8 @@ def span_of(expire: int | None) -> int:
 def clock_after(clock: Clock, heard: Sequence[Heard], witnesses: str, span: int, wall_us: int | None) -> Clock:
     """Return the clock after a batch.
 
-    Parameters
-    ----------
-    clock
-        Before it.
-    heard
-        By all tasks.
-    witnesses
-        How many objects have to reach a time.
-    span
-        For how long an object counts, in microseconds.
-    wall_us
-        The clock of this machine, which the watch's follows where there are no rows; None where it stands.
+    ``span``: for how long an object counts, in microseconds; ``wall_us``: the clock of this machine, which the watch's
+    follows where there are no rows; None where it stands.
     """
     whole = added([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
     gone_on = max((one.gone_on for one in heard), default=0)
@@ -150,13 +116,7 @@ def clock_after(clock: Clock, heard: Sequence[Heard], witnesses: str, span: int,
 
 
 def time_set_back(clock: Clock, heard: Sequence[Heard], witnesses: str) -> Moment | None:
-    """Return what time it is where a batch's objects say that the clock was wrong; None where it stands.
-
-    Parameters
-    ----------
-    clock, heard, witnesses
-        As :func:`clock_after`.
-    """
+    """Return what time it is where a batch's objects say that the clock was wrong; None where it stands."""
     behind = added([one.behind for one in heard])
     if len(behind.buckets) == 0:
         return None

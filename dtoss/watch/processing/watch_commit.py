@@ -36,29 +36,7 @@ def commit_batch(
 
     What the rows of a batch end is told in it, behind its events: see :func:`end_of`.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    done
-        What the tasks have done, in any order; none of a beat without tasks is missing.
-    offsets
-        What the source says of its rows, for who looks.
-    more
-        What else the commit says, such as how rows were spread over workers.
-    ended
-        What ends with the batch, where that was asked for already.
-    forgotten
-        Rows that were dropped before, as those of whom they are were forgotten.
-
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile: the batch counts for nothing.
-    InputError
-        If more rows are bad than are borne.
-    OSError
-        If it cannot be written.
+    ``done``: what the tasks have done, in any order; none of a beat without tasks is missing.
     """
     done = sorted(done, key=lambda one: one.task)
     reasons = summed([one.reasons for one in done])

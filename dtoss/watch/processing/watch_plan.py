@@ -31,94 +31,43 @@ WATCH_KIND = "watch"
 
 @dataclass(frozen=True)
 class Options:
-    """What may differ from run to run of a watch.
+    """What may differ from run to run of a watch."""
 
-    Parameters
-    ----------
-    expire
-        Microseconds of the clock after which an object that was silent is gone; None for never.
-    max_ahead
-        Microseconds beyond the wall clock from which on a row's time is not believed; None believes all.
-    carry
-        Columns of the rows that events carry along.
-    max_bad
-        The share of bad rows above which a batch fails.
-    new_source
-        Batches of a query that the watch does not know are taken beside those of another.
-    witnesses
-        How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3".
-    keep
-        A column that the rows of a batch lack is as the object had it before; the state has all columns that conditions
-        name. Null else.
-    lacking
-        Such columns of this batch.
-    """
-
-    expire: int | None = None
+    expire: int | None = None  # Microseconds of the clock after which an object that was silent is gone; None for never
+    # Microseconds beyond the wall clock from which on a row's time is not believed; None believes all
     max_ahead: int | None = 300_000_000
-    carry: tuple[str, ...] = ()
-    max_bad: float = 0.1
-    new_source: bool = False
+    carry: tuple[str, ...] = ()  # Columns of the rows that events carry along
+    max_bad: float = 0.1  # The share of bad rows above which a batch fails
+    new_source: bool = False  # Batches of a query that the watch does not know are taken beside those of another
+    # How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3"
     witnesses: str = USUAL_WITNESSES
+    # A column that the rows of a batch lack is as the object had it before; the state has all columns that conditions
+    # name. Null else
     keep: bool = False
-    lacking: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()  # Such columns of this batch
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the tasks of a batch, and its commit, need; small, and pickled.
-
-    Parameters
-    ----------
-    home
-        The watch.
-    settings
-        Of the watch.
-    options
-        Of this run.
-    number
-        Of the commit that the batch makes.
-    after
-        The commit before; None where there is none.
-    files
-        What stands.
-    before
-        What stood for the commit before.
-    source
-        Where the rows come from.
-    clock
-        Microseconds since 1970, up to which the ends of subscriptions have been told; None before the first time.
-    by_rows
-        What the commit before keeps of the clock.
-    state
-        Runs, oldest first.
-    kept
-        The columns that the state keeps.
-    now_us
-        The wall clock at the beginning.
-    held
-        What stands, where no store has it.
-    routed
-        By which rows are spread over workers; None where tasks judge their own.
-    clock_us
-        Of a beat: the clock of this machine, which that of the watch follows; None where rows alone move it.
-    """
+    """All that the tasks of a batch, and its commit, need; small, and pickled."""
 
     home: Home
     settings: Settings
     options: Options
-    number: int
-    after: Commit | None
+    number: int  # Of the commit that the batch makes
+    after: Commit | None  # The commit before; None where there is none
     files: Files | None
-    before: Files | None
-    source: Source
+    before: Files | None  # What stood for the commit before
+    source: Source  # Where the rows come from
+    # Microseconds since 1970, up to which the ends of subscriptions have been told; None before the first time
     clock: int | None
-    by_rows: Clock
-    state: tuple[Run, ...]
-    kept: tuple[str, ...]
-    now_us: int
-    held: Standing | None = None
-    routed: RoutingFiles | None = None
+    by_rows: Clock  # What the commit before keeps of the clock
+    state: tuple[Run, ...]  # Runs, oldest first
+    kept: tuple[str, ...]  # The columns that the state keeps
+    now_us: int  # The wall clock at the beginning
+    held: Standing | None = None  # What stands, where no store has it
+    routed: RoutingFiles | None = None  # By which rows are spread over workers; None where tasks judge their own
+    # Of a beat: the clock of this machine, which that of the watch follows; None where rows alone move it
     clock_us: int | None = None
 
     @property
@@ -153,13 +102,7 @@ class Plan:
 
 
 def settings_of(home: Home) -> Settings | None:
-    """Return the settings of a watch, None where nothing was committed.
-
-    Raises
-    ------
-    StoreError
-        If its last commit is damaged.
-    """
+    """Return the settings of a watch, None where nothing was committed."""
     head = home.batches.head()
     return None if head is None else Settings.of(head.document.get("settings"))
 
@@ -185,29 +128,7 @@ def plan_batch(
 
     A batch without files and without a query is a beat: it adopts subscriptions and lets objects expire.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    settings
-        Those that the rows have been fitted to.
-    source
-        Where the rows come from.
-    options
-        Of this run.
-    now_us
-        The wall clock, in microseconds since 1970.
-    centres, centred, newer, patience
-        As :func:`dtoss.watch.index.index_changes.prepare`.
-
-    Raises
-    ------
-    InputError
-        If the watch has other settings, or the batch is of a query that does not go on from the commits.
-    StoreError
-        If a commit is damaged.
-    OSError
-        If files cannot be written.
+    ``now_us``: the wall clock, in microseconds since 1970.
     """
     head = home.batches.head()
     said: Mapping[str, Any] = {} if head is None else head.document
@@ -280,11 +201,6 @@ def set_back(plan: Plan, heard: Sequence[Heard]) -> Plan | None:
     """Return the plan of a batch whose tasks have heard that the clock was wrong; None where it stands.
 
     Tasks run again by it: by a wrong clock good rows are over when they come.
-
-    Raises
-    ------
-    StoreError
-        If a file of the state is missing or damaged.
     """
     moment = time_set_back(plan.by_rows, heard, plan.options.witnesses)
     if moment is None:

@@ -31,14 +31,9 @@ AHEAD_OF_CLOCK = "time ahead of the clock"
 
 
 class WordCounts(NamedTuple):
-    """How many rows say a word in a routing cell, where rows are spread over workers by words.
+    """How many rows say a word in a routing cell, where rows are spread over workers by words."""
 
-    Parameters
-    ----------
-    cell, word, rows
-        int64 (s,), rising by cell, then by word: the number of each, and how many rows.
-    """
-
+    # cell, word, rows: int64 (s,), rising by cell, then by word: the number of each, and how many rows
     cell: NDArray[np.int64]
     word: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -46,64 +41,33 @@ class WordCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a task has done; small, and pickled.
-
-    Parameters
-    ----------
-    task
-        Its number.
-    events, state, rejected
-        What a commit says of the files; None where there is none.
-    written
-        int64. Buckets that the new run has rows of.
-    buckets
-        int64. Those of the task.
-    stay
-        Runs of the commit before, the oldest, of which the new run has no rows; of the others it has all rows in the
-        buckets of the task.
-    counts
-        By name.
-    reasons
-        Rows that were set aside, by reason.
-    heard
-        How far its objects have come in time.
-    seconds
-        That it took.
-    said
-        What its rows say, where strategies want to know.
-    """
+    """What a task has done; small, and pickled."""
 
     task: int
+    # events, state, rejected: what a commit says of the files; None where there is none
     events: dict[str, Any] | None = None
     state: dict[str, Any] | None = None
     rejected: dict[str, Any] | None = None
+    # int64. Buckets that the new run has rows of
     written: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    buckets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    buckets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # int64. Those of the task
+    # Runs of the commit before, the oldest, of which the new run has no rows; of the others it has all rows in the
+    # buckets of the task
     stay: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    heard: Heard = field(default_factory=Heard)
+    reasons: Mapping[str, int] = field(default_factory=dict)  # Rows that were set aside, by reason
+    heard: Heard = field(default_factory=Heard)  # How far its objects have come in time
     seconds: float = 0.0
-    said: WordCounts | None = None
+    said: WordCounts | None = None  # What its rows say, where strategies want to know
 
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """What a task knows before any event is told.
-
-    Parameters
-    ----------
-    done
-        Without events.
-    rows
-        That events are told of, in their order; of objects that are followed those of ``tracks``.
-    tracks
-        None where rows are messages.
-    """
+    """What a task knows before any event is told."""
 
     done: TaskResult
-    rows: Rows
-    tracks: Tracks | None
+    rows: Rows  # That events are told of, in their order; of objects that are followed those of ``tracks``
+    tracks: Tracks | None  # None where rows are messages
 
 
 def run_task(
@@ -116,30 +80,10 @@ def run_task(
 ) -> TaskResult:
     """Return what a task has done; its files are there, and count for nothing until a commit names them.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    task
-        The number of the task, from 0 on.
-    buckets
-        int64. Those that the task has, rising, also where they have no row.
-    rows
-        Of these buckets, in any order; legal positions only.
-    raw
-        (n,). Each row as it was read, for the quarantine; None leaves it out.
-    bad
-        Rows that are set aside, of :data:`REJECTED`.
+    ``task``: the number of the task, from 0 on; ``buckets``: int64. Those that the task has, rising, also where they
+    have no row; ``rows``: of these buckets, in any order; legal positions only; ``raw``: (n,). Each row as it was read,
+    for the quarantine; None leaves it out.
 
-    Raises
-    ------
-    StoreError
-        If a file of the state or of the subscriptions is missing or damaged.
-    OSError
-        If one cannot be written.
-
-    Notes
-    -----
     Costs O(n log n + m) for n rows with m matches, and with ``expire`` a look at the time of each object. Memory
     grows with the rows, and not with the matches.
     """
@@ -161,18 +105,7 @@ def judge(
     raw: pa.Array | None = None,
     bad: pa.Table | None = None,
 ) -> JudgedRows:
-    """Return which rows of a task count, with the rows before; what is kept and set aside is written.
-
-    Parameters
-    ----------
-    plan, task, buckets, rows, raw, bad
-        As :func:`run_task`.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`run_task`.
-    """
+    """Return which rows of a task count, with the rows before; what is kept and set aside is written."""
     counts = {"rows": len(rows), "ahead": 0}
     rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED)]
     if rows.t is not None and plan.options.max_ahead is not None:

@@ -30,19 +30,7 @@ _PARTS = ("begin", "worker", "share", "word_cell", "word", "word_worker")
 def write_arrays(home: Home, arrays: Mapping[str, NDArray[Any]], begin: str) -> dict[str, Any] | None:
     """Write arrays by name as a file of layouts, and return what a commit says of it; None where there are none.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    arrays
-        Of numbers or truths, of any shape.
-    begin
-        Begins the name of the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``arrays``: of numbers or truths, of any shape.
     """
     if not arrays:
         return None
@@ -55,13 +43,7 @@ def write_arrays(home: Home, arrays: Mapping[str, NDArray[Any]], begin: str) -> 
 
 
 def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of :func:`write_arrays`.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged.
-    """
+    """Return the arrays of :func:`write_arrays`."""
     batch = read_batch(home, name)
     shapes = json.loads((batch.schema.metadata or {}).get(_SHAPES, b"{}"))
     return {
@@ -73,19 +55,7 @@ def open_arrays(home: Home, name: str) -> dict[str, NDArray[Any]]:
 def write_batch(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]:
     """Write a batch of Arrow as a file of layouts, and return what a commit says of it.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    batch
-        What is written.
-    begin
-        Begins the name of the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``batch``: what is written.
     """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as file:
@@ -94,13 +64,7 @@ def write_batch(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]
 
 
 def read_batch(home: Home, name: str) -> pa.RecordBatch:
-    """Return the batch of :func:`write_batch`, mapped.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged.
-    """
+    """Return the batch of :func:`write_batch`, mapped."""
     data = map_entry(home.asked, LAYOUTS, name, _REMEDY)
     try:
         return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
@@ -110,13 +74,7 @@ def read_batch(home: Home, name: str) -> pa.RecordBatch:
 
 
 def write_routing(home: Home, routing: Routing) -> dict[str, Any]:
-    """Write where rows go as a file, and return what a commit says of it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write where rows go as a file, and return what a commit says of it."""
     arrays: dict[str, NDArray[Any]] = {
         "begin": routing.begin,
         "worker": routing.worker,
@@ -133,13 +91,7 @@ def write_routing(home: Home, routing: Routing) -> dict[str, Any]:
 
 @lru_cache(maxsize=_OPEN)
 def open_routing(home: Home, name: str) -> Routing:
-    """Return where rows go, of its file; the last few are kept.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged.
-    """
+    """Return where rows go, of its file; the last few are kept."""
     batch = read_batch(home, name)
     try:
         grid = RoutingGrid(*(batch.column(f"grid_{name}")[0].as_py() for name in _GRID))
@@ -163,21 +115,12 @@ def open_routing(home: Home, name: str) -> Routing:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """Which subscriptions of an index a worker stores.
+    """Which subscriptions of an index a worker stores."""
 
-    Parameters
-    ----------
-    key
-        Of the index and of these rows: what is equal is stored once.
-    rows
-        int64, rising. Of the index's table.
-    covers
-        list of large_string, one for each row: the words that decide who tells of it where cells are split; null where
-        none do.
-    """
-
-    key: str
-    rows: NDArray[np.int64]
+    key: str  # Of the index and of these rows: what is equal is stored once
+    rows: NDArray[np.int64]  # int64, rising. Of the index's table
+    # list of large_string, one for each row: the words that decide who tells of it where cells are split; null where
+    # none do
     covers: pa.ListArray
 
 
@@ -186,23 +129,8 @@ def write_stored(
 ) -> dict[str, Any]:
     """Write which subscriptions of an index each worker stores as a file, and return what a commit says of it.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    index
-        The name of the index's file.
-    rows
-        Of each worker, int64, rising.
-    asked
-        Of the index.
-    by_words
-        bool (n,). Subscriptions that touch a cell which is split by words, and stand under words.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``rows``: of each worker, int64, rising; ``by_words``: bool (n,). Subscriptions that touch a cell which is split by
+    words, and stand under words.
     """
     sizes = np.diff(asked.cover_begin) * by_words
     begin = np.concatenate([[0], np.cumsum(sizes)])
@@ -234,13 +162,7 @@ def texts_of(asked: AskedCells) -> pa.Array:
 
 
 def open_stored(home: Home, name: str, worker: int) -> Stored:
-    """Return which subscriptions of an index a worker stores.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged.
-    """
+    """Return which subscriptions of an index a worker stores."""
     batch = _opened_stored(home, name)
     try:
         key = batch.column("key")[worker].as_py()

@@ -20,24 +20,9 @@ _TOLD = ("leave", "enter", "inside")
 def merge_events(plan: Plan, done: TaskResult, told: Sequence[pa.Table], seconds: float = 0.0) -> TaskResult:
     """Return what a task has done, with the events that workers have told of its rows.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    done
-        Of the task, without events.
-    told
-        Of :func:`dtoss.watch.sharding.worker_task.answer_rows`, of any workers in any order.
-    seconds
-        That the task has taken.
+    ``done``: of the task, without events; ``told``: of :func:`dtoss.watch.sharding.worker_task.answer_rows`, of any
+    workers in any order.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-
-    Notes
-    -----
     The order is that of rows, then leave before enter before inside, then that of ids: the same for every layout. Cost
     O(m log m) for m events, which are held in memory.
     """

@@ -21,26 +21,14 @@ _SAMPLE = 1 << 16
 
 @dataclass(frozen=True)
 class RoutingGrid:
-    """Rows and columns of equal height and width; the number of a cell is ``row * columns + column``.
-
-    Parameters
-    ----------
-    rows, columns
-        How many.
-    cut
-        Of the sphere the longitude from which columns count eastwards, degrees; 0 in a plane.
-    x, y
-        Where the first column and row begin; ``x`` is east of the cut.
-    width, height
-        Of all columns, and of all rows, in degrees or units of the CRS.
-    """
+    """Rows and columns of equal height and width; the number of a cell is ``row * columns + column``."""
 
     rows: int
     columns: int
-    cut: float
-    x: float
+    cut: float  # Of the sphere the longitude from which columns count eastwards, degrees; 0 in a plane
+    x: float  # x, y: where the first column and row begin; ``x`` is east of the cut
     y: float
-    width: float
+    width: float  # width, height: of all columns, and of all rows, in degrees or units of the CRS
     height: float
 
     @property
@@ -55,34 +43,17 @@ class RoutingGrid:
 
 
 class CellRects(NamedTuple):
-    """Rectangles of cells.
+    """Rectangles of cells."""
 
-    Parameters
-    ----------
-    rects
-        int64 (p, 4). First column, first row, last column, last row.
-    of
-        int64 (p,). The rectangle of places that each belongs to, rising.
-    """
-
-    rects: NDArray[np.int64]
-    of: NDArray[np.int64]
+    rects: NDArray[np.int64]  # int64 (p, 4). First column, first row, last column, last row
+    of: NDArray[np.int64]  # int64 (p,). The rectangle of places that each belongs to, rising
 
 
 def grid_of(space: Space, rects: NDArray[np.float64], rows: int = SIDE, columns: int = SIDE) -> RoutingGrid:
     """Return a grid over where most places are.
 
-    Parameters
-    ----------
-    space
-        Of the places.
-    rects
-        float64 (n, 4). west, south, east, north, as :class:`dtoss.watch.index.covers.Covers` has them.
-    rows, columns
-        Of the grid.
+    ``rects``: float64 (n, 4). west, south, east, north, as :class:`dtoss.watch.index.covers.Covers` has them.
 
-    Notes
-    -----
     Of no places it covers the globe, or a unit square of a plane. Cost O(1): of many, some are looked at.
     """
     sphere = space.metric == "sphere"
@@ -133,14 +104,7 @@ def _numbers(values: NDArray[np.float64], first: float, size: float, count: int)
 def cells_of(grid: RoutingGrid, space: Space, positions: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the cell of each position, int64 (n,). Cost O(n).
 
-    Parameters
-    ----------
-    grid
-        The grid.
-    space
-        Of the positions.
-    positions
-        float64 (n, 2). Legal ones.
+    ``positions``: float64 (n, 2). Legal ones.
     """
     if len(positions) == 0:
         return np.zeros(0, np.int64)
@@ -153,14 +117,7 @@ def cells_of(grid: RoutingGrid, space: Space, positions: NDArray[np.float64]) ->
 def rects_in(grid: RoutingGrid, space: Space, rects: NDArray[np.float64]) -> CellRects:
     """Return the cells that rectangles touch: each position in a rectangle lies in one of its cells. Cost O(n).
 
-    Parameters
-    ----------
-    grid
-        The grid.
-    space
-        Of the rectangles.
-    rects
-        float64 (n, 4). west, south, east, north; west > east across the antimeridian.
+    ``rects``: float64 (n, 4). west, south, east, north; west > east across the antimeridian.
     """
     sphere = space.metric == "sphere"
     count = len(rects)

@@ -24,52 +24,25 @@ _UNIT = 2.0**-53
 
 
 class Spoken(NamedTuple):
-    """Rows that words send to workers of their own, each pair once.
+    """Rows that words send to workers of their own, each pair once."""
 
-    Parameters
-    ----------
-    row
-        int64, rising.
-    worker
-        int32.
-    """
-
-    row: NDArray[np.int64]
-    worker: NDArray[np.int32]
+    row: NDArray[np.int64]  # int64, rising
+    worker: NDArray[np.int32]  # int32
 
 
 @dataclass(frozen=True, eq=False)
 class Routing:
-    """Cells on workers, as rows are sent by them; immutable.
-
-    Parameters
-    ----------
-    grid
-        The cells.
-    workers
-        How many there are.
-    begin
-        int64 (cells + 1,). The parts of cell c are ``begin[c]:begin[c + 1]``, at least one.
-    worker
-        int32 (parts,).
-    share
-        float64 (parts,). Of the cell's rows; those of a cell add to 1.
-    word_cell
-        int64 (w,), rising. Cells of which some words go to workers of their own; each has one part, the rest.
-    word
-        large_string (w,). Folded, rising within a cell.
-    word_worker
-        int32 (w,).
-    """
+    """Cells on workers, as rows are sent by them; immutable."""
 
     grid: RoutingGrid
-    workers: int
-    begin: NDArray[np.int64]
-    worker: NDArray[np.int32]
-    share: NDArray[np.float64]
+    workers: int  # How many there are
+    begin: NDArray[np.int64]  # int64 (cells + 1,). The parts of cell c are ``begin[c]:begin[c + 1]``, at least one
+    worker: NDArray[np.int32]  # int32 (parts,)
+    share: NDArray[np.float64]  # float64 (parts,). Of the cell's rows; those of a cell add to 1
+    # int64 (w,), rising. Cells of which some words go to workers of their own; each has one part, the rest
     word_cell: NDArray[np.int64]
-    word: pa.Array
-    word_worker: NDArray[np.int32]
+    word: pa.Array  # large_string (w,). Folded, rising within a cell
+    word_worker: NDArray[np.int32]  # int32 (w,)
 
     @cached_property
     def _bounds(self) -> NDArray[np.float64]:
@@ -84,12 +57,8 @@ class Routing:
     def worker_of(self, cell: NDArray[np.int64], rows: Rows) -> NDArray[np.int32]:
         """Return the worker of each row, int32 (n,): of a cell that is split by words that of the rest.
 
-        Parameters
-        ----------
-        cell
-            int64 (n,). Of the rows.
-        rows
-            n rows; those that share a cell are told apart by a hash of id and time, or of all that they are.
+        ``cell``: int64 (n,). Of the rows; ``rows``: n rows; those that share a cell are told apart by a hash of id and
+        time, or of all that they are.
         """
         found = self.worker[self.begin[cell]]
         shared = np.flatnonzero(self.begin[cell + 1] - self.begin[cell] > 1)
@@ -138,12 +107,7 @@ class Routing:
     def spoken(self, cell: NDArray[np.int64], text: pa.Array) -> Spoken:
         """Return which rows of cells that are split go to which workers besides the rest, for words that they hold.
 
-        Parameters
-        ----------
-        cell
-            int64 (n,).
-        text
-            string (n,).
+        ``cell``: int64 (n,); ``text``: string (n,).
         """
         some = np.flatnonzero(self.split[cell])
         if len(some) == 0:

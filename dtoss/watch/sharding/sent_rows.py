@@ -30,20 +30,6 @@ _ATTRIBUTE = "a:"
 def sent_to_workers(plan: Plan, judged: JudgedRows) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a task for each worker that gets some, by worker.
 
-    Parameters
-    ----------
-    plan
-        Of the batch, with a layout.
-    judged
-        The rows of the task.
-
-    Raises
-    ------
-    StoreError
-        If the file of the layout is missing or damaged.
-
-    Notes
-    -----
     Cost O(n log n). Columns: ``seq``, the number of the row in its task; ``flags``; ``cell``; ``changes``; ``x`` and
     ``y``; ``t``, ``id``, ``text`` and attributes as far as there are any.
     """

@@ -23,19 +23,7 @@ from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows
 def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[TaskResult], list[WorkerResult]]:
     """Return what the tasks and the workers of a batch have done, one after another, here.
 
-    Parameters
-    ----------
-    plan
-        Of the batch, with a layout.
-    rows
-        All of it; legal positions only.
-    tasks
-        How many; task k has the buckets whose number is k modulo that.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`dtoss.watch.sharding.worker_task.answer_rows`.
+    ``rows``: all of it; legal positions only.
     """
     of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
     buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
@@ -46,13 +34,7 @@ def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[TaskRes
 def run_judged(
     plan: Plan, parts: Sequence[tuple[int, NDArray[np.int64], Rows]]
 ) -> tuple[list[TaskResult], list[WorkerResult]]:
-    """Return what tasks, of their numbers, buckets and rows, and workers have done.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`run_on_workers`.
-    """
+    """Return what tasks, of their numbers, buckets and rows, and workers have done."""
     assert plan.routed is not None
     done: list[tuple[TaskResult, float]] = []
     sent = [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]

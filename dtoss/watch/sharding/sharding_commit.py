@@ -30,49 +30,25 @@ _COLUMNS = ("cell", "rows", "candidates", "matches", "seconds", "stored", "bytes
 
 @dataclass(frozen=True, eq=False)
 class RoundLoad:
-    """What a round has cost; cells without rows are left out.
-
-    Parameters
-    ----------
-    grid
-        The cells.
-    cell
-        int64 (c,), rising.
-    rows, candidates, matches
-        int64 (c,).
-    seconds
-        float64 (c,). Of the processor, as the model gives those of workers to their cells.
-    stored
-        int64 (c,). Subscriptions that touch the cell.
-    bytes
-        float64 (c,). Theirs.
-    begin_us, end_us
-        The wall clock at the first batch, and at the end of the last, in microseconds since 1970.
-    model
-        Prices of a row, a candidate and a match in seconds, and the error of their fit.
-    """
+    """What a round has cost; cells without rows are left out."""
 
     grid: RoutingGrid
-    cell: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    candidates: NDArray[np.int64]
-    matches: NDArray[np.int64]
-    seconds: NDArray[np.float64]
-    stored: NDArray[np.int64]
-    bytes: NDArray[np.float64]
+    cell: NDArray[np.int64]  # int64 (c,), rising
+    rows: NDArray[np.int64]  # int64 (c,)
+    candidates: NDArray[np.int64]  # int64 (c,)
+    matches: NDArray[np.int64]  # int64 (c,)
+    seconds: NDArray[np.float64]  # float64 (c,). Of the processor, as the model gives those of workers to their cells
+    stored: NDArray[np.int64]  # int64 (c,). Subscriptions that touch the cell
+    bytes: NDArray[np.float64]  # float64 (c,). Theirs
+    # begin_us, end_us: the wall clock at the first batch, and at the end of the last, in microseconds since 1970
     begin_us: int
     end_us: int
+    # Prices of a row, a candidate and a match in seconds, and the error of their fit
     model: tuple[float, float, float, float]
 
 
 def write_load(home: Home, load: RoundLoad) -> dict[str, Any]:
-    """Write what a round has cost as a file of Parquet, and return what a commit says of it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write what a round has cost as a file of Parquet, and return what a commit says of it."""
     table = pa.table({name: getattr(load, name) for name in _COLUMNS})
     about = {"grid": vars(load.grid), "begin_us": load.begin_us, "end_us": load.end_us, "model": list(load.model)}
     table = table.replace_schema_metadata({LOAD_ABOUT: json.dumps(about, sort_keys=True)})
@@ -82,15 +58,7 @@ def write_load(home: Home, load: RoundLoad) -> dict[str, Any]:
 
 
 def read_load(home: Home, name: str) -> RoundLoad:
-    """Return what a round has cost, of its file.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return what a round has cost, of its file."""
     path = home.folder.path(LOAD, name)
     data = home.folder.read(LOAD, name)
     if data is None:
@@ -127,25 +95,7 @@ def commit_on_workers(
 ) -> Commit:
     """Commit a batch of which all tasks and workers are done, and return its commit.
 
-    Parameters
-    ----------
-    plan
-        Of the batch, with a layout.
-    done
-        Of all tasks.
-    worked
-        Of workers that were sent rows.
-    load
-        The file of the round that ends with this batch; None where none does.
-    offsets
-        What the source says of its rows.
-    ended, forgotten
-        As :func:`dtoss.watch.processing.watch_commit.commit_batch`.
-
-    Raises
-    ------
-    Conflict, InputError, OSError
-        As :func:`dtoss.watch.processing.watch_commit.commit_batch`.
+    ``load``: the file of the round that ends with this batch; None where none does.
     """
     assert plan.routed is not None
     worked = sorted(worked, key=lambda one: one.worker)

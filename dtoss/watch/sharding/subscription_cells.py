@@ -20,30 +20,15 @@ _KEY_BYTES = 8
 
 
 class AskedCells(NamedTuple):
-    """Subscriptions of an index on a grid; n of them.
+    """Subscriptions of an index on a grid; n of them."""
 
-    Parameters
-    ----------
-    rects
-        int64 (p, 4). First column, first row, last column and last row of the cells that a part of a place touches.
-    owner
-        int64 (p,). The row of the index's table, rising. One whose place is not known, or that is not answered, has
-        none.
-    bytes
-        float64 (n,). What each takes in an index, about.
-    cover_begin
-        int64 (n + 1,). Where the words of each begin in ``cover``.
-    cover
-        int64. Numbers of words, of ``vocabulary``.
-    vocabulary
-        The words.
-    """
-
+    # int64 (p, 4). First column, first row, last column and last row of the cells that a part of a place touches
     rects: NDArray[np.int64]
+    # int64 (p,). The row of the index's table, rising. One whose place is not known, or that is not answered, has none
     owner: NDArray[np.int64]
-    bytes: NDArray[np.float64]
-    cover_begin: NDArray[np.int64]
-    cover: NDArray[np.int64]
+    bytes: NDArray[np.float64]  # float64 (n,). What each takes in an index, about
+    cover_begin: NDArray[np.int64]  # int64 (n + 1,). Where the words of each begin in ``cover``
+    cover: NDArray[np.int64]  # int64. Numbers of words, of ``vocabulary``
     vocabulary: Vocabulary
 
 
@@ -54,15 +39,7 @@ def grid_of_standing(standing: Standing, space: Space, side: int = SIDE) -> Rout
 
 
 def asked_cells(built: SubscriptionIndex, grid: RoutingGrid) -> AskedCells:
-    """Return what the subscriptions of an index ask, by routing cells. Cost O(n), and that of reading their words.
-
-    Parameters
-    ----------
-    built
-        The index.
-    grid
-        The cells.
-    """
+    """Return what the subscriptions of an index ask, by routing cells. Cost O(n), and that of reading their words."""
     covers = covers_of(built)
     touched = rects_in(grid, built.space, covers.rects)
     every = _everywhere(built)

@@ -24,30 +24,14 @@ _OPEN = 4
 def write_words(home: Home, words: pa.Array) -> dict[str, Any]:
     """Write the words that are counted as a file of layouts, and return what a commit says of it.
 
-    Parameters
-    ----------
-    home
-        The watch.
-    words
-        large_string (v,). Folded, each once.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    ``words``: large_string (v,). Folded, each once.
     """
     return write_batch(home, pa.record_batch({"word": words.cast(pa.large_string())}), "words-")
 
 
 @lru_cache(maxsize=_OPEN)
 def open_words(home: Home, name: str) -> tuple[pa.Array, Vocabulary]:
-    """Return the words of :func:`write_words`, as texts and to be found in texts; the last few are kept.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged.
-    """
+    """Return the words of :func:`write_words`, as texts and to be found in texts; the last few are kept."""
     batch = read_batch(home, name)
     if batch.schema.names != ["word"]:
         raise StoreError(f"{home.asked.path(LAYOUTS, name)} is damaged: it has no words")
@@ -57,17 +41,7 @@ def open_words(home: Home, name: str) -> tuple[pa.Array, Vocabulary]:
 def said_by(plan: Plan, judged: JudgedRows) -> WordCounts | None:
     """Return how many rows of a task say each word in each cell; None where that is not asked for.
 
-    Parameters
-    ----------
-    plan
-        Of the batch, with a layout.
-    judged
-        The rows of the task; those before do not count.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged.
+    ``judged``: the rows of the task; those before do not count.
     """
     assert plan.routed is not None
     rows = judged.rows

@@ -26,21 +26,12 @@ _OPEN = 128
 
 @dataclass(frozen=True, eq=False)
 class Covers:
-    """The words that decide who tells of a subscription where cells are split.
+    """The words that decide who tells of a subscription where cells are split."""
 
-    Parameters
-    ----------
-    begin
-        int64 (n + 1,). Of each subscription, where its words begin in ``number``; none where they decide nothing.
-    number
-        int32. Words by their numbers, rising for each.
-    words
-        large_string. By number, in the order of texts.
-    """
-
+    # int64 (n + 1,). Of each subscription, where its words begin in ``number``; none where they decide nothing
     begin: NDArray[np.int64]
-    number: NDArray[np.int32]
-    words: pa.Array
+    number: NDArray[np.int32]  # int32. Words by their numbers, rising for each
+    words: pa.Array  # large_string. By number, in the order of texts
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -55,45 +46,17 @@ class Covers:
 
 @dataclass(frozen=True)
 class WorkerIndex:
-    """A worker's subscriptions.
+    """A worker's subscriptions."""
 
-    Parameters
-    ----------
-    standing
-        They, as if nothing else stood.
-    covers
-        Their words.
-    key
-        Of the large part; None where there is none.
-    entry
-        What a commit says of its file.
-    """
-
-    standing: Standing
+    standing: Standing  # They, as if nothing else stood
     covers: Covers
-    key: str | None
-    entry: Mapping[str, Any] | None
+    key: str | None  # Of the large part; None where there is none
+    entry: Mapping[str, Any] | None  # What a commit says of its file
 
 
 def worker_index(plan: Plan, worker: int) -> WorkerIndex:
     """Return what a worker of a batch holds rows against; the file of its large part is written if it is not there.
 
-    Parameters
-    ----------
-    plan
-        Of the batch, with a layout.
-    worker
-        Its number.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged.
-    OSError
-        If one cannot be written.
-
-    Notes
-    -----
     Cost O(its subscriptions) the first time in a process, and again where they have changed.
     """
     assert plan.routed is not None

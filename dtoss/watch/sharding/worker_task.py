@@ -30,33 +30,18 @@ SEQ, TASK = "seq", "task"
 
 @dataclass(frozen=True, eq=False)
 class WorkerResult:
-    """What a worker has done in a batch; small, and pickled.
-
-    Parameters
-    ----------
-    worker
-        Its number.
-    cell
-        int64 (c,), rising. Routing cells of which it has told rows.
-    rows, candidates, matches
-        int64 (c,). Rows that it told the events of, places that were looked at for them, and subscriptions that held
-        them.
-    sent
-        Rows that it was sent, those before among them.
-    seconds
-        Of the processor, that its rows took; to open its index, or to build it, is not counted.
-    key, entry
-        Of its large index, :class:`dtoss.watch.sharding.worker_index.WorkerIndex`.
-    """
+    """What a worker has done in a batch; small, and pickled."""
 
     worker: int
-    cell: NDArray[np.int64]
+    cell: NDArray[np.int64]  # int64 (c,), rising. Routing cells of which it has told rows
+    # rows, candidates, matches: int64 (c,). Rows that it told the events of, places that were looked at for them, and
+    # subscriptions that held them
     rows: NDArray[np.int64]
     candidates: NDArray[np.int64]
     matches: NDArray[np.int64]
-    sent: int
-    seconds: float
-    key: str | None
+    sent: int  # Rows that it was sent, those before among them
+    seconds: float  # Of the processor, that its rows took; to open its index, or to build it, is not counted
+    key: str | None  # key, entry: of its large index, :class:`dtoss.watch.sharding.worker_index.WorkerIndex`
     entry: Mapping[str, Any] | None
 
 
@@ -81,25 +66,9 @@ def answer_rows(
 ) -> tuple[WorkerResult, dict[int, pa.Table]]:
     """Return what a worker has done with the rows that it was sent, and its events by the task that they came from.
 
-    Parameters
-    ----------
-    plan
-        Of the batch, with a layout.
-    worker
-        Its number.
-    sent
-        Tasks and rows, of :func:`dtoss.watch.sharding.sent_rows.sent_to_workers`; those of a task may be in pieces, in
-        their order.
+    ``sent``: tasks and rows, of :func:`dtoss.watch.sharding.sent_rows.sent_to_workers`; those of a task may be in
+    pieces, in their order.
 
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged.
-    OSError
-        If one cannot be written.
-
-    Notes
-    -----
     Cost O(n log n + m) for n rows with m matches, and that of :func:`worker_index` where it is the first time.
     """
     assert plan.routed is not None
@@ -189,14 +158,7 @@ def first_words(
 ) -> NDArray[np.int64]:
     """Return the first word, in the order of texts, of each subscription's cover that each row holds, int64 (m,).
 
-    Parameters
-    ----------
-    covers
-        Of the subscriptions.
-    rows
-        With texts.
-    row, subscription
-        (m,). Pairs; the row holds one of the words.
+    ``row``, ``subscription``: (m,). Pairs; the row holds one of the words.
     """
     assert rows.text is not None
     some, place = np.unique(row, return_inverse=True)

@@ -47,50 +47,23 @@ _COMPARED = [name for name in SUBSCRIPTION_SCHEMA.names if name not in ("id", "v
 
 @dataclass(frozen=True)
 class Change:
-    """What a change has done.
+    """What a change has done."""
 
-    Parameters
-    ----------
-    number
-        Of the change; of the one before where nothing has changed.
-    added, changed, removed
-        Subscriptions that are new, that were others under the same id, and that are gone.
-    same
-        Those that stood already, just so, and stay as they are.
-    """
-
-    number: int
+    number: int  # Of the change; of the one before where nothing has changed
+    # added, changed, removed: subscriptions that are new, that were others under the same id, and that are gone
     added: int
     changed: int
     removed: int
-    same: int
+    same: int  # Those that stood already, just so, and stay as they are
 
 
 def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Space | None = None) -> Change:
     """Add subscriptions; those of the same id become others.
 
-    Parameters
-    ----------
-    home
-        Of the watch; its folder is made where there is none.
-    table
-        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, checked; its versions do not matter.
-    replace
-        Those that it does not hold are removed.
-    space
-        That the places are in, which the change notes; None notes that of the change before.
+    ``table``: of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, checked; its versions do not matter;
+    ``replace``: those that it does not hold are removed; ``space``: that the places are in, which the change notes;
+    None notes that of the change before.
 
-    Raises
-    ------
-    InputError
-        If an id is missing, or stands twice.
-    StoreError
-        If what stands cannot be read, or others were faster time and again.
-    OSError
-        If nothing can be written.
-
-    Notes
-    -----
     A row that stands already, equal in all but its version, is left out of the change; without any other row there is
     no change. Cost O(n), and the base is read; of a replacement O(all that stand).
     """
@@ -117,19 +90,7 @@ def subscribe(home: Home, table: pa.Table, *, replace: bool = False, space: Spac
 def unsubscribe(home: Home, ids: Any) -> Change:
     """Remove subscriptions; those that do not stand are passed over.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    ids
-        Texts; whole numbers are their decimal digits, as :func:`subscribe` has them. One by itself, too.
-
-    Raises
-    ------
-    InputError
-        If one is neither: nothing is made to fit, nothing is removed.
-    StoreError, OSError
-        As :func:`subscribe`.
+    ``ids``: texts; whole numbers are their decimal digits, as :func:`subscribe` has them. One by itself, too.
     """
     try:
         named = as_list(ids)
@@ -153,16 +114,6 @@ def upgrade(home: Home) -> Change:
     """Decide about the borders of all polygons as is done today, where they were made by the rule of before.
 
     Their edges stay great-circle arcs, and they keep their versions: nobody is told of an enter or a leave.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`subscribe`.
     """
 
     def change(number: int) -> tuple[pa.Table, pa.Array, Change]:

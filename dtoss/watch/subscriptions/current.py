@@ -26,37 +26,21 @@ CHANGE_KIND = "subscriptions"
 
 @dataclass(frozen=True)
 class Delta:
-    """What has changed between two numbers.
+    """What has changed between two numbers."""
 
-    Parameters
-    ----------
-    table
-        The subscriptions that came after the first and stand at the last, by id.
-    removed
-        The ids that changes have touched, each once, by id: what stood at the first under one of them stands no more.
-        Some may not have stood then.
-    replaced
-        Whether nothing of the first stands at all. Then ids of before are not among those removed.
-    """
-
-    table: pa.Table
+    table: pa.Table  # The subscriptions that came after the first and stand at the last, by id
+    # The ids that changes have touched, each once, by id: what stood at the first under one of them stands no more.
+    # Some may not have stood then
     removed: pa.Array
-    replaced: bool = False
+    replaced: bool = False  # Whether nothing of the first stands at all. Then ids of before are not among those removed
 
 
 @dataclass(frozen=True)
 class Base:
-    """A file that holds the whole table of a number.
+    """A file that holds the whole table of a number."""
 
-    Parameters
-    ----------
-    number
-        Of the change; 0 is before all.
-    entry
-        The name, the SHA-256, the bytes and the rows of the file; None where there were none.
-    """
-
-    number: int
+    number: int  # Of the change; 0 is before all
+    # The name, the SHA-256, the bytes and the rows of the file; None where there were none
     entry: dict[str, Any] | None
 
     def as_json(self) -> dict[str, Any]:
@@ -71,13 +55,7 @@ def change_number(home: Home) -> int:
 
 
 def base_of(commit: Commit, path: str = "") -> Base:
-    """Return the base that a commit of changes names.
-
-    Raises
-    ------
-    StoreError
-        If it is another commit.
-    """
+    """Return the base that a commit of changes names."""
     try:
         said = commit.document["base"]
         base = Base(int(said["number"]), said["entry"])
@@ -89,13 +67,7 @@ def base_of(commit: Commit, path: str = "") -> Base:
 
 
 def file_of_change(commit: Commit, path: str) -> FileEntry:
-    """Return the file of a change.
-
-    Raises
-    ------
-    StoreError
-        If the commit is another one; the message names its path.
-    """
+    """Return the file of a change."""
     try:
         return FileEntry.of(commit.document | {"name": commit.document["file"]})
     except (KeyError, ValueError):
@@ -116,20 +88,8 @@ def named_files(document: dict[str, Any]) -> list[dict[str, Any]]:
 def table_at(home: Home, number: int) -> pa.Table:
     """Return the subscriptions that stand after a change, by id, each with its version.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    number
-        Of the change; 0 is before the first.
+    ``number``: of the change; 0 is before the first.
 
-    Raises
-    ------
-    StoreError
-        If a commit or a file on the way is missing or damaged; the message names it.
-
-    Notes
-    -----
     Cost: the base that the commit names, and the changes after it, at most a few dozen, are read.
     """
     if number == 0:
@@ -153,13 +113,7 @@ def base_there(home: Home, base: Base) -> Base:
 
 
 def base_table(home: Home, base: Base) -> pa.Table:
-    """Return the table of a base.
-
-    Raises
-    ------
-    StoreError
-        If its file is missing or damaged.
-    """
+    """Return the table of a base."""
     if base.entry is None:
         return SUBSCRIPTION_SCHEMA.empty_table()
     return read_listed(home, base.entry["name"], base.entry["sha256"], SUBSCRIPTION_SCHEMA)
@@ -168,20 +122,8 @@ def base_table(home: Home, base: Base) -> pa.Table:
 def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
     """Return what has changed after one number, up to another.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    first_excl, last_incl
-        Numbers of changes; 0 is before the first.
+    ``first_excl``, ``last_incl``: numbers of changes; 0 is before the first.
 
-    Raises
-    ------
-    StoreError
-        If a commit or a file between is missing or damaged; the message names it.
-
-    Notes
-    -----
     Cost O(rows of the changes between); each commit and its file is read, those before a replacement are not.
     """
     parts = []
@@ -210,22 +152,7 @@ def changes_between(home: Home, first_excl: int, last_incl: int) -> Delta:
 
 
 def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
-    """Return those of some ids that stand after a change; the base is read, and only what has these ids is kept.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    number
-        Of the change.
-    ids
-        Strings, each once.
-
-    Raises
-    ------
-    StoreError
-        As :func:`table_at`.
-    """
+    """Return those of some ids that stand after a change; the base is read, and only what has these ids is kept."""
     if number == 0:
         return SUBSCRIPTION_SCHEMA.empty_table()
     base = base_there(home, base_of(home.changes.read(number), home.changes.path(number)))
@@ -241,21 +168,7 @@ def standing_of(home: Home, number: int, ids: pa.Array) -> pa.Table:
 def read_listed(home: Home, name: str, sha256: str, schema: pa.Schema, ids: pa.Array | None = None) -> pa.Table:
     """Return the table of a listed file of changes.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name, sha256
-        Of the file.
-    schema
-        That it has.
-    ids
-        Only rows that have one of them; None is all.
-
-    Raises
-    ------
-    StoreError
-        If it is missing, or a byte of it has changed; the message names it.
+    ``ids``: only rows that have one of them; None is all.
     """
     import pyarrow.parquet as pq
 

@@ -20,15 +20,8 @@ _TICK = datetime.timedelta(microseconds=1)
 def instants(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[int, str]) -> pa.Array:
     """Return moments as int64 microseconds, null where there is none; what is no moment is named. Cost O(n).
 
-    Parameters
-    ----------
-    values
-        Numbers are seconds since 1970, texts ISO 8601, both and times without a zone in UTC. None where there is no
-        such column.
-    count
-        Rows.
-    reasons
-        Why a row is bad, by its number; those that are found are added.
+    ``values``: numbers are seconds since 1970, texts ISO 8601, both and times without a zone in UTC. None where there
+    is no such column.
     """
     if values is None:
         return pa.nulls(count, pa.int64())

@@ -39,46 +39,23 @@ _SHOWN = 100
 
 @dataclass(frozen=True)
 class Draft:
-    """Subscriptions whose values are not judged yet, (n,) each.
+    """Subscriptions whose values are not judged yet, (n,) each."""
 
-    Parameters
-    ----------
-    kind
-        uint8. Of the place; that of a row that is bad means nothing.
-    numbers
-        float64. x, y, radius, west, south, east and north, NaN where there is none.
-    shapes
-        What stands for a polygon, as it was given; None where there is none, and as a whole where no row has one.
-    texts
-        id, object, edges, where, words and meta, as text of Arrow.
-    events
-        uint8. Bits of :data:`dtoss.watch.subscription.WANTS`.
-    expires
-        int64 of Arrow, microseconds.
-    reasons
-        Of the rows whose form is wrong; what judges values adds to it.
-    """
-
-    kind: NDArray[np.uint8]
+    kind: NDArray[np.uint8]  # uint8. Of the place; that of a row that is bad means nothing
+    # float64. x, y, radius, west, south, east and north, NaN where there is none
     numbers: dict[str, NDArray[np.float64]]
+    # What stands for a polygon, as it was given; None where there is none, and as a whole where no row has one
     shapes: Sequence[Any] | None
-    texts: dict[str, pa.Array]
-    events: NDArray[np.uint8]
-    expires: pa.Array
-    reasons: Reasons
+    texts: dict[str, pa.Array]  # id, object, edges, where, words and meta, as text of Arrow
+    events: NDArray[np.uint8]  # uint8. Bits of :data:`dtoss.watch.subscription.WANTS`
+    expires: pa.Array  # int64 of Arrow, microseconds
+    reasons: Reasons  # Of the rows whose form is wrong; what judges values adds to it
 
 
 def draft_of(columns: Mapping[str, Values], count: int, reasons: Reasons) -> Draft:
     """Return the draft of columns of one length, of which each may be missing. Cost O(n).
 
-    Parameters
-    ----------
-    columns
-        By name, of :data:`NESTED` and :data:`FLAT`; others are not looked at.
-    count
-        Rows of each.
-    reasons
-        Of rows that are bad already; those that are found are added.
+    ``columns``: by name, of :data:`NESTED` and :data:`FLAT`; others are not looked at.
     """
     numbers = {name: np.full(count, np.nan) for name in ("x", "y", "radius", *BOX_SIDES)}
     objects: list[Any] | None = None
@@ -129,16 +106,7 @@ def unknown_names(names: Sequence[str]) -> str | None:
 def arrow_of(values: Values, kind: pa.DataType, why: Callable[[Any], str], reasons: Reasons) -> pa.Array:
     """Return a column as a type of Arrow; what is no such value is null, and named. Cost O(n).
 
-    Parameters
-    ----------
-    values
-        Numbers are not read from text, nor from truths.
-    kind
-        Of numbers, lists of numbers or text.
-    why
-        Says what is wrong with a value.
-    reasons
-        Of rows; those that are found are added.
+    ``values``: numbers are not read from text, nor from truths.
     """
     if isinstance(values, pa.Array):
         try:

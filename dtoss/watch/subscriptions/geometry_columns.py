@@ -23,17 +23,7 @@ _WHOSE = "the watch"
 def place_geometries(table: pa.Table, space: Space) -> pa.Table:
     """Return a table whose column of geometries, if it has one, is one of polygons, or of the centres of circles.
 
-    Parameters
-    ----------
-    table
-        Of subscriptions; points are centres where there is a column radius or metres.
-    space
-        Of the places.
-
-    Raises
-    ------
-    ValueError
-        If the geometries are in another CRS.
+    ``table``: of subscriptions; points are centres where there is a column radius or metres.
     """
     name = next((name for name in GEOMETRY_NAMES if name in table.column_names), None)
     if name is None or set(SUBSCRIPTION_SCHEMA.names) <= set(table.column_names):
@@ -61,13 +51,7 @@ def place_geometries(table: pa.Table, space: Space) -> pa.Table:
 
 
 def check_collection(collection: Mapping[str, Any], space: Space) -> None:
-    """Check that a FeatureCollection says no other CRS, as GDAL writes it.
-
-    Raises
-    ------
-    ValueError
-        If it does, or pyproj does not read it.
-    """
+    """Check that a FeatureCollection says no other CRS, as GDAL writes it."""
     stated = collection.get("crs")
     properties = stated.get("properties") if isinstance(stated, Mapping) else None
     name = properties.get("name") if isinstance(properties, Mapping) else None

@@ -26,13 +26,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 
 
 def read_json(data: bytes | str) -> Any:
-    """Return what JSON says; NaN and infinities are none. Several times as fast where orjson is installed.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON, or nests too deep; in a line.
-    """
+    """Return what JSON says; NaN and infinities are none. Several times as fast where orjson is installed."""
     if (fast := _fast()) is not None:
         try:
             return fast(data)
@@ -62,13 +56,7 @@ def _fast() -> Callable[[bytes | str], Any] | None:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON in a line without blanks; times as ISO 8601, numbers and arrays of numpy as their own.
-
-    Raises
-    ------
-    ValueError, TypeError, RecursionError
-        If JSON cannot hold it.
-    """
+    """Return a value as JSON in a line without blanks; times as ISO 8601, numbers and arrays of numpy as their own."""
     text = _ENCODER.encode(value)
     text.encode()  # half a character cannot be written
     return text

@@ -16,26 +16,9 @@ def known_of(
 ) -> Against:
     """Return what subscriptions of a watch are checked against.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    crs, metric
-        Of the places, as :func:`dtoss.geometry.space.space_of` takes them; what is known already when None.
-    allow_everything
-        Whether words that are all negated may be asked for everywhere.
+    ``crs``, ``metric``: of the places, as :func:`dtoss.geometry.space.space_of` takes them; what is known already when
+    None.
 
-    Raises
-    ------
-    InputError
-        If the places are said to be in another CRS than the watch is.
-    StoreError
-        If the head of a chain, or the manifest of the snapshot, is damaged.
-    ValueError
-        If the CRS is none.
-
-    Notes
-    -----
     The last batch says most: the space, the columns, whether there are texts and times. Before the first batch the
     space is that of the last change, else that of the store's current snapshot, else degrees.
     """
@@ -57,26 +40,14 @@ def known_of(
 
 
 def settings_of(home: Home) -> Settings | None:
-    """Return the settings of a watch; None before its first batch.
-
-    Raises
-    ------
-    StoreError
-        If the last commit of a batch is damaged.
-    """
+    """Return the settings of a watch; None before its first batch."""
     head = home.batches.head() if home.folder.there() else None
     said: Any = None if head is None else head.document.get("settings")
     return None if said is None else Settings.of(said)
 
 
 def asked_space(home: Home) -> Space | None:
-    """Return the space that the subscriptions of a watch are in: of the last change, else of the store's snapshot.
-
-    Raises
-    ------
-    StoreError
-        If the last change, or the manifest of the snapshot, is damaged.
-    """
+    """Return the space that the subscriptions of a watch are in: of the last change, else of the store's snapshot."""
     head = home.changes.head() if home.asked.there() else None
     said = None if head is None else head.document.get("space")
     if said is not None:
@@ -94,22 +65,7 @@ def asked_space(home: Home) -> Space | None:
 
 
 def check_space(home: Home, space: Space) -> None:
-    """Check that rows of a watch are where its subscriptions are; nothing is ever transformed in silence.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    space
-        Of the rows.
-
-    Raises
-    ------
-    InputError
-        If a change of subscriptions has noted another space.
-    StoreError
-        If the last change is damaged.
-    """
+    """Check that rows of a watch are where its subscriptions are; nothing is ever transformed in silence."""
     head = home.changes.head() if home.asked.there() else None
     asked = None if head is None or head.document.get("space") is None else asked_space(home)
     if asked is not None and not _same(asked, space):

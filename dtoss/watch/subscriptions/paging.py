@@ -40,54 +40,26 @@ _NO_BASE = Base(0, None)
 
 @dataclass(frozen=True)
 class Run:
-    """A file of subscriptions by id.
+    """A file of subscriptions by id."""
 
-    Parameters
-    ----------
-    number
-        Of the change whose file it is; of a base that at which all of it stood.
-    file
-        As a commit lists it.
-    change
-        Whether it is a change's: its versions are null, and some of its rows only remove.
-    """
-
-    number: int
-    file: FileEntry
-    change: bool
+    number: int  # Of the change whose file it is; of a base that at which all of it stood
+    file: FileEntry  # As a commit lists it
+    change: bool  # Whether it is a change's: its versions are null, and some of its rows only remove
 
 
 @dataclass(frozen=True)
 class Stand:
-    """What stands after a change, as the files that say so.
+    """What stands after a change, as the files that say so."""
 
-    Parameters
-    ----------
-    number, sha256
-        Of the change, and of its commit; 0 before the first.
-    count
-        How many subscriptions stand.
-    base
-        The last moment of which there is a file.
-    runs
-        Those files that count, the newest first.
-    """
-
-    number: int = 0
+    number: int = 0  # number, sha256: of the change, and of its commit; 0 before the first
     sha256: str = ""
-    count: int = 0
-    base: Base = _NO_BASE
-    runs: tuple[Run, ...] = ()
+    count: int = 0  # How many subscriptions stand
+    base: Base = _NO_BASE  # The last moment of which there is a file
+    runs: tuple[Run, ...] = ()  # Those files that count, the newest first
 
 
 class Pages:
-    """Reads subscriptions by id; thread-safe.
-
-    Parameters
-    ----------
-    home
-        Of the watch.
-    """
+    """Reads subscriptions by id; thread-safe."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -99,15 +71,6 @@ class Pages:
     def now(self) -> Stand:
         """Return what stands now.
 
-        Raises
-        ------
-        StoreError
-            If a commit is missing or damaged.
-        OSError
-            If one cannot be read.
-
-        Notes
-        -----
         Cost: the head of the chain is read, and the commits since the last call.
         """
         head = self.home.changes.head()
@@ -142,22 +105,8 @@ class Pages:
     def behind(self, stand: Stand, after: str | None) -> Iterator[pa.Table]:
         """Yield the subscriptions behind an id in their order, some at a time, each with its version.
 
-        Parameters
-        ----------
-        stand
-            Which there are.
-        after
-            The id; from the first one on when None.
+        ``after``: the id; from the first one on when None.
 
-        Raises
-        ------
-        StoreError
-            If a file is missing or damaged; the message names it.
-        OSError
-            If one cannot be read.
-
-        Notes
-        -----
         Of each file a group of rows is read at a time; of small ones nothing that was read before.
         """
         files, most = [self._opened(run) for run in stand.runs], self.home.limits.merged_at_once
@@ -173,20 +122,7 @@ class Pages:
             after = upto
 
     def one(self, stand: Stand, id: str) -> pa.Table:
-        """Return the subscription of an id; an empty table where none stands.
-
-        Parameters
-        ----------
-        stand
-            Which there are.
-        id
-            Of it.
-
-        Raises
-        ------
-        StoreError, OSError
-            As of :meth:`behind`.
-        """
+        """Return the subscription of an id; an empty table where none stands."""
         for run in stand.runs:
             found = self._opened(run).of(id)
             if len(found):
@@ -229,12 +165,7 @@ class Pages:
 class _Sorted:
     """The rows of a file, by id.
 
-    Parameters
-    ----------
-    lasts
-        The last id of each group of rows; None where it is not known.
-    read
-        Returns a group.
+    ``lasts``: the last id of each group of rows; None where it is not known.
     """
 
     def __init__(self, lasts: Sequence[str | None], read: Callable[[int], pa.Table]) -> None:

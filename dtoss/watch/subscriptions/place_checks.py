@@ -24,15 +24,8 @@ from dtoss.watch.subscriptions.polygon_text import polygon_text
 def check_places(draft: Draft, space: Space) -> pa.Array:
     """Return the polygons of drafted subscriptions as GeoJSON; the bad ones of all places are named in the draft.
 
-    Parameters
-    ----------
-    draft
-        Of which rows that are bad already are not looked at.
-    space
-        Of the positions.
+    ``draft``: of which rows that are bad already are not looked at.
 
-    Notes
-    -----
     Cost O(n) for circles and boxes, O(v) for v corners of polygons.
     """
     good = np.ones(len(draft.kind), np.bool_)

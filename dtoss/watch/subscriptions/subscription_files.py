@@ -34,37 +34,19 @@ _SHAPES = ("Polygon", "MultiPolygon")
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much of what a stranger has sent is read.
+    """How much of what a stranger has sent is read."""
 
-    Parameters
-    ----------
-    rows
-        Subscriptions, at the most.
-    text
-        Characters of a condition, and of words.
-    check
-        Is called now and then; what it raises ends the reading.
-    """
-
-    rows: int
-    text: int
-    check: Callable[[], None]
+    rows: int  # Subscriptions, at the most
+    text: int  # Characters of a condition, and of words
+    check: Callable[[], None]  # Is called now and then; what it raises ends the reading
 
 
 @dataclass(frozen=True)
 class Read:
-    """What files hold.
+    """What files hold."""
 
-    Parameters
-    ----------
-    table
-        The good subscriptions, of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
-    bad
-        The others, in the order of the files.
-    """
-
-    table: pa.Table
-    bad: tuple[Bad, ...]
+    table: pa.Table  # The good subscriptions, of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`
+    bad: tuple[Bad, ...]  # The others, in the order of the files
 
     @property
     def rows(self) -> int:
@@ -83,27 +65,12 @@ def read_files(
 ) -> Read:
     """Return the subscriptions of files. Cost O(n), and all of a file is in memory.
 
-    Parameters
-    ----------
-    paths
-        Paths or URIs. Parquet is known by its first bytes; other files hold JSON: a subscription or a GeoJSON Feature
-        on each line, or a FeatureCollection. A Polygon or MultiPolygon of a Feature is the place, and a Point with a
-        property radius or metres the circle; its other properties are the rest of a row.
-    space
-        Of the places; degrees when None.
-    schema
-        Types of the columns that a condition may name; None where they are not known.
-    text
-        Whether rows have a text; None where that is not known.
-    time
-        Whether rows have a time, and are of objects that move; None where that is not known.
-    allow_everything
-        Whether words that are all negated may be asked for everywhere.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or is of no such kind; the message names it.
+    ``paths``: paths or URIs. Parquet is known by its first bytes; other files hold JSON: a subscription or a GeoJSON
+    Feature on each line, or a FeatureCollection. A Polygon or MultiPolygon of a Feature is the place, and a Point with
+    a property radius or metres the circle; its other properties are the rest of a row; ``space``: of the places;
+    degrees when None; ``schema``: types of the columns that a condition may name; None where they are not known;
+    ``text``: whether rows have a text; None where that is not known; ``time``: whether rows have a time, and are of
+    objects that move; None where that is not known.
     """
     if not paths:
         raise InputError("no files are given: name at least one with subscriptions")
@@ -136,21 +103,7 @@ def _uncollected() -> Iterator[None]:
 def read_body(data: bytes, against: Against, bounds: Bounds, name: str = "the body") -> Read:
     """Return the subscriptions of JSON that somebody has sent, as :func:`read_files` those of a file; Parquet is none.
 
-    Parameters
-    ----------
-    data
-        JSON lines, a list, a Feature or a FeatureCollection.
-    against
-        What is known of the rows.
-    bounds
-        Of what is read.
-    name
-        What it is called in messages.
-
-    Raises
-    ------
-    InputError
-        If it is no such JSON, or holds too many.
+    ``name``: what it is called in messages.
     """
     if data[:4] == _PARQUET_MARK:
         raise InputError(f"{name} is Parquet: JSON is wanted, a subscription on each line or a list of them")

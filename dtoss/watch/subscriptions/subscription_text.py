@@ -19,13 +19,6 @@ _KILOMETRE = 1000.0
 def write_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return subscriptions as rows that people may write, and their version.
 
-    Parameters
-    ----------
-    table
-        Of :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`.
-
-    Notes
-    -----
     expires is ISO 8601 where the year has four digits, else seconds. What is not there is left out. Cost O(n).
     """
     return [_row(row) for row in table.to_pylist()]
@@ -64,12 +57,7 @@ def _time(microseconds: int) -> str | float:
 def place_in_words(row: Mapping[str, Any], metres: bool) -> str:
     """Return the place of a row of :func:`write_rows` in words.
 
-    Parameters
-    ----------
-    row
-        As people write it.
-    metres
-        Whether lengths are metres; else they are units of the CRS.
+    ``metres``: whether lengths are metres; else they are units of the CRS.
 
     Examples
     --------

@@ -23,16 +23,7 @@ _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
 def texts_of(values: Sequence[Any] | pa.Array | None, count: int, name: str, reasons: dict[int, str]) -> pa.Array:
     """Return a column as text; what is none, or is too long, is null, and named. Cost O(n).
 
-    Parameters
-    ----------
-    values
-        None where there is no such column.
-    count
-        Rows.
-    name
-        Of the column.
-    reasons
-        Why a row is bad, by its number; those that are found are added.
+    ``values``: none where there is no such column.
     """
     if values is None:
         return pa.nulls(count, pa.string())
@@ -51,14 +42,7 @@ def texts_of(values: Sequence[Any] | pa.Array | None, count: int, name: str, rea
 def ids_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[int, str]) -> pa.Array:
     """Return ids as text, whole numbers as their decimal digits; what is no id is null, and named. Cost O(n).
 
-    Parameters
-    ----------
-    values
-        None where there is no such column.
-    count
-        Rows.
-    reasons
-        Why a row is bad, by its number; those that are found are added.
+    ``values``: none where there is no such column.
     """
     if values is None:
         values = [None] * count
@@ -80,14 +64,8 @@ def ids_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[in
 def metas_of(values: Sequence[Any] | pa.Array | None, count: int, reasons: dict[int, str]) -> pa.Array:
     """Return what is given back with each event as JSON; what cannot be written so is null, and named. Cost O(n).
 
-    Parameters
-    ----------
-    values
-        None where there is no such column. A text in a column of Arrow that reads as an object or a list is one.
-    count
-        Rows.
-    reasons
-        Why a row is bad, by its number; those that are found are added.
+    ``values``: none where there is no such column. A text in a column of Arrow that reads as an object or a list is
+    one.
     """
     if values is None:
         return pa.nulls(count, pa.string())

@@ -24,24 +24,12 @@ from dtoss.watch.subscriptions.polygon_text import edges_column
 
 @dataclass(frozen=True)
 class Bad:
-    """A row that is no subscription.
+    """A row that is no subscription."""
 
-    Parameters
-    ----------
-    file
-        Where it stands; "" where it was not in a file.
-    row
-        Its line in a file of lines, else its number, from 1 on.
-    id
-        Of the subscription; None where it has none.
-    reason
-        What is wrong, in a line.
-    """
-
-    file: str
-    row: int
-    id: str | None
-    reason: str
+    file: str  # Where it stands; "" where it was not in a file
+    row: int  # Its line in a file of lines, else its number, from 1 on
+    id: str | None  # Of the subscription; None where it has none
+    reason: str  # What is wrong, in a line
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.row}" if self.file else f"row {self.row}"
@@ -51,27 +39,14 @@ class Bad:
 
 @dataclass(frozen=True)
 class Against:
-    """What is known of the rows that subscriptions will be asked of; None is what is not known yet.
-
-    Parameters
-    ----------
-    space
-        Of their positions.
-    schema
-        Types of the columns that a condition may name.
-    text
-        Whether they have a text.
-    time
-        Whether they have a time, and are positions of objects that move: without, there is no enter and no leave.
-    allow_everything
-        Whether words that are all negated may be asked for everywhere.
-    """
+    """What is known of the rows that subscriptions will be asked of; None is what is not known yet."""
 
     space: Space = Space(LONLAT, "sphere")  # noqa: RUF009
-    schema: Mapping[str, pa.DataType] | None = None
-    text: bool | None = None
+    schema: Mapping[str, pa.DataType] | None = None  # Types of the columns that a condition may name
+    text: bool | None = None  # Whether they have a text
+    # Whether they have a time, and are positions of objects that move: without, there is no enter and no leave
     time: bool | None = None
-    allow_everything: bool = False
+    allow_everything: bool = False  # Whether words that are all negated may be asked for everywhere
 
 
 def check_subscriptions(
@@ -83,20 +58,11 @@ def check_subscriptions(
 ) -> tuple[pa.Table, list[Bad]]:
     """Return the table of good subscriptions, and the bad ones.
 
-    Parameters
-    ----------
-    records
-        A row each: id, one of circle, box, polygon and around or none, where, words, events, expires, meta; numbers of
-        a circle may stand as lon, lat and radius, those of a box as west, south, east and north.
-    against
-        What is known of the rows; degrees, and nothing else, when None.
-    file
-        That they stand in, for messages.
-    lines
-        (n,) The line of each, where it is not its number; it may grow as records are taken.
+    ``records``: A row each: id, one of circle, box, polygon and around or none, where, words, events, expires, meta;
+    numbers of a circle may stand as lon, lat and radius, those of a box as west, south, east and north; ``against``:
+    what is known of the rows; degrees, and nothing else, when None; ``lines``: (n,) The line of each, where it is not
+    its number; it may grow as records are taken.
 
-    Notes
-    -----
     Of several with one id the first is good. Cost O(n); a condition and words are read once for each distinct text.
     """
     against = against or Against()
@@ -128,18 +94,8 @@ def check_subscriptions(
 def checked_table(table: pa.Table, against: Against | None = None, *, file: str = "") -> tuple[pa.Table, list[Bad]]:
     """Return the good subscriptions of a table, and the bad ones: as :func:`check_subscriptions`, from columns.
 
-    Parameters
-    ----------
-    table
-        Of columns as :func:`check_subscriptions` takes them, or of
-        :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such tables are kept.
-    against, file
-        As in :func:`check_subscriptions`.
-
-    Raises
-    ------
-    ValueError
-        If it has a column that no subscription has, or two of one name.
+    ``table``: of columns as :func:`check_subscriptions` takes them, or of
+    :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such tables are kept.
     """
     against = against or Against()
     kept = set(SUBSCRIPTION_SCHEMA.names) <= set(table.column_names)

@@ -50,36 +50,18 @@ FOLDED = _fold()
 
 
 class Bytes(NamedTuple):
-    """Texts one after another.
+    """Texts one after another."""
 
-    Parameters
-    ----------
-    text
-        uint8. Their bytes in UTF-8.
-    begin
-        int64 (n + 1,). Where each begins, and where the last one ends.
-    """
-
-    text: NDArray[np.uint8]
-    begin: NDArray[np.int64]
+    text: NDArray[np.uint8]  # uint8. Their bytes in UTF-8
+    begin: NDArray[np.int64]  # int64 (n + 1,). Where each begins, and where the last one ends
 
 
 class Chunks(NamedTuple):
-    """The chunks of texts.
+    """The chunks of texts."""
 
-    Parameters
-    ----------
-    first
-        int64 (n + 1,). The first chunk of each text.
-    ends
-        int64 (c, 2). Where each begins and ends in the bytes.
-    hashes
-        int64 (c,). Of its folded bytes, even; one more if it is not of ASCII alone.
-    """
-
-    first: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    hashes: NDArray[np.int64]
+    first: NDArray[np.int64]  # int64 (n + 1,). The first chunk of each text
+    ends: NDArray[np.int64]  # int64 (c, 2). Where each begins and ends in the bytes
+    hashes: NDArray[np.int64]  # int64 (c,). Of its folded bytes, even; one more if it is not of ASCII alone
 
 
 def bytes_of(texts: pa.Array | pa.ChunkedArray) -> Bytes:
@@ -113,20 +95,11 @@ def slots_for(count: int) -> NDArray[np.int64]:
 
 
 class Numbered(NamedTuple):
-    """The distinct chunks of some, numbered in the order in which they come.
+    """The distinct chunks of some, numbered in the order in which they come."""
 
-    Parameters
-    ----------
-    numbers
-        int32 (c,). Of each chunk.
-    distinct
-        int64 (d,). The first chunk of each number.
-    letters, offsets
-        uint8, int64 (d + 1,). Their folded bytes, one after another, and where each begins.
-    """
-
-    numbers: NDArray[np.int32]
-    distinct: NDArray[np.int64]
+    numbers: NDArray[np.int32]  # int32 (c,). Of each chunk
+    distinct: NDArray[np.int64]  # int64 (d,). The first chunk of each number
+    # letters, offsets: uint8, int64 (d + 1,). Their folded bytes, one after another, and where each begins
     letters: NDArray[np.uint8]
     offsets: NDArray[np.int64]
 

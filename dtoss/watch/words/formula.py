@@ -44,15 +44,9 @@ Part = Said | All | Any
 
 @dataclass(frozen=True)
 class Formula:
-    """What a subscription asks of the words of a text; made by :func:`parse_words`.
+    """What a subscription asks of the words of a text; made by :func:`parse_words`."""
 
-    Parameters
-    ----------
-    root
-        Its parts. A not stands at words only: ``not (a or b)`` is kept as ``not a and not b``.
-    """
-
-    root: Part
+    root: Part  # Its parts. A not stands at words only: ``not (a or b)`` is kept as ``not a and not b``
 
     @cached_property
     def leaves(self) -> tuple[Said, ...]:
@@ -70,11 +64,6 @@ class Formula:
         The cover of a word is the word, that of a phrase its rarest word. That of an ``or`` is the union of its parts'.
         An ``and`` takes the part whose cover is expected in the fewest texts. A ``not`` has none, nor has an ``or``
         with a part that has none. Cost O(words).
-
-        Parameters
-        ----------
-        count
-            How often a word is expected.
         """
         found = _cover(self.root, count)
         return None if found is None else found[1]
@@ -89,16 +78,6 @@ def parse_words(text: str) -> Formula:
 
     Words are joined by ``and``, ``or`` and ``not``, in any case; ``not`` binds most and ``or`` least, and parentheses
     group. What stands in double quotes is a phrase: its words follow one another. So do the parts of ``coffee-shop``.
-
-    Parameters
-    ----------
-    text
-        Up to 10,000 characters.
-
-    Raises
-    ------
-    ValueError
-        If it is no formula; the message is one line that says where it ends.
     """
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"words of {len(text)} characters are more than the {MOST_CHARACTERS} that a formula may have")

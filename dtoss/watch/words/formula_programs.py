@@ -35,30 +35,15 @@ _INTS = "Array(int32, 1, 'C', readonly=True)"
 
 
 class FormulaPrograms(NamedTuple):
-    """Programs of f formulas.
+    """Programs of f formulas."""
 
-    Parameters
-    ----------
-    entry
-        int32 (f,). The first test of each, or ACCEPT.
-    cover
-        int32 (f, 2). Where its cover begins and ends in ``covers``; the same where it has none.
-    covers
-        int32. Words, rising for each formula.
-    code
-        int32 (c, 3). A word, or -1 - p for phrase p; the next test if it is there; the next if it is not.
-    phrase
-        int32 (p + 1,). Where each phrase begins in ``phrases``.
-    phrases
-        int32. The words of phrases.
-    """
-
-    entry: NDArray[np.int32]
-    cover: NDArray[np.int32]
-    covers: NDArray[np.int32]
+    entry: NDArray[np.int32]  # int32 (f,). The first test of each, or ACCEPT
+    cover: NDArray[np.int32]  # int32 (f, 2). Where its cover begins and ends in ``covers``; the same where it has none
+    covers: NDArray[np.int32]  # int32. Words, rising for each formula
+    # int32 (c, 3). A word, or -1 - p for phrase p; the next test if it is there; the next if it is not
     code: NDArray[np.int32]
-    phrase: NDArray[np.int32]
-    phrases: NDArray[np.int32]
+    phrase: NDArray[np.int32]  # int32 (p + 1,). Where each phrase begins in ``phrases``
+    phrases: NDArray[np.int32]  # int32. The words of phrases
 
 
 class _Plain(NamedTuple):
@@ -74,17 +59,8 @@ def compile_words(texts: pa.Array, covered: bool = True) -> tuple[Vocabulary, Fo
 
     A word is expected in messages as often as in what is asked.
 
-    Parameters
-    ----------
-    texts
-        large_string (f,). Formulas; repeats of those with parentheses or quotes are read once.
-    covered
-        Whether a cover finds them; without one, each program has all tests.
-
-    Raises
-    ------
-    ValueError
-        If one of them is no formula.
+    ``texts``: large_string (f,). Formulas; repeats of those with parentheses or quotes are read once; ``covered``:
+    whether a cover finds them; without one, each program has all tests.
     """
     held = bytes_of(texts)
     chunks = chunks_of(held)

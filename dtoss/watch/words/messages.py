@@ -19,41 +19,20 @@ _PLACE_MASK = (1 << _WORD_SHIFT) - 1
 
 
 class Messages(NamedTuple):
-    """The words of n texts.
+    """The words of n texts."""
 
-    Parameters
-    ----------
-    begin
-        int64 (n + 1,). The first word of each text.
-    tokens
-        int32 (t,). The number of each word, in the order of the text; -1 where it is unknown.
-    first
-        int64 (n + 1,). The first distinct known word of each text.
-    words
-        int32 (w,). The distinct known words of each text, rising.
-    at
-        int64 (w + 1,). Where the places of each distinct word begin in ``places``.
-    places
-        int64 (p,). Numbers in ``tokens``, rising for each distinct word of a text.
-    """
-
-    begin: NDArray[np.int64]
-    tokens: NDArray[np.int32]
-    first: NDArray[np.int64]
-    words: NDArray[np.int32]
-    at: NDArray[np.int64]
-    places: NDArray[np.int64]
+    begin: NDArray[np.int64]  # int64 (n + 1,). The first word of each text
+    tokens: NDArray[np.int32]  # int32 (t,). The number of each word, in the order of the text; -1 where it is unknown
+    first: NDArray[np.int64]  # int64 (n + 1,). The first distinct known word of each text
+    words: NDArray[np.int32]  # int32 (w,). The distinct known words of each text, rising
+    at: NDArray[np.int64]  # int64 (w + 1,). Where the places of each distinct word begin in ``places``
+    places: NDArray[np.int64]  # int64 (p,). Numbers in ``tokens``, rising for each distinct word of a text
 
 
 def messages_of(vocabulary: Vocabulary, texts: pa.Array) -> Messages:
     """Return the words of texts that a vocabulary knows. Cost O(bytes + words log words of a text).
 
-    Parameters
-    ----------
-    vocabulary
-        Of the index.
-    texts
-        string (n,). A null is a text without words.
+    ``texts``: string (n,). A null is a text without words.
     """
     begin, numbers = token_numbers(vocabulary, texts)
     known = int((numbers != UNKNOWN_WORD).sum())

@@ -17,11 +17,6 @@ def tokens(text: str) -> list[str]:
     of letters and digits (``str.isalnum``). All else divides: spaces, signs, the underscore, marks that belong to no
     composed letter.
 
-    Parameters
-    ----------
-    text
-        Any text.
-
     Examples
     --------
     >>> tokens("Coffee-shop, CAFÉ no_1!")

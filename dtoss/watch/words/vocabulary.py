@@ -24,21 +24,11 @@ from dtoss.watch.words.tokenizer import tokens
 
 
 class Vocabulary(NamedTuple):
-    """Distinct words, folded.
+    """Distinct words, folded."""
 
-    Parameters
-    ----------
-    letters
-        uint8. Their bytes in UTF-8, one after another.
-    offsets
-        int64 (v + 1,). Where each begins, and where the last one ends.
-    slots
-        int64, a power of two. A table by hash: 31 bits of the hash and the number of the word.
-    """
-
-    letters: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    slots: NDArray[np.int64]
+    letters: NDArray[np.uint8]  # uint8. Their bytes in UTF-8, one after another
+    offsets: NDArray[np.int64]  # int64 (v + 1,). Where each begins, and where the last one ends
+    slots: NDArray[np.int64]  # int64, a power of two. A table by hash: 31 bits of the hash and the number of the word
 
     def numbers_of(self, words: pa.Array) -> NDArray[np.int32]:
         """Return the number of each folded word, int32 (n,), -1 where it is unknown."""

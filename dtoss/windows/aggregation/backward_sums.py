@@ -16,26 +16,13 @@ _MOST = 1 << 24
 
 @dataclass(frozen=True)
 class Backwards:
-    """Values by pane before an end and key.
-
-    Parameters
-    ----------
-    slots
-        The keys, rising.
-    back
-        int64 (n,), rising. Panes from that of the value to the last one before the end.
-    slot
-        int32 (n,). The key's.
-    values
-        int64 (n, columns).
-    table
-        int64 (panes, columns, keys). The sums over the last panes, of one on; None where none is made.
-    """
+    """Values by pane before an end and key."""
 
     slots: Slots
-    back: Numbers
-    slot: NDArray[np.int32]
-    values: Numbers
+    back: Numbers  # int64 (n,), rising. Panes from that of the value to the last one before the end
+    slot: NDArray[np.int32]  # int32 (n,). The key's
+    values: Numbers  # int64 (n, columns)
+    # int64 (panes, columns, keys). The sums over the last panes, of one on; None where none is made
     table: Numbers | None = None
 
     def within(self, panes: int) -> Numbers:
@@ -64,14 +51,7 @@ class Backwards:
 def backwards(pane: Numbers, key: Numbers, values: Numbers, end: int) -> Backwards:
     """Return values of panes before an end, in any order, backwards. Cost O(n log n), O(n) where they are in order.
 
-    Parameters
-    ----------
-    pane, key
-        int64 (n,).
-    values
-        int64 (n, columns).
-    end
-        A pane; what is from it on is left out.
+    ``pane``, ``key``: int64 (n,); ``values``: int64 (n, columns).
     """
     there = np.flatnonzero(pane < end)[::-1]
     back = end - 1 - pane[there]

@@ -40,14 +40,9 @@ class State(NamedTuple):
 def moves_by_key(pane, slot, labels, counts, first, moves):
     """Write moves by key and pane.
 
-    Parameters
-    ----------
-    pane, slot, labels, counts
-        (n,), (n,), (n, 2), (n, 1). By pane: the key twice, the second label is the bin, and how many moves.
-    first
-        int64 (keys + 2,), zeros; where those of each key begin is left in all but the last.
-    moves
-        int64 (n, 3).
+    ``pane``, ``slot``, ``labels``, ``counts``: (n,), (n,), (n, 2), (n, 1). By pane: the key twice, the second label is
+    the bin, and how many moves; ``first``: int64 (keys + 2,), zeros; where those of each key begin is left in all but
+    the last; ``moves``: int64 (n, 3).
     """
     for i in range(slot.size):
         first[slot[i] + 2] += 1
@@ -73,16 +68,9 @@ def first_from(first, moves, pane, found):
 def number_cells(first, moves, before_first, before_bins, cells, cell_first, number):
     """Write a cell in place of each bin: one for each key and bin that occurs, by both; return how many there are.
 
-    Parameters
-    ----------
-    first, moves, before_first, before_bins
-        Key k has ``moves[first[k]:first[k + 1]]``, and the bins ``before_bins[before_first[k]:before_first[k + 1]]``.
-    cells
-        The bin of each cell.
-    cell_first
-        int64 (keys + 1,). Where those of each key begin.
-    number
-        int64 (bins,). Of -1, as it is left.
+    ``first``, ``moves``, ``before_first``, ``before_bins``: key k has ``moves[first[k]:first[k + 1]]``, and the bins
+    ``before_bins[before_first[k]:before_first[k + 1]]``; ``cell_first``: int64 (keys + 1,). Where those of each key
+    begin; ``number``: int64 (bins,). Of -1, as it is left.
     """
     found = 0
     for key in range(cell_first.size - 1):
@@ -114,28 +102,14 @@ def slide_bins(
 ):  # fmt: skip
     """Move the counts from end to end, and write the percentiles for each.
 
-    Parameters
-    ----------
-    first, stride, ends
-        The first end and from one to the next, in panes; how many.
-    begin, entries
-        (keys + 1,) and (n, 3). Key k has the moves ``entries[begin[k]:begin[k + 1]]``, by pane.
-    lengths
-        int64 (l,). In panes.
-    percents
-        int64 (2,). The second is that of the first again where one is asked for.
-    answers
-        int64 (cells,). What is written where a percentile lies in a cell. Cells are by key and bin.
-    cursors
-        int64 (l, keys, 2). The entry that comes next: to enter, to leave.
-    counts
-        int64 (l, cells). Moves of each cell in each window.
-    moves
-        int64 (l, keys). Their sums by key.
-    places, below
-        int64 (l, keys, 2). A cell of the key for each percentile, and how many moves are in cells of the key before it.
-    block
-        int64 (l * percentiles, ends, keys), or with no ends, where nothing is written; -1 where there is no move.
+    ``first``, ``stride``, ``ends``: the first end and from one to the next, in panes; how many; ``begin``, ``entries``:
+    (keys + 1,) and (n, 3). Key k has the moves ``entries[begin[k]:begin[k + 1]]``, by pane; ``lengths``: int64 (l,). In
+    panes; ``percents``: int64 (2,). The second is that of the first again where one is asked for; ``answers``: int64
+    (cells,). What is written where a percentile lies in a cell. Cells are by key and bin; ``cursors``: int64 (l, keys,
+    2). The entry that comes next: to enter, to leave; ``counts``: int64 (l, cells). Moves of each cell in each window;
+    ``moves``: int64 (l, keys). Their sums by key; ``places``, ``below``: int64 (l, keys, 2). A cell of the key for each
+    percentile, and how many moves are in cells of the key before it; ``block``: int64 (l * percentiles, ends, keys), or
+    with no ends, where nothing is written; -1 where there is no move.
     """
     state = State(cursors, counts, moves, places, below)
     asked = Asked(first, stride, ends, lengths, percents, answers)

@@ -18,13 +18,7 @@ _SHOWN = ("rows", "objects", "arrivals", "departures", "distance_mm", "moving_us
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a spec.
-
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    """
+    """The columns of a spec."""
 
     spec: Spec
 

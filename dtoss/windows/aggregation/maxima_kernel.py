@@ -24,25 +24,13 @@ def slide_maxima(
 ):  # fmt: skip
     """Move the queues from end to end, and write the greatest values for each.
 
-    Parameters
-    ----------
-    first, stride, ends
-        The first end and from one to the next, in panes; how many.
-    pane, slot, value
-        (n,). By pane, a pane and key once.
-    lengths
-        int64 (l,). In panes, rising: what is the greatest of a window is of each longer one too, or less than its.
-    cursor
-        int64 (1,). The entry that enters next.
-    links
-        int64 (2, n). The entry before and behind each in the queue of its key; -1 where there is none.
-    newest
-        int64 (keys,). The last entry of each queue.
-    oldest, since, greatest
-        int64 (l, keys). The first entry of the queue in each window, its pane and its value; -1, a pane that never
-        leaves and -1 where there is none.
-    block
-        int64 (l, ends, keys), or with no ends, where nothing is written.
+    ``first``, ``stride``, ``ends``: the first end and from one to the next, in panes; how many; ``pane``, ``slot``,
+    ``value``: (n,). By pane, a pane and key once; ``lengths``: int64 (l,). In panes, rising: what is the greatest of a
+    window is of each longer one too, or less than its; ``cursor``: int64 (1,). The entry that enters next; ``links``:
+    int64 (2, n). The entry before and behind each in the queue of its key; -1 where there is none; ``newest``: int64
+    (keys,). The last entry of each queue; ``oldest``, ``since``, ``greatest``: int64 (l, keys). The first entry of the
+    queue in each window, its pane and its value; -1, a pane that never leaves and -1 where there is none; ``block``:
+    int64 (l, ends, keys), or with no ends, where nothing is written.
     """
     at = cursor[0]
     for i in range(ends):

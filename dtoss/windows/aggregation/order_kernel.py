@@ -29,20 +29,10 @@ def put_in_places(
 ):
     """Write cells by pane and first label; those that have the same ones stay in their order.
 
-    Parameters
-    ----------
-    pane, labels, values
-        (n,), (n, labels) and (n, columns): runs in which panes rise.
-    ends, cursors
-        Where each run ends and begins.
-    low_pane, panes
-        The first pane, and how many are written at once: memory that is near is written one after another.
-    low_label, span
-        The least first label, and how many there are at most.
-    starts
-        int64 (panes * span + 1,).
-    out_pane, out_labels, out_values
-        Of the shapes of the first three.
+    ``pane``, ``labels``, ``values``: (n,), (n, labels) and (n, columns): runs in which panes rise; ``low_pane``,
+    ``panes``: the first pane, and how many are written at once: memory that is near is written one after another;
+    ``low_label``, ``span``: the least first label, and how many there are at most; ``starts``: int64 (panes * span +
+    1,); ``out_pane``, ``out_labels``, ``out_values``: of the shapes of the first three.
     """
     done = 0
     begin = low_pane
@@ -83,10 +73,7 @@ def _count_run(pane, labels, at, end, chunk, starts):
 def carried_back(pane, labels, values):
     """Put cells that are by pane and first label in order by the second one too; return whether none was too far off.
 
-    Parameters
-    ----------
-    pane, labels, values
-        int64 (n,), (n, 2) and (n, columns). Equal cells stay in their order.
+    ``pane``, ``labels``, ``values``: int64 (n,), (n, 2) and (n, columns). Equal cells stay in their order.
     """
     for i in range(1, pane.size):
         back, mine = i, labels[i, 1]

@@ -21,21 +21,11 @@ _PACKED = 1 << 62
 
 @dataclass(frozen=True)
 class Cells:
-    """Values by pane and label, sorted by both, no pane and label twice.
+    """Values by pane and label, sorted by both, no pane and label twice."""
 
-    Parameters
-    ----------
-    pane
-        int64 (n,).
-    labels
-        int64 (n, labels). The key, or two keys, or a key and a bin or bucket.
-    values
-        int64 (n, columns).
-    """
-
-    pane: Numbers
-    labels: Numbers
-    values: Numbers
+    pane: Numbers  # int64 (n,)
+    labels: Numbers  # int64 (n, labels). The key, or two keys, or a key and a bin or bucket
+    values: Numbers  # int64 (n, columns)
 
     def __len__(self) -> int:
         return len(self.pane)

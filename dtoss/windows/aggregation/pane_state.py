@@ -21,17 +21,9 @@ _MERGED = 4
 
 @dataclass(frozen=True)
 class Layers:
-    """Cells of panes before the base, in parts that follow one another, and of those from it on.
+    """Cells of panes before the base, in parts that follow one another, and of those from it on."""
 
-    Parameters
-    ----------
-    closed
-        Of panes that change no more, oldest first.
-    open
-        Of the others.
-    """
-
-    closed: tuple[Cells, ...]
+    closed: tuple[Cells, ...]  # Of panes that change no more, oldest first
     open: Cells
 
     @classmethod
@@ -72,44 +64,20 @@ def closed_with(closed: Sequence[Cells], part: Cells, since: int) -> tuple[Cells
 
 @dataclass(frozen=True)
 class PaneState:
-    """The panes and running sums of some keys.
+    """The panes and running sums of some keys."""
 
-    Parameters
-    ----------
-    base
-        The first pane that may still change; None before any watermark.
-    keys
-        int64 (k,), rising. Those with a running sum.
-    running
-        int64 (columns, k). The running sums over the panes before the base, as :attr:`Columns.running`.
-    closed_sums
-        By key: what leaves a window with its pane, of panes before the base, in parts that follow one another.
-    sums
-        By key: the columns of ``spec.sums``, of panes from the base on.
-    flow
-        By the two keys of moves: how many.
-    bins
-        By key and bin of speed: how many moves.
-    bin_counts
-        By key and bin, the pane 0: moves before the base in each length.
-    queues
-        By key: greatest speeds of panes before the base that no later pane before it reaches.
-    maxima
-        By key and bucket: greatest speeds of panes from the base on.
-    revisions
-        By key, the end in place of the pane: the last revision of a result that is not final; those of 0 are left out.
-    """
-
-    base: int | None
-    keys: Numbers
-    running: Numbers
+    base: int | None  # The first pane that may still change; None before any watermark
+    keys: Numbers  # int64 (k,), rising. Those with a running sum
+    running: Numbers  # int64 (columns, k). The running sums over the panes before the base, as :attr:`Columns.running`
+    # By key: what leaves a window with its pane, of panes before the base, in parts that follow one another
     closed_sums: tuple[Cells, ...]
-    sums: Cells
-    flow: Layers
-    bins: Layers
-    bin_counts: Cells
-    queues: Cells
-    maxima: Cells
+    sums: Cells  # By key: the columns of ``spec.sums``, of panes from the base on
+    flow: Layers  # By the two keys of moves: how many
+    bins: Layers  # By key and bin of speed: how many moves
+    bin_counts: Cells  # By key and bin, the pane 0: moves before the base in each length
+    queues: Cells  # By key: greatest speeds of panes before the base that no later pane before it reaches
+    maxima: Cells  # By key and bucket: greatest speeds of panes from the base on
+    # By key, the end in place of the pane: the last revision of a result that is not final; those of 0 are left out
     revisions: Cells
 
     @classmethod
@@ -147,13 +115,7 @@ class PaneState:
         return self.sums, self.flow.open, self.bins.open, self.maxima
 
     def with_patches(self, patches: Incoming) -> PaneState:
-        """Return the state with patches added to its panes.
-
-        Raises
-        ------
-        ValueError
-            If a patch is about a pane before the base.
-        """
+        """Return the state with patches added to its panes."""
         if self.base is not None and patches.first is not None and patches.first < self.base:
             raise ValueError(f"a patch changes pane {patches.first}, and those before {self.base} are closed")
         return replace(
@@ -230,13 +192,7 @@ class PaneState:
 
     @classmethod
     def joined(cls, spec: Spec, states: Sequence[PaneState]) -> PaneState:
-        """Return states of different keys, all of one base, as one; those that never began may be among them.
-
-        Raises
-        ------
-        ValueError
-            If they have different bases.
-        """
+        """Return states of different keys, all of one base, as one; those that never began may be among them."""
         begun = [state for state in states if state.base is not None] or list(states[:1])
         if not begun:
             return cls.none(spec)

@@ -14,24 +14,12 @@ from dtoss.windows.spec import Spec
 
 @dataclass(frozen=True)
 class Incoming:
-    """What a batch changes in panes.
+    """What a batch changes in panes."""
 
-    Parameters
-    ----------
-    sums
-        By key, the columns of ``spec.sums``.
-    flow
-        By two keys.
-    bins
-        By key and bin.
-    maxima
-        By key and bucket; -1 where there is none any more.
-    """
-
-    sums: Cells
+    sums: Cells  # By key, the columns of ``spec.sums``
     flow: Cells
-    bins: Cells
-    maxima: Cells
+    bins: Cells  # By key and bin
+    maxima: Cells  # By key and bucket; -1 where there is none any more
 
     @cached_property
     def first(self) -> int | None:

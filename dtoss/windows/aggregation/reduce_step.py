@@ -26,24 +26,12 @@ _NUMBERS = 1 << 21
 
 @dataclass(frozen=True)
 class GroupsStep:
-    """What came of a batch for some groups.
+    """What came of a batch for some groups."""
 
-    Parameters
-    ----------
-    results
-        By end and key, of :attr:`Columns.results`: ends newly due, and due ones that have changed.
-    after
-        The state, folded to the horizon of the new watermark.
-    rows
-        How many rows of results there are, also where they were handed on piece by piece.
-    revised
-        How many of them are new revisions of ends that were due before.
-    """
-
-    results: pa.Table
-    after: PaneState
-    rows: int
-    revised: int
+    results: pa.Table  # By end and key, of :attr:`Columns.results`: ends newly due, and due ones that have changed
+    after: PaneState  # The state, folded to the horizon of the new watermark
+    rows: int  # How many rows of results there are, also where they were handed on piece by piece
+    revised: int  # How many of them are new revisions of ends that were due before
 
 
 def groups_step(
@@ -59,30 +47,11 @@ def groups_step(
 ) -> GroupsStep:
     """Return the results of a batch for some groups, and their state after it.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    before
-        The state of these groups after the batch before.
-    patches
-        Of these groups only, of all tasks.
-    watermark_before, watermark_after
-        Microseconds; None before the first row. It does not go back.
-    piece
-        Rows (ends times keys) that are held at once; at least one end is.
-    into
-        What each piece of the results is handed to, in order; they are not in the answer then.
-    told_after
-        Of a first batch: only ends after this time, in microseconds, have results; None tells all.
+    ``patches``: of these groups only, of all tasks; ``watermark_before``, ``watermark_after``: microseconds; None
+    before the first row. It does not go back; ``piece``: rows (ends times keys) that are held at once; at least one end
+    is; ``into``: what each piece of the results is handed to, in order; they are not in the answer then;
+    ``told_after``: of a first batch: only ends after this time, in microseconds, have results; None tells all.
 
-    Raises
-    ------
-    ValueError
-        If the watermark goes back, or a patch is about a pane that is closed.
-
-    Notes
-    -----
     A newly due end costs what enters and leaves, and a row for each key: O(entries + ends (keys + 1)) for each length,
     however long it is. Ends that were due already are swept twice, before and after the patches, and only for the keys
     that these are about.

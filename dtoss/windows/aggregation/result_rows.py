@@ -38,20 +38,9 @@ def table_of(
 ) -> pa.Table:
     """Return rows of a block as a table, by end and key.
 
-    Parameters
-    ----------
-    columns
-        Of the spec.
-    block
-        int64 (columns, ends, keys).
-    there
-        bool (ends, keys). The rows.
-    ends, keys
-        Microseconds of the ends, and the keys.
-    revisions
-        int64 (rows,).
-    final_until
-        The latest end that does not change any more, in microseconds.
+    ``block``: int64 (columns, ends, keys); ``there``: bool (ends, keys). The rows; ``ends``, ``keys``: microseconds of
+    the ends, and the keys; ``revisions``: int64 (rows,); ``final_until``: the latest end that does not change any more,
+    in microseconds.
     """
     flat, rows = block.reshape(len(block), there.size), np.flatnonzero(there)
     if len(rows) < there.size:
@@ -91,14 +80,7 @@ def put_in_order(columns: Columns, values: Mapping[str, Numbers], keys: Numbers)
 def told_before(revisions: Cells, ends: Numbers, keys: Numbers) -> Numbers:
     """Return the last revision of each end and key, int64 (ends, keys); 0 where nothing was revised.
 
-    Parameters
-    ----------
-    revisions
-        Of a state.
-    ends
-        int64, in microseconds.
-    keys
-        int64, rising.
+    ``ends``: int64, in microseconds; ``keys``: int64, rising.
     """
     found = np.zeros((len(ends), len(keys)), np.int64)
     at_end, at_key = Slots(ends).of(revisions.pane), Slots(keys).of(revisions.labels[:, 0])

@@ -28,23 +28,12 @@ class Entries(NamedTuple):
 def slide_ring(first, stride, ends, pane, slot, values, standing, lengths, at, ring, block):
     """Move the ring from end to end, and write the running sums for each.
 
-    Parameters
-    ----------
-    first, stride, ends
-        The first end and from one to the next, in panes; how many. An end holds the panes before it.
-    pane, slot, values
-        (n,), (n,), int64 (n, c + d). By pane: c columns that count in the windows that hold their pane, and d that
-        count from their pane on.
-    standing
-        d.
-    lengths
-        int64 (l,). In panes.
-    at
-        int64 (2,). The pane up to which the ring has come, and the entry that comes next.
-    ring
-        int64 (longest length + 1, c + d, keys). The sums of all that came before a pane, at the pane modulo that many.
-    block
-        int64 (d + l * c, ends, keys), or with no ends, where nothing is written.
+    ``first``, ``stride``, ``ends``: the first end and from one to the next, in panes; how many. An end holds the panes
+    before it; ``pane``, ``slot``, ``values``: (n,), (n,), int64 (n, c + d). By pane: c columns that count in the
+    windows that hold their pane, and d that count from their pane on; ``lengths``: int64 (l,). In panes; ``at``: int64
+    (2,). The pane up to which the ring has come, and the entry that comes next; ``ring``: int64 (longest length + 1, c
+    + d, keys). The sums of all that came before a pane, at the pane modulo that many; ``block``: int64 (d + l * c,
+    ends, keys), or with no ends, where nothing is written.
     """
     entries, wide, keys = Entries(pane, slot, values), values.shape[1] - standing, ring.shape[2]
     row, out = ring.shape[1] * keys, block.shape[1] * keys

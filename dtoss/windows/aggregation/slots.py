@@ -17,15 +17,9 @@ _WIDE = 1 << 20
 
 @dataclass(frozen=True)
 class Slots:
-    """Different keys, rising; the slot of a key is its place.
+    """Different keys, rising; the slot of a key is its place."""
 
-    Parameters
-    ----------
-    keys
-        int64 (n,).
-    """
-
-    keys: NDArray[np.int64]
+    keys: NDArray[np.int64]  # int64 (n,)
 
     def __len__(self) -> int:
         return len(self.keys)

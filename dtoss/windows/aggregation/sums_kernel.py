@@ -27,24 +27,13 @@ def slide_sums(
 ):  # fmt: skip
     """Move the running sums from end to end, and write them for each.
 
-    Parameters
-    ----------
-    first, stride, ends
-        The first end and from one to the next, in panes; how many. An end holds the panes before it.
-    closed_pane, closed_slot, closed_values
-        (m,), (m,), int64 (m, c). What is in the running sums from the beginning, and leaves them.
-    pane, slot, values
-        (n,), (n,), int64 (n, c + d). What enters and leaves later: c columns that count in the windows that hold their
-        pane, and d that count from their pane on.
-    lengths
-        int64 (l,). In panes.
-    cursors
-        int64 (2 l + 1,). The entry that comes next: to enter, then for each length to leave, of those that were closed
-        and of those that entered.
-    totals
-        int64 (d + l * c, keys). The running sums.
-    block
-        int64 (d + l * c, ends, keys), or with no ends, where nothing is written.
+    ``first``, ``stride``, ``ends``: the first end and from one to the next, in panes; how many. An end holds the panes
+    before it; ``closed_pane``, ``closed_slot``, ``closed_values``: (m,), (m,), int64 (m, c). What is in the running
+    sums from the beginning, and leaves them; ``pane``, ``slot``, ``values``: (n,), (n,), int64 (n, c + d). What enters
+    and leaves later: c columns that count in the windows that hold their pane, and d that count from their pane on;
+    ``lengths``: int64 (l,). In panes; ``cursors``: int64 (2 l + 1,). The entry that comes next: to enter, then for each
+    length to leave, of those that were closed and of those that entered; ``totals``: int64 (d + l * c, keys). The
+    running sums; ``block``: int64 (d + l * c, ends, keys), or with no ends, where nothing is written.
     """
     closed, entries = Entries(closed_pane, closed_slot, closed_values), Entries(pane, slot, values)
     wide = closed_values.shape[1]

@@ -28,35 +28,15 @@ _MOST_KEPT = 1 << 24
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a sweep has come to.
+    """What a sweep has come to."""
 
-    Parameters
-    ----------
-    running
-        int64 (columns, keys).
-    bin_counts, queues
-        As those of the state.
-    """
-
-    running: Numbers
-    bin_counts: Cells
+    running: Numbers  # int64 (columns, keys)
+    bin_counts: Cells  # bin_counts, queues: as those of the state
     queues: Cells
 
 
 class Sweep:
-    """Running sums that move from the base of a state to later panes; it only goes on.
-
-    Parameters
-    ----------
-    columns
-        Of the spec.
-    state
-        With the patches of the batch; it has a base.
-    slots
-        The keys that are swept.
-    last
-        The pane that it goes to at the furthest.
-    """
+    """Running sums that move from the base of a state to later panes; it only goes on."""
 
     def __init__(self, columns: Columns, state: PaneState, slots: Slots, last: int) -> None:
         assert state.base is not None
@@ -78,17 +58,8 @@ class Sweep:
     def block(self, first: int, stride: int, ends: int) -> Numbers:
         """Return the values at some ends, and move to the last one.
 
-        Parameters
-        ----------
-        first, stride
-            The first end and from one to the next, in panes.
-        ends
-            How many.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 (columns, ends, keys), in the order of :attr:`Columns.measured`; -1 for a speed that there is not.
+        int64 (columns, ends, keys), in the order of :attr:`Columns.measured`; -1 for a speed that there is not.
+        ``first``, ``stride``: the first end and from one to the next, in panes.
         """
         return self._slide(first, stride, ends, written=True)
 

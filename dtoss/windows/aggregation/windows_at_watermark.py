@@ -23,17 +23,7 @@ _HUNDRED = 100
 
 
 def sums_before(spec: Spec, state: PaneState, end: int) -> Backwards:
-    """Return the sums of panes before an end that slide, backwards: of the window of any length that ends there.
-
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    state
-        Of all groups that are asked about.
-    end
-        A pane.
-    """
+    """Return the sums of panes before an end that slide, backwards: of the window of any length that ends there."""
     columns = len(Columns(spec).sliding)
     return cells_backwards([*state.closed_sums, state.sums.between(-_FAR, end).columns(range(columns))], columns, end)
 
@@ -49,32 +39,10 @@ def window_now(
 ) -> pa.Table:
     """Return the window of a length that ends at the watermark: a row for each key with any value, by key.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    state
-        Of all groups that are asked about, after the batch that set the watermark.
-    watermark
-        Microseconds.
-    length
-        Microseconds, a multiple of the pane up to the longest length.
-    name
-        Of the length, with which the columns end.
-    visitors
-        The keys and how many different objects each had in the window, int64 (n,) twice; counted only where the
-        measures have objects.
-    sums
-        As :func:`sums_before` the watermark; made here when None.
+    ``watermark``: microseconds; ``length``: microseconds, a multiple of the pane up to the longest length;
+    ``visitors``: the keys and how many different objects each had in the window, int64 (n,) twice; counted only where
+    the measures have objects; ``sums``: as :func:`sums_before` the watermark; made here when None.
 
-    Raises
-    ------
-    ValueError
-        If the length is no multiple of the pane, or longer than the longest; the message names the nearest that are
-        legal.
-
-    Notes
-    -----
     O(panes of the window that have anything). Objects are not known by pane: they come from the last visits of
     :mod:`dtoss.windows.trajectories`.
     """
@@ -110,19 +78,7 @@ def window_now(
 def flow_between(spec: Spec, state: PaneState, end: int, length: int) -> pa.Table:
     """Return how many moves there were from each key to each other in a window, by both; -1 is none.
 
-    Parameters
-    ----------
-    spec
-        Of the windows, whose measures have flow.
-    state
-        Of all groups that are asked about.
-    end, length
-        Microseconds, multiples of the pane.
-
-    Raises
-    ------
-    ValueError
-        If the length is none that windows can have, or panes of the window are not kept any more.
+    ``end``, ``length``: microseconds, multiples of the pane.
     """
     check_length(spec, length)
     first, last = (end - length) // spec.pane, end // spec.pane
@@ -144,13 +100,7 @@ def flow_between(spec: Spec, state: PaneState, end: int, length: int) -> pa.Tabl
 
 
 def check_length(spec: Spec, length: int) -> None:
-    """Check that windows that end now can have a length.
-
-    Raises
-    ------
-    ValueError
-        If it is no multiple of the pane, or longer than the longest; the message names the nearest two.
-    """
+    """Check that windows that end now can have a length."""
     if length > 0 and length % spec.pane == 0 and length <= spec.lengths[-1]:
         return
     below = min(max(length // spec.pane * spec.pane, 0), spec.lengths[-1])

@@ -13,27 +13,16 @@ from dtoss.windows.watermark import horizon_of
 
 @dataclass(frozen=True)
 class Rebuild:
-    """What a rebuild counts anew; all in microseconds since 1970.
+    """What a rebuild counts anew; all in microseconds since 1970."""
 
-    Parameters
-    ----------
-    since, until
-        Rows from ``since`` on and before ``until`` are those that the user means.
-    first, last
-        Ends after ``first`` and up to ``last`` are counted anew: those that such rows can change.
-    rows_from, rows_to
-        These need the raw rows from ``rows_from`` on and before ``rows_to``.
-    replaced
-        Whether the state that later ends rest on is made of the raw rows, too. Else it stays: no row that is meant
-        reaches into it.
-    """
-
-    since: int
+    since: int  # since, until: rows from ``since`` on and before ``until`` are those that the user means
     until: int
-    first: int
+    first: int  # first, last: ends after ``first`` and up to ``last`` are counted anew: those that such rows can change
     last: int
-    rows_from: int
+    rows_from: int  # rows_from, rows_to: these need the raw rows from ``rows_from`` on and before ``rows_to``
     rows_to: int
+    # Whether the state that later ends rest on is made of the raw rows, too. Else it stays: no row that is meant
+    # reaches into it
     replaced: bool
 
 
@@ -61,22 +50,9 @@ def reach_of(spec: Spec) -> int:
 def rebuild_of(spec: Spec, watermark: int | None, since: int, until: int) -> Rebuild:
     """Return what a rebuild counts anew.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    watermark
-        Of their last commit, in microseconds; None before the first row.
-    since, until
-        Microseconds. Raw rows from the one on and before the other are meant.
+    ``watermark``: of their last commit, in microseconds; None before the first row; ``since``, ``until``: microseconds.
+    Raw rows from the one on and before the other are meant.
 
-    Raises
-    ------
-    InputError
-        If the span is empty, or no end after its beginning is due.
-
-    Notes
-    -----
     A row at t changes windows that end after t and up to t + the longest length; by the moves and stays that follow it,
     later ones, too (:func:`reach_of`). Where such an end is not final yet, the state of objects and panes rests on the
     rows: all ends from there on, or from the first that is not final, are counted anew, and the state with them.

@@ -48,23 +48,7 @@ def plan_rebuild(
 ) -> Plan:
     """Return the plan of a rebuild: that of a batch, as if nothing had come before.
 
-    Parameters
-    ----------
-    home, fixed, types
-        As :func:`dtoss.windows.storage.window_plan.plan_batch`.
-    rebuild
-        What is counted anew.
-    files
-        Those that count as read from now on, with their bytes.
-    options, now_us, place
-        As :func:`dtoss.windows.storage.window_plan.plan_batch`.
-
-    Raises
-    ------
-    InputError
-        If ids or times are of other types than before, or results of the time are kept no longer.
-    StoreError
-        If a commit is damaged.
+    ``files``: those that count as read from now on, with their bytes.
     """
     plan = plan_batch(home, fixed, types, Source(files=files), options, now_us, place)
     assert plan is not None
@@ -86,21 +70,7 @@ def rows_of_rebuild(rebuild: Rebuild, rows: WindowRows) -> WindowRows:
 def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collection[ReadSources] = ()) -> Commit:
     """Run the tasks of a rebuild here, commit it, and return its commit.
 
-    Parameters
-    ----------
-    plan
-        Of :func:`plan_rebuild`.
-    rebuild
-        What is counted anew.
-    rows
-        All raw rows that are there; legal positions only.
-    reads
-        What commits have read of that time.
-
-    Raises
-    ------
-    Conflict, InputError, StoreError, OSError
-        As :func:`commit_rebuild`.
+    ``rows``: all raw rows that are there; legal positions only.
     """
     return commit_rebuild(plan, rebuild, tasks_done(plan, rows_of_rebuild(rebuild, rows)), reads)
 
@@ -115,31 +85,8 @@ def commit_rebuild(
 ) -> Commit:
     """Run the second step of a rebuild whose tasks are done, commit it, and return its commit.
 
-    Parameters
-    ----------
-    plan
-        Of :func:`plan_rebuild`.
-    rebuild
-        What is counted anew.
-    done
-        What the tasks have done; tasks without rows may be missing.
-    reads
-        What commits have read of that time: rows of streams have to be among the raw rows.
-    second
-        Runs the second step; here, one part after another, when None.
-    forgotten
-        Rows that were dropped before, as those of whom they are were forgotten.
-
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile: the rebuild counts for nothing.
-    InputError
-        If rows are not there, more are bad than are borne, or there are far too many ends.
-    StoreError
-        If a file is missing or damaged.
-    OSError
-        If it cannot be written.
+    ``done``: what the tasks have done; tasks without rows may be missing; ``second``: runs the second step; here, one
+    part after another, when None.
     """
     done = sorted(done, key=lambda one: one.task)
     counts, reasons = sum_counts([one.counts for one in done]), sum_counts([one.reasons for one in done])

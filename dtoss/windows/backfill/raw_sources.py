@@ -13,45 +13,19 @@ from dtoss.windows.time_text import time_text
 
 @dataclass(frozen=True)
 class ReadSources:
-    """What a commit has read.
-
-    Parameters
-    ----------
-    number
-        Of the commit.
-    files
-        Names.
-    query
-        The stream of which its rows were; "" for none.
-    first, last
-        Their first and last time, in microseconds.
-    """
+    """What a commit has read."""
 
     number: int
     files: tuple[str, ...]
-    query: str
-    first: int
-    last: int
+    query: str  # The stream of which its rows were; "" for none
+    first: int  # Their first and last time, in microseconds
+    last: int  # Their first and last time, in microseconds
 
 
 def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[ReadSources]:
     """Return what commits have read of a time. Cost O(commits).
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    head
-        Their last commit.
-    rows_from, rows_to
-        Microseconds.
-
-    Raises
-    ------
-    StoreError
-        If a commit is missing or damaged.
-    OSError
-        If one cannot be read.
+    ``rows_from``, ``rows_to``: microseconds.
     """
     found: list[ReadSources] = []
     for document in documents(home, 1, head.number):
@@ -64,19 +38,8 @@ def reads_of(home: Home, head: Document, rows_from: int, rows_to: int) -> list[R
 def check_there(reads: Collection[ReadSources], there: Collection[str], rows_from: int, rows_to: int) -> None:
     """Check that the files that were read of a time are there still.
 
-    Parameters
-    ----------
-    reads
-        Of :func:`reads_of`.
-    there
-        The names of the files that are there, also empty ones and those that were never read.
-    rows_from, rows_to
-        Microseconds: the time that is needed.
-
-    Raises
-    ------
-    InputError
-        If one is gone; the message names it, the time of the rows that are missing, and the way out.
+    ``there``: the names of the files that are there, also empty ones and those that were never read; ``rows_from``,
+    ``rows_to``: microseconds: the time that is needed.
     """
     names = set(there)
     for read in reads:
@@ -93,19 +56,7 @@ def check_there(reads: Collection[ReadSources], there: Collection[str], rows_fro
 def check_reached(reads: Collection[ReadSources], raw: tuple[int, int] | None, rebuild_rows: tuple[int, int]) -> None:
     """Check that raw rows begin and end where those of streams did, which no file names.
 
-    Parameters
-    ----------
-    reads
-        Of :func:`reads_of`.
-    raw
-        The first and the last time of the raw rows that are there, in microseconds; None of none.
-    rebuild_rows
-        The time that is needed, from the one on and before the other.
-
-    Raises
-    ------
-    InputError
-        If rows of a stream began earlier or ended later; the message names the time that is missing.
+    ``raw``: the first and the last time of the raw rows that are there, in microseconds; None of none.
     """
     streams = [read for read in reads if read.query]
     if not streams:

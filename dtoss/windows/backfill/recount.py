@@ -37,30 +37,8 @@ def recount(
 ) -> ReduceResult:
     """Return what came of a rebuild for some parts of the groups.
 
-    Parameters
-    ----------
-    plan
-        Of the rebuild: without any state before.
-    rebuild
-        What is counted anew.
-    head
-        The last commit.
-    patches
-        Files of all tasks: all that raw rows add to panes.
-    parts
-        Numbers.
+    ``plan``: of the rebuild: without any state before.
 
-    Raises
-    ------
-    InputError
-        If there are far too many ends.
-    StoreError
-        If a file is missing or damaged.
-    OSError
-        If one cannot be read or written.
-
-    Notes
-    -----
     O(ends times keys) rows are in memory, of what was told and of what is told now.
     """
     begun = time.perf_counter()

@@ -53,32 +53,8 @@ def begin_next(home: Home, sets: Sets, spec: Spec, tables: Mapping[str, pa.Table
 
     One that was coming before is given up. Nothing that answers changes.
 
-    Parameters
-    ----------
-    home
-        Of the current set.
-    sets
-        Of its name, as they are.
-    spec
-        Of the set that begins.
-    tables
-        What its keys are made of.
-    now_us
-        The wall clock, in microseconds since 1970.
+    ``now_us``: the wall clock, in microseconds since 1970.
 
-    Raises
-    ------
-    Conflict
-        If another one has changed the sets meanwhile: nothing of this one counts.
-    InputError
-        As :func:`dtoss.windows.migration.completeness.check_begins`.
-    StoreError
-        If a file of the current set is missing or damaged.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Cost O(rows that the current set knows): all that may change still, and one for each object. A task of it at a time
     is in memory.
     """

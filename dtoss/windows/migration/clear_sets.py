@@ -20,24 +20,8 @@ def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
     A set that was replaced goes once the current one keeps no result that is as old as its own first end: with
     ``--retain 7d`` some seven days after it was replaced, and never where all results are kept.
 
-    Parameters
-    ----------
-    home
-        Of any set.
-    spare_seconds
-        Files stay so long after they were written.
+    ``spare_seconds``: files stay so long after they were written.
 
-    Raises
-    ------
-    Conflict
-        If another one has changed the sets meanwhile; the next call goes on.
-    StoreError
-        If a commit is missing or damaged: nothing more is removed then.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     One commit says that a set is gone, and then its files go: whoever ends in between, the next call goes on. Cost
     O(files of all sets, and commits since the last hour that was merged).
     """

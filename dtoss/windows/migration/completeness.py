@@ -35,21 +35,11 @@ from dtoss.windows.watermark import IN_FUTURE
 
 @dataclass(frozen=True)
 class Whole:
-    """When a set is whole, in microseconds since 1970; see the module.
+    """When a set is whole, in microseconds since 1970; see the module."""
 
-    Parameters
-    ----------
-    known_from
-        All rows from then on are counted in it.
-    since
-        Its first end.
-    full_at
-        The watermark of the set before at which no earlier end can change any more.
-    """
-
-    known_from: int
-    since: int
-    full_at: int
+    known_from: int  # All rows from then on are counted in it
+    since: int  # Its first end
+    full_at: int  # The watermark of the set before at which no earlier end can change any more
 
 
 def same_watermark(one: Spec, other: Spec) -> bool:
@@ -62,20 +52,7 @@ def _judging(spec: Spec) -> tuple[object, ...]:
 
 
 def check_begins(name: str, before: Spec, spec: Spec) -> None:
-    """Check that a set can begin from the state of another one.
-
-    Parameters
-    ----------
-    name
-        Of the windows.
-    before, spec
-        Of the set that is there, and of the one that is to begin.
-
-    Raises
-    ------
-    InputError
-        If positions are of another CRS, or objects would stay that were forgotten.
-    """
+    """Check that a set can begin from the state of another one."""
     if before.space != spec.space:
         raise InputError(
             f"windows {name} are of positions in {before.space.crs} ({before.space.metric}), and "
@@ -92,18 +69,7 @@ def check_begins(name: str, before: Spec, spec: Spec) -> None:
 def whole_from(before: Spec, head: Document, spec: Spec, watermark: int, newest: int) -> Whole:
     """Return when a set is whole that begins from the state of another one.
 
-    Parameters
-    ----------
-    before
-        The spec of the set that is there.
-    head
-        Its newest commit, with a watermark.
-    spec
-        Of the set that begins.
-    watermark
-        With which it begins, in microseconds since 1970.
-    newest
-        The time of the newest row that is known.
+    ``watermark``: with which it begins, in microseconds since 1970.
 
     Examples
     --------

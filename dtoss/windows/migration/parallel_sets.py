@@ -31,19 +31,7 @@ T = TypeVar("T")
 def count_batch(home: Home, source: Source, count: Callable[[Home], T | None]) -> T | None:
     """Count a batch in all sets that run, and return what came of it in the current one; None where it was there.
 
-    Parameters
-    ----------
-    home
-        Of any set of the name.
-    source
-        Where its rows come from.
-    count
-        Commits the batch to a set; None where that has it.
-
-    Raises
-    ------
-    Conflict, InputError, StoreError, OSError
-        As ``count``, and as :func:`dtoss.windows.migration.begin_set.begin_next`. What one set has committed stays.
+    ``count``: commits the batch to a set; None where that has it.
     """
     sets = sets_of(home)
     if sets.coming is None:
@@ -67,12 +55,7 @@ def first_of(home: Home, files: Mapping[str, int]) -> dict[str, int] | None:
 
     These are the files of the last batch of the current set where the set that is to come lacks it, and all are there.
 
-    Parameters
-    ----------
-    home
-        Of any set of the name.
-    files
-        Bytes by name, that not all sets have.
+    ``files``: bytes by name, that not all sets have.
     """
     sets = sets_of(home)
     if sets.coming is None:
@@ -83,15 +66,7 @@ def first_of(home: Home, files: Mapping[str, int]) -> dict[str, int] | None:
 
 
 def settle_sets(home: Home) -> Sets:
-    """Let the set that is to come take over where it may, and return the sets of the name.
-
-    Raises
-    ------
-    StoreError
-        If a commit is damaged.
-    OSError
-        If something cannot be read or written.
-    """
+    """Let the set that is to come take over where it may, and return the sets of the name."""
     sets = sets_of(home)
     if sets.coming is None:
         return sets
@@ -104,13 +79,7 @@ def settle_sets(home: Home) -> Sets:
 
 
 def follow(home: Home, sets: Sets) -> None:
-    """Let the set to come have the watermark of the current one, where both judge rows alike and a clock has moved it.
-
-    Raises
-    ------
-    Conflict, StoreError, OSError
-        As :func:`dtoss.windows.processing.window_commit.commit_batch`.
-    """
+    """Let the set to come have the watermark of the current one, where both judge rows alike and a clock moved it."""
     now, after = current_of(home, sets), coming_of(home, sets)
     mark, fixed = begun_windows(now).watermark, read_spec(after)
     head = begun_windows(after)

@@ -24,21 +24,11 @@ from dtoss.windows.storage.window_plan import ledger_of
 
 @dataclass(frozen=True)
 class Lacking:
-    """What the set that is to come lacks of what the current one has read.
+    """What the set that is to come lacks of what the current one has read."""
 
-    Parameters
-    ----------
-    files
-        Their bytes, by name.
-    batches
-        The last batch of each query that it lacks.
-    lost
-        Whether there is more that it cannot be given: a time was counted anew.
-    """
-
-    files: Mapping[str, int]
-    batches: Mapping[str, int]
-    lost: bool = False
+    files: Mapping[str, int]  # Their bytes, by name
+    batches: Mapping[str, int]  # The last batch of each query that it lacks
+    lost: bool = False  # Whether there is more that it cannot be given: a time was counted anew
 
     def __bool__(self) -> bool:
         return bool(self.files or self.batches or self.lost)
@@ -53,17 +43,7 @@ class Lacking:
 
 
 def lacking(now: Document, coming: Coming, after: Document) -> Lacking:
-    """Return what a set that is to come lacks of what the current one has read.
-
-    Parameters
-    ----------
-    now
-        The newest commit of the current set.
-    coming
-        The set that is to come.
-    after
-        Its newest commit.
-    """
+    """Return what a set that is to come lacks of what the current one has read."""
     has, wanted = after.ledger, now.ledger
     batches = {query: batch for query, batch in wanted.batches.items() if not has.has_batch(query, batch)}
     rebuilt = any(one["commit"] > coming.after for one in now.commit.document.get("rebuilds", ()))
@@ -71,15 +51,7 @@ def lacking(now: Document, coming: Coming, after: Document) -> Lacking:
 
 
 def is_full(sets: Sets, now: Document, after: Document) -> bool:
-    """Return whether the set that is to come may answer: it has read all, and no end before its first can change.
-
-    Parameters
-    ----------
-    sets
-        Of the name; one is to come.
-    now, after
-        The newest commits of the current set and of the one that is to come.
-    """
+    """Return whether the set that is to come may answer: it has read all, and no end before its first can change."""
     assert sets.coming is not None
     if lacking(now, sets.coming, after):
         return False
@@ -89,15 +61,7 @@ def is_full(sets: Sets, now: Document, after: Document) -> bool:
 
 
 def take_over(home: Home, sets: Sets) -> Sets:
-    """Let the set that is to come answer from its first end on, and return the sets after that.
-
-    Raises
-    ------
-    Conflict
-        If another one has changed the sets meanwhile: nothing has changed.
-    OSError
-        If it cannot be written.
-    """
+    """Let the set that is to come answer from its first end on, and return the sets after that."""
     coming = sets.coming
     assert coming is not None
     return commit_sets(
@@ -106,33 +70,12 @@ def take_over(home: Home, sets: Sets) -> Sets:
 
 
 def give_up(home: Home, sets: Sets) -> Sets:
-    """Let no set come any more, and return the sets after that.
-
-    Raises
-    ------
-    Conflict
-        If another one has changed the sets meanwhile: nothing has changed.
-    OSError
-        If it cannot be written.
-    """
+    """Let no set come any more, and return the sets after that."""
     return commit_sets(home, sets, replace(sets, coming=None))
 
 
 def read_by_all(home: Home) -> Ledger:
-    """Return the files that the current set of a name has read, and the one that is to come with it.
-
-    Parameters
-    ----------
-    home
-        Of any set.
-
-    Raises
-    ------
-    StoreError
-        If a commit is damaged.
-    OSError
-        If one cannot be read.
-    """
+    """Return the files that the current set of a name has read, and the one that is to come with it."""
     sets = sets_of(home)
     current = ledger_of(current_of(home, sets))
     return current if sets.coming is None else in_all([current, ledger_of(coming_of(home, sets))])

@@ -28,48 +28,18 @@ from dtoss.windows.watermark import PaneCounts, add_counts, reached_of
 
 @dataclass(frozen=True)
 class ErasedWindows:
-    """What went of a set of windows, or would go.
+    """What went of a set of windows, or would go."""
 
-    Parameters
-    ----------
-    objects
-        Of which something was known.
-    rejected
-        Rows that had been set aside.
-    here
-        Whether ``here`` without ``--expire`` counts objects that were here and are known no more.
-    """
-
-    objects: int = 0
-    rejected: int = 0
-    here: bool = False
+    objects: int = 0  # Of which something was known
+    rejected: int = 0  # Rows that had been set aside
+    here: bool = False  # Whether ``here`` without ``--expire`` counts objects that were here and are known no more
 
 
 def erase_counted(home: Home, ids: pa.Array, mentions: Mentions, *, dry: bool = False) -> ErasedWindows:
     """Remove what a set of windows knows of objects, and return what went. No result and no pane changes.
 
-    Parameters
-    ----------
-    home
-        Of the set; the caller has the lease of the windows.
-    ids
-        Those of the type of its ids.
-    mentions
-        The same for rows as they were read.
-    dry
-        Change nothing, and return what would go.
+    ``mentions``: the same for rows as they were read.
 
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile, who has no lease: nothing has changed.
-    StoreError
-        If something is missing or damaged.
-    OSError
-        If something cannot be read or written.
-
-    Notes
-    -----
     Files that stood for what is replaced are for :func:`dtoss.windows.migration.clear_sets.clear_sets` to remove, at
     once and also where nothing went: whoever was ended on its way left them. Cost: the state of all objects is read,
     and written again where one goes.

@@ -37,30 +37,8 @@ def merge_hours(
 ) -> Commit | None:
     """Merge the results of hours that are past, drop what is no longer kept, and commit both; None where nothing is.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    spec
-        Their spec.
-    head
-        The newest commit.
-    retain
-        Microseconds: results of ends so long behind the watermark go, by whole hours; None keeps all.
-    steps
-        How much is merged at once.
+    ``retain``: microseconds: results of ends so long behind the watermark go, by whole hours; None keeps all.
 
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile: nothing has changed.
-    StoreError
-        If a file is missing or damaged.
-    OSError
-        If one cannot be read or written.
-
-    Notes
-    -----
     An hour is past once all its ends are final. At most a day is merged at once, and no other hour is begun after half
     a million results: who asks again goes on. Cost: the commits and results of these hours are read.
     """
@@ -205,15 +183,7 @@ def _written(home: Home, room: str, table: pa.Table) -> FileEntry:
 
 
 def needed_files(home: Home, head: Document) -> dict[str, set[str]]:
-    """Return the names of the files of results, of rows that were set aside and of indexes that are needed, by folder.
-
-    Raises
-    ------
-    StoreError
-        If a commit or the index is missing or damaged.
-    OSError
-        If one cannot be read.
-    """
+    """Return the names of the files of results, of rows set aside and of indexes that are needed, by folder."""
     hours = hours_of(home, head)
     results, aside = ({part.file.name for part in parts} for parts in (hours.files, hours.quarantine))
     for document in commits_since(home, hours, head):

@@ -35,21 +35,7 @@ _NANOS = 1_000
 class Live:
     """Windows whose state is in memory. One thread at a time.
 
-    Parameters
-    ----------
-    spec
-        What is asked for.
-    keys
-        Where the keys of rows are looked up; of the spec's digest.
-    piece
-        Rows of results (ends times keys) that are made at once.
-    clock
-        Gives the time in microseconds since 1970, against which rows are ahead; None for that of the machine.
-
-    Raises
-    ------
-    ValueError
-        If the keys are others than the spec's.
+    ``clock``: gives the time in microseconds since 1970, against which rows are ahead; None for that of the machine.
 
     Examples
     --------
@@ -94,19 +80,8 @@ class Live:
     def add(self, ids: Any, times: Any, positions: ArrayLike) -> None:
         """Add rows in any order; they count when :meth:`advance` is called next.
 
-        Parameters
-        ----------
-        ids
-            (n,). Whole numbers or texts, the same kind at each call.
-        times
-            (n,). Times, or seconds since 1970.
-        positions
-            float64 (n, 2). lon, lat or x, y.
-
-        Raises
-        ------
-        ValueError
-            If the lengths differ, an id or time is missing or of another kind, or a position is not legal.
+        ``ids``: (n,). Whole numbers or texts, the same kind at each call; ``times``: (n,). Times, or seconds since
+        1970; ``positions``: float64 (n, 2). lon, lat or x, y.
         """
         rows = WindowRows(_ids(ids), _micros(times), as_positions(positions, self.spec.space), np.zeros(0, np.int64))
         if not len(rows.ids) == len(rows.t) == len(rows.positions):
@@ -120,16 +95,9 @@ class Live:
     def advance(self, into: Callable[[pa.Table], object] | None = None) -> pa.Table:
         """Return the results of ends that have become due since the last advance, and new revisions of others.
 
-        Parameters
-        ----------
-        into
-            What each piece of the results is handed to; the table is empty then, and :meth:`at` knows of no end.
-
-        Returns
-        -------
-        pyarrow.Table
-            A row for each end and key with any value: ``end``, ``key``, ``revision``, ``final``, and the measures of
-            each length. A key that has become empty has a row of zeros. Speeds are in mm/s, null where nothing moved.
+        A row for each end and key with any value: ``end``, ``key``, ``revision``, ``final``, and the measures of each
+        length. A key that has become empty has a row of zeros. Speeds are in mm/s, null where nothing moved. ``into``:
+        what each piece of the results is handed to; the table is empty then, and :meth:`at` knows of no end.
         """
         if not self._rows:
             return Columns(self.spec).results.empty_table()
@@ -148,24 +116,9 @@ class Live:
     def at(self, window: str, end: Any = None) -> pa.Table:
         """Return one window: a row for each key with any value, by key.
 
-        Parameters
-        ----------
-        window
-            A length of the spec; of windows that end at the watermark any multiple of the pane up to the longest.
-        end
-            Microseconds since 1970, or a time: one that is due and not longer ago than the longest window. None takes
-            the last one that is due; a length that was not declared ends at the watermark.
-
-        Returns
-        -------
-        pyarrow.Table
-            Of key, end, revision and final, and what :func:`dtoss.windows.window_rows.answer_of` says of the measures.
-
-        Raises
-        ------
-        ValueError
-            If there was no row yet, the end is not due or kept no more, or the length is none that is kept; the message
-            names the nearest two.
+        Of key, end, revision and final, and what :func:`dtoss.windows.window_rows.answer_of` says of the measures.
+        ``end``: microseconds since 1970, or a time: one that is due and not longer ago than the longest window. None
+        takes the last one that is due; a length that was not declared ends at the watermark.
         """
         length, due = duration_of(window, "window"), self._due()
         if length not in self.spec.lengths:
@@ -187,17 +140,7 @@ class Live:
     def flow(self, window: str, end: Any = None) -> pa.Table:
         """Return how many moves there were from each key to each other in a window: from, to (-1 is none), moves.
 
-        Parameters
-        ----------
-        window
-            Any multiple of the pane up to the longest length.
-        end
-            Microseconds since 1970, or a time; None for the watermark.
-
-        Raises
-        ------
-        ValueError
-            If there is no flow in the measures, there was no row yet, or panes of the window are not kept.
+        ``end``: microseconds since 1970, or a time; None for the watermark.
         """
         if "flow" not in self.spec.measures:
             raise ValueError(f"there is no flow: the measures are {', '.join(self.spec.measures)}")

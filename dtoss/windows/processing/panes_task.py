@@ -31,50 +31,17 @@ MOST_DUE = 5_000_000
 
 @dataclass(frozen=True)
 class ReduceResult:
-    """What the second step of some parts has done; small, and pickled.
+    """What the second step of some parts has done; small, and pickled."""
 
-    Parameters
-    ----------
-    panes
-        What changes in the files of the state of their panes.
-    results
-        Results of ends; None where there are none.
-    rows, revised
-        How many results there are, and how many of them are new revisions.
-    seconds
-        That it took.
-    """
-
-    panes: Change
-    results: Part | None
-    rows: int
+    panes: Change  # What changes in the files of the state of their panes
+    results: Part | None  # Results of ends; None where there are none
+    rows: int  # rows, revised: how many results there are, and how many of them are new revisions
     revised: int
     seconds: float
 
 
 def tell(plan: Plan, watermark: int | None, patches: Sequence[FileEntry], parts: Sequence[int]) -> ReduceResult:
-    """Return what came of a batch for some parts of the groups; files count for nothing until a commit names them.
-
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    watermark
-        After it.
-    patches
-        Files of all tasks.
-    parts
-        Numbers.
-
-    Raises
-    ------
-    InputError
-        If far too many ends would be due at once, because of a row of long ago.
-    StoreError
-        If a file is missing or damaged.
-    OSError
-        If one cannot be written.
-    """
+    """Return what came of a batch for some parts of the groups; files count for nothing until a commit names them."""
     begun = time.perf_counter()
     spec = plan.spec
     read = read_patches(plan.home, spec, patches)

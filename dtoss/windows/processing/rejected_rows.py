@@ -18,14 +18,8 @@ REJECTED_ROWS = pa.schema([("reason", pa.large_string()), ("row", pa.large_strin
 def set_aside(reason: str, rows: WindowRows, raw: pa.Array | None) -> pa.Table:
     """Return rows that are set aside, of :data:`REJECTED_ROWS`.
 
-    Parameters
-    ----------
-    reason
-        Why.
-    rows
-        Those.
-    raw
-        (n,). Each as it was read, null where that is not known: it is written as JSON then. None where it is of no row.
+    ``raw``: (n,). Each as it was read, null where that is not known: it is written as JSON then. None where it is of no
+    row.
     """
     texts = pa.nulls(len(rows), pa.large_string()) if raw is None else raw.cast(pa.large_string())
     if texts.null_count:

@@ -29,18 +29,6 @@ from dtoss.windows.storage.window_folder import (
 def verify_windows(home: Home) -> VerifyReport:
     """Return what is wrong with windows, with all their sets, and what could not be read; none of it is an error.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-
-    Raises
-    ------
-    StoreError
-        If there are none of this name.
-
-    Notes
-    -----
     Looked at are the chain of commits, the spec and what the keys are made of; size, SHA-256 and rows of each file that
     a commit lists; that the ends of results are those that are listed; that each row that was read was counted, lost to
     another one or set aside. State that a later commit has made needless may be missing, and results that are

@@ -14,18 +14,7 @@ from dtoss.windows.trajectories.sorted_rows import WindowRows
 def run_batch(plan: Plan, rows: WindowRows) -> Commit:
     """Run the tasks of a batch here, commit it, and return its commit.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    rows
-        All of it; legal positions only.
-
-    Raises
-    ------
-    Conflict, InputError, StoreError, OSError
-        As :func:`dtoss.windows.processing.window_task.run_task` and
-        :func:`dtoss.windows.processing.window_commit.commit_batch`.
+    ``rows``: all of it; legal positions only.
     """
     return commit_batch(plan, tasks_done(plan, rows))
 
@@ -33,17 +22,7 @@ def run_batch(plan: Plan, rows: WindowRows) -> Commit:
 def tasks_done(plan: Plan, rows: WindowRows) -> list[MapResult]:
     """Return what the tasks of a batch have done that have rows, run here one after another.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    rows
-        All of it; legal positions only.
-
-    Raises
-    ------
-    StoreError, OSError
-        As :func:`dtoss.windows.processing.window_task.run_task`.
+    ``rows``: all of it; legal positions only.
     """
     of = np.array(plan.placement.worker_of)[rows.bucket]
     mine = ((task, np.flatnonzero(of == task)) for task in range(plan.tasks))

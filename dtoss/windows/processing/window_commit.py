@@ -31,27 +31,8 @@ _NOTHING = dict.fromkeys(("rows", "counted", "losers", "jumps", "quarantined"), 
 def commit_batch(plan: Plan, done: Sequence[MapResult], second: Second | None = None, forgotten: int = 0) -> Commit:
     """Run the second step of a batch whose tasks are done, commit it, and return its commit.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    done
-        What the tasks have done, in any order; tasks without rows may be missing.
-    second
-        Runs the second step; here, one part after another, when None.
-    forgotten
-        Rows that were dropped before, as those of whom they are were forgotten.
-
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile: the batch counts for nothing.
-    InputError
-        If more rows are bad than are borne, or far too many ends would be due at once.
-    StoreError
-        If a file of the state is missing or damaged.
-    OSError
-        If it cannot be written.
+    ``done``: what the tasks have done, in any order; tasks without rows may be missing; ``second``: runs the second
+    step; here, one part after another, when None.
     """
     done = sorted(done, key=lambda one: one.task)
     counts = sum_counts([_NOTHING, *(one.counts for one in done)])
@@ -111,13 +92,7 @@ def batch_of(plan: Plan, done: Sequence[MapResult]) -> dict[str, Any]:
 
 
 def check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
-    """Check that no more rows are bad than are borne.
-
-    Raises
-    ------
-    InputError
-        If more are; the message says the worst reasons.
-    """
+    """Check that no more rows are bad than are borne."""
     bad, rows = sum(reasons.values()), counts.get("rows", 0)
     if bad > plan.options.max_bad * rows:
         worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda x: -x[1])[:3])

@@ -24,22 +24,8 @@ SPARED_STATE_SECONDS = 600.0
 def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
     """Remove files that no commit names, and state that the newest one does not; return how many went.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    spare_seconds
-        Files stay so long after they were written.
+    ``spare_seconds``: files stay so long after they were written.
 
-    Raises
-    ------
-    StoreError
-        If a commit is missing or damaged: nothing is removed then.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     Safe while others write and read, as long as no batch takes longer than is spared. Cost O(files, and commits since
     the last hour that was merged).
     """
@@ -56,24 +42,8 @@ def clear_merged(home: Home, head: Document, spare_seconds: float = SPARED_DEBRI
 
     Nothing goes while the index is young: whoever has opened the windows before it may be reading them.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    head
-        The newest commit.
-    spare_seconds
-        Files stay so long after they were written.
+    ``spare_seconds``: files stay so long after they were written.
 
-    Raises
-    ------
-    StoreError
-        If a commit or the index is missing or damaged: nothing is removed then.
-    OSError
-        If something cannot be read or removed.
-
-    Notes
-    -----
     Cost O(files, and commits since the last hour that was merged).
     """
     index = head.files[HOURS]
@@ -86,19 +56,8 @@ def clear_merged(home: Home, head: Document, spare_seconds: float = SPARED_DEBRI
 def clear_state(home: Home, head: Document | None, spare_seconds: float = SPARED_STATE_SECONDS) -> int:
     """Remove state that the newest commit does not name, and return how many files went. Cost O(files of state).
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    head
-        The newest commit; None where there is none.
-    spare_seconds
-        Files stay so long after they were written.
-
-    Raises
-    ------
-    OSError
-        If something cannot be read or removed.
+    ``head``: the newest commit; None where there is none; ``spare_seconds``: files stay so long after they were
+    written.
     """
     return sum(
         clear_unneeded(home.folder, room, set() if head is None else _names(head, room), spare_seconds)

@@ -27,37 +27,20 @@ from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, PaneCounts
 
 @dataclass(frozen=True)
 class MapResult:
-    """What a task has done; small, and pickled.
-
-    Parameters
-    ----------
-    task
-        Its number.
-    objects
-        What changes in the files of the state of its objects.
-    patches, rejected
-        What has changed in panes, and the rows that were set aside; None where there are none.
-    reached, left
-        The last panes of the objects that it has looked at, after the batch and before.
-    load
-        Rows, bytes of state and seconds.
-    counts
-        By name.
-    reasons
-        Rows that were set aside, by reason.
-    span
-        The first and the last time of its rows but those ahead of the clock; None of none.
-    """
+    """What a task has done; small, and pickled."""
 
     task: int
-    objects: Change
+    objects: Change  # What changes in the files of the state of its objects
+    # patches, rejected: what has changed in panes, and the rows that were set aside; None where there are none
     patches: FileEntry | None
     rejected: FileEntry | None
+    # reached, left: the last panes of the objects that it has looked at, after the batch and before
     reached: PaneCounts
     left: PaneCounts
-    load: Load
+    load: Load  # Rows, bytes of state and seconds
     counts: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)  # Rows that were set aside, by reason
+    # The first and the last time of its rows but those ahead of the clock; None of none
     span: tuple[int, int] | None = None
 
     @property
@@ -71,28 +54,9 @@ def run_task(
 ) -> MapResult:
     """Return what a task has done; its files are there, and count for nothing until a commit names them.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    task
-        The number of the task, from 0 on.
-    rows
-        Of its buckets, in any order; legal positions only.
-    raw
-        (n,). Rows as they were read, for the quarantine, null where that is not known.
-    bad
-        Rows that are set aside, of :data:`REJECTED_ROWS`.
+    ``task``: the number of the task, from 0 on; ``rows``: of its buckets, in any order; legal positions only; ``raw``:
+    (n,). Rows as they were read, for the quarantine, null where that is not known.
 
-    Raises
-    ------
-    StoreError
-        If a file of the state is missing or damaged.
-    OSError
-        If one cannot be written.
-
-    Notes
-    -----
     Costs O(n), and what :func:`dtoss.windows.state.object_state.step_objects` says of the state.
     """
     begun = time.perf_counter()

@@ -14,10 +14,7 @@ T = TypeVar("T")
 class Recent(Generic[T]):
     """Things by what they are named, those used last; of two threads that want the same both may make it.
 
-    Parameters
-    ----------
-    most
-        Bytes of all of them; one that has more is made each time.
+    ``most``: bytes of all of them; one that has more is made each time.
     """
 
     def __init__(self, most: int) -> None:
@@ -29,12 +26,7 @@ class Recent(Generic[T]):
     def of(self, name: Hashable, make: Callable[[], tuple[T, int]]) -> T:
         """Return the thing of a name.
 
-        Parameters
-        ----------
-        name
-            What is named so never changes.
-        make
-            Returns it and its bytes, where it is not held.
+        ``name``: what is named so never changes; ``make``: returns it and its bytes, where it is not held.
         """
         with self._lock:
             found = self._held.get(name)

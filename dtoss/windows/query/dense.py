@@ -13,14 +13,7 @@ from dtoss.windows.aggregation.columns import Columns
 def dense(rows: pa.Table, ends: NDArray[np.int64], key: int) -> pa.Table:
     """Return a row for each end; what has none is 0, and a speed null.
 
-    Parameters
-    ----------
-    rows
-        Results of the key, one an end at the most.
-    ends
-        int64 (n,). Rising.
-    key
-        Its number.
+    ``rows``: results of the key, one an end at the most; ``ends``: int64 (n,). Rising.
     """
     at = pc.index_in(pa.array(ends), value_set=rows["end"].combine_chunks())
     taken = rows.take(at)

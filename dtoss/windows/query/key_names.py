@@ -22,14 +22,8 @@ _HEX_DIGITS = 16
 class Names:
     """What the keys of windows are called.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    count
-        Keys are 0 to this less one; None where any number may be one.
-    texts
-        string (count,). What they are called; None where they have numbers only.
+    ``count``: keys are 0 to this less one; None where any number may be one; ``texts``: string (count,). What they are
+    called; None where they have numbers only.
     """
 
     def __init__(self, spec: Spec, count: int | None, texts: pa.Array | None) -> None:
@@ -49,13 +43,7 @@ class Names:
         return pa.table(columns)
 
     def key_of(self, wanted: int | str) -> int:
-        """Return a key by its number or what it is called: of several called so the first one.
-
-        Raises
-        ------
-        InputError
-            If there is none; the message says which there are.
-        """
+        """Return a key by its number or what it is called: of several called so the first one."""
         text = str(wanted).strip()
         if self._cells:
             return _cell_of(text)

@@ -32,34 +32,17 @@ _COMMIT_BYTES, _COMMITS_BYTES = 1_000, 16 << 20
 
 @dataclass(frozen=True)
 class Said:
-    """What a commit says of results.
-
-    Parameters
-    ----------
-    number
-        Of the commit.
-    watermark, watermark_before
-        Microseconds since 1970, after its batch and before; None before the first row.
-    results
-        Its files of results.
-    """
+    """What a commit says of results."""
 
     number: int
+    # watermark, watermark_before: microseconds since 1970, after its batch and before; None before the first row
     watermark: int | None
     watermark_before: int | None
-    results: tuple[Part, ...]
+    results: tuple[Part, ...]  # Its files of results
 
 
 class Reader:
-    """What was read of windows of one name; threads share it, and windows of one name at several commits do.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    keys
-        The file of what their keys are made of.
-    """
+    """What was read of windows of one name; threads share it, and windows of one name at several commits do."""
 
     def __init__(self, home: Home, keys: FileEntry) -> None:
         self.home = home
@@ -75,40 +58,16 @@ class Reader:
         self._asked: dict[str, float] = {}
 
     def said(self, number: int) -> Said:
-        """Return what a commit says of results.
-
-        Raises
-        ------
-        StoreError
-            If it is missing or damaged.
-        OSError
-            If it cannot be read.
-        """
+        """Return what a commit says of results."""
         return self._said.of(number, lambda: (self._read(number), _COMMIT_BYTES))
 
     def between(self, first: int, last: int) -> Iterator[Said]:
-        """Yield what commits say, both numbers included, in their order.
-
-        Raises
-        ------
-        StoreError
-            If one is missing or damaged.
-        OSError
-            If one cannot be read.
-        """
+        """Yield what commits say, both numbers included, in their order."""
         for number in range(first, last + 1):
             yield self.said(number)
 
     def file(self, file: FileEntry) -> ResultFile:
-        """Return a file of results, open.
-
-        Raises
-        ------
-        StoreError
-            If it is missing or damaged; the message names it.
-        OSError
-            If it cannot be read.
-        """
+        """Return a file of results, open."""
 
         def opened() -> tuple[ResultFile, int]:
             found = ResultFile.opened(self.home, file, self._rows)

@@ -20,11 +20,6 @@ def first_due(reader: Reader, head: Document, end: int) -> int:
     """Return the number of the commit with which an end became due; that of the head where it is not due.
 
     Cost O(log n) commits, of those since then: the head is looked at first.
-
-    Raises
-    ------
-    StoreError
-        If a commit is missing or damaged.
     """
     high, step = head.number, 1
     while high > 1 and _is_due(reader, high - step, end):
@@ -49,27 +44,7 @@ def results_between(
 ) -> pa.Table:
     """Return the last word on each end and key, by end and key.
 
-    Parameters
-    ----------
-    reader
-        Of the windows.
-    spec
-        Their spec.
-    head
-        The newest commit.
-    first, last
-        Ends, both included.
-    columns
-        Wanted, beside end, key, revision and final.
-    key
-        Only this one; all when None.
-
-    Raises
-    ------
-    StoreError
-        If a commit or a file is missing or damaged; the message names it.
-    OSError
-        If one cannot be read.
+    ``key``: only this one; all when None.
     """
     names = ["end", "key", "revision", "final", *columns]
     parts: list[pa.Table] = []
@@ -96,15 +71,7 @@ def _files(reader: Reader, spec: Spec, head: Document, first: int, last: int) ->
 
 
 def hours_read(reader: Reader, head: Document) -> Hours:
-    """Return the results of past hours that a commit names; they are read once.
-
-    Raises
-    ------
-    StoreError
-        If the index is missing or damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the results of past hours that a commit names; they are read once."""
     found = head.files[HOURS]
     if not found:
         return Hours()

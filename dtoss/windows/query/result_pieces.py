@@ -25,21 +25,11 @@ _OPEN_BYTES = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows of a row group.
+    """Rows of a row group."""
 
-    Parameters
-    ----------
-    rows
-        Those, each column whole.
-    end
-        int64 (n,). Their ends.
-    rising
-        Whether these are in order.
-    """
-
-    rows: pa.Table
-    end: NDArray[np.int64]
-    rising: bool
+    rows: pa.Table  # Those, each column whole
+    end: NDArray[np.int64]  # int64 (n,). Their ends
+    rising: bool  # Whether these are in order
 
     @classmethod
     def of(cls, rows: pa.Table) -> Piece:
@@ -58,46 +48,20 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class ResultFile:
-    """A file of results. A large one is opened for each read: of those that are held none has a descriptor.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    file
-        As a commit lists it.
-    data
-        The bytes of a small one; None of a large one.
-    footer
-        What it says of its pieces.
-    first, last
-        int64 (pieces,). The ends of each row group.
-    rows
-        Where pieces that were read are held.
-    bytes
-        That it holds.
-    """
+    """A file of results. A large one is opened for each read: of those that are held none has a descriptor."""
 
     home: Home
-    file: FileEntry
-    data: pa.Buffer | None
-    footer: pq.FileMetaData
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
-    rows: Recent[Piece]
+    file: FileEntry  # As a commit lists it
+    data: pa.Buffer | None  # The bytes of a small one; None of a large one
+    footer: pq.FileMetaData  # What it says of its pieces
+    first: NDArray[np.int64]  # int64 (pieces,). The ends of each row group
+    last: NDArray[np.int64]  # int64 (pieces,). The ends of each row group
+    rows: Recent[Piece]  # Where pieces that were read are held
     bytes: int
 
     @classmethod
     def opened(cls, home: Home, file: FileEntry, rows: Recent[Piece]) -> ResultFile:
-        """Return a file of results: a small one was hashed, of a large one the pages are checked as they are read.
-
-        Raises
-        ------
-        StoreError
-            If it is missing or damaged; the message names it.
-        OSError
-            If it cannot be read.
-        """
+        """Return a file of results: a small one was hashed, of a large one the pages are checked as they are read."""
         with open_entry(home.folder, RESULTS, file) as source, _decoding(home, file):
             data = source.read_buffer() if isinstance(source, pa.BufferReader) else None
             source.seek(0)
@@ -113,15 +77,7 @@ class ResultFile:
         return self.footer.schema.to_arrow_schema()
 
     def between(self, first: int, last: int, names: Sequence[str], key: int | None) -> Iterator[pa.Table]:
-        """Yield the rows of ends, both included, of all keys or one.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged, or gone before it was read.
-        OSError
-            If it cannot be read.
-        """
+        """Yield the rows of ends, both included, of all keys or one."""
         there = np.flatnonzero((self.first <= last) & (self.last >= first)).tolist()
         few, wanted = len(there) <= _FEW, list(names)
         for piece in there:

@@ -18,21 +18,11 @@ ALL_PANES, ALL_SUMS, LAST_VISITS = "panes", "sums", "visits"
 
 @dataclass(frozen=True)
 class StateAsked:
-    """The state of windows at a commit, as it is asked. What is made of it is held for the last two commits.
-
-    Parameters
-    ----------
-    reader
-        Of the windows.
-    spec
-        Their spec.
-    head
-        The commit, with a watermark.
-    """
+    """The state of windows at a commit, as it is asked. What is made of it is held for the last two commits."""
 
     reader: Reader
     spec: Spec
-    head: Document
+    head: Document  # The commit, with a watermark
 
     def asked(self, *what: str) -> StateAsked:
         """Return this, and remember that somebody asks for it now."""
@@ -40,15 +30,7 @@ class StateAsked:
         return self
 
     def panes(self) -> PaneState:
-        """Return all panes that are kept. Cost O(bytes of them), once.
-
-        Raises
-        ------
-        StoreError
-            If a file is missing or damaged; the message names it.
-        OSError
-            If one cannot be read.
-        """
+        """Return all panes that are kept. Cost O(bytes of them), once."""
 
         def joined() -> PaneState:
             parts, mark = self.head.files["panes"], self.head.watermark
@@ -59,13 +41,7 @@ class StateAsked:
         return self.reader.made(ALL_PANES, self.head.commit.sha256, joined)
 
     def sums(self) -> Backwards:
-        """Return the sums of panes backwards from the watermark.
-
-        Raises
-        ------
-        StoreError, OSError
-            As :meth:`panes`.
-        """
+        """Return the sums of panes backwards from the watermark."""
 
         def summed() -> Backwards:
             return sums_before(self.spec, self.panes(), self._end()).with_table(self.spec.longest)
@@ -73,13 +49,7 @@ class StateAsked:
         return self.reader.made(ALL_SUMS, self.head.commit.sha256, summed)
 
     def visits(self) -> Backwards:
-        """Return how many objects were last in a key in which pane, backwards. Cost O(bytes of all objects), once.
-
-        Raises
-        ------
-        StoreError, OSError
-            As :meth:`panes`.
-        """
+        """Return how many objects were last in a key in which pane, backwards. Cost O(bytes of all objects), once."""
 
         def counted() -> Backwards:
             states = object_states(self.reader.home, self.head.files["objects"], self.head.commit.document["id"])
@@ -92,13 +62,7 @@ class StateAsked:
         return all(self.reader.has(what, self.head.commit.sha256) for what in self._wanted())
 
     def prepare(self) -> None:
-        """Make what was asked for lately of this commit, so that nobody waits for it.
-
-        Raises
-        ------
-        StoreError, OSError
-            As :meth:`panes`.
-        """
+        """Make what was asked for lately of this commit, so that nobody waits for it."""
         for what in self._wanted():
             {ALL_PANES: self.panes, ALL_SUMS: self.sums, LAST_VISITS: self.visits}[what]()
 

@@ -17,18 +17,8 @@ BEFORE_MEASURES = ("key", "end", "revision", "final")
 def wide_of(spec: Spec, results: pa.Table) -> pa.Table:
     """Return results as answers have them, the measures of each length with its name behind: ``objects_5min``.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    results
-        With all columns of results.
-
-    Returns
-    -------
-    pyarrow.Table
-        :data:`BEFORE_MEASURES`, ``here`` where it is asked for, then the measures of the shortest length, of the next
-        one, and so on.
+    :data:`BEFORE_MEASURES`, ``here`` where it is asked for, then the measures of the shortest length, of the next one,
+    and so on.
     """
     columns = {name: results[name] for name in BEFORE_MEASURES}
     if "here" in spec.measures:
@@ -42,12 +32,8 @@ def wide_of(spec: Spec, results: pa.Table) -> pa.Table:
 def changed_between(before: pa.Table, now: pa.Table, end: int, final: bool) -> pa.Table:
     """Return the rows of keys whose measures are others than before; one that has none any more has 0 and nulls.
 
-    Parameters
-    ----------
-    before, now
-        Answers about one end each, by key, of the same columns.
-    end, final
-        Of the answer now, for keys that are not in it.
+    ``before``, ``now``: answers about one end each, by key, of the same columns; ``end``, ``final``: of the answer now,
+    for keys that are not in it.
     """
     both = [np.asarray(one["key"]) for one in (before, now)]
     keys = np.union1d(*both)

@@ -32,21 +32,11 @@ NO_TIME = -(1 << 62)
 
 
 class Steps(NamedTuple):
-    """How much is merged at once: a batch waits for it.
+    """How much is merged at once: a batch waits for it."""
 
-    Parameters
-    ----------
-    hour_us
-        Microseconds of an hour, of which one file is made.
-    most_hours
-        That are merged at once.
-    most_results
-        Rows of results after which no other hour is begun.
-    """
-
-    hour_us: int = PAST_HOUR_US
-    most_hours: int = 24
-    most_results: int = 500_000
+    hour_us: int = PAST_HOUR_US  # Microseconds of an hour, of which one file is made
+    most_hours: int = 24  # That are merged at once
+    most_results: int = 500_000  # Rows of results after which no other hour is begun
 
     def hour_of(self, time: int) -> int:
         """Return when the hour of a time begins."""
@@ -59,32 +49,16 @@ A_DAY = Steps()
 
 @dataclass(frozen=True)
 class Hours:
-    """Results of past hours.
+    """Results of past hours."""
 
-    Parameters
-    ----------
-    until
-        Ends before it are in :attr:`files`; a multiple of an hour, or a time before all others.
-    since
-        The first commit whose files have results of later ends.
-    commit
-        The newest commit that was looked at: rebuilds after it are not in the files.
-    kept_from
-        Ends before it are not kept any more; a time before all others where all are.
-    files
-        By hour; each with its first and last end.
-    quarantine
-        Rows that were set aside, each file with its first and last commit; those of later ones are in their files.
-    aside_to
-        The last commit whose rows that were set aside are in these files because somebody was erased; 0 for none.
-    """
-
-    until: int = NO_TIME
-    since: int = 1
-    commit: int = 0
-    kept_from: int = NO_TIME
-    files: tuple[Part, ...] = ()
+    until: int = NO_TIME  # Ends before it are in :attr:`files`; a multiple of an hour, or a time before all others
+    since: int = 1  # The first commit whose files have results of later ends
+    commit: int = 0  # The newest commit that was looked at: rebuilds after it are not in the files
+    kept_from: int = NO_TIME  # Ends before it are not kept any more; a time before all others where all are
+    files: tuple[Part, ...] = ()  # By hour; each with its first and last end
+    # Rows that were set aside, each file with its first and last commit; those of later ones are in their files
     quarantine: tuple[Part, ...] = ()
+    # The last commit whose rows that were set aside are in these files because somebody was erased; 0 for none
     aside_to: int = 0
 
     @property
@@ -115,29 +89,13 @@ class Hours:
 
 
 def hours_of(home: Home, document: Document) -> Hours:
-    """Return the results of past hours that a commit names.
-
-    Raises
-    ------
-    StoreError
-        If the index is missing or damaged; the message names it.
-    OSError
-        If it cannot be read.
-    """
+    """Return the results of past hours that a commit names."""
     found = document.files[HOURS]
     return read_hours(home, found[0].file) if found else Hours()
 
 
 def read_hours(home: Home, file: FileEntry) -> Hours:
-    """Return an index.
-
-    Raises
-    ------
-    StoreError
-        If it is missing or damaged; the message names it.
-    OSError
-        If it cannot be read.
-    """
+    """Return an index."""
     path = home.folder.path(HOURS, file.name)
     data = checked_bytes(home.folder.read(HOURS, file.name), file, path)
     try:
@@ -158,13 +116,7 @@ def _parts(said: Sequence[Mapping[str, Any]]) -> tuple[Part, ...]:
 
 
 def write_hours(home: Home, hours: Hours) -> Part:
-    """Write an index, and return it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write an index, and return it."""
     data = pa.py_buffer(hours.encoded())
     return Part(FileEntry.of(write_entry(home.folder, data, len(hours.files), "json", HOURS)), ())
 
@@ -172,23 +124,7 @@ def write_hours(home: Home, hours: Hours) -> Part:
 def commit_hours(home: Home, head: Document, hours: Hours, state: Mapping[str, Any] | None = None) -> Commit:
     """Commit an index after the head, and return the commit: it has no rows, and the state is that of before.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    head
-        The newest commit.
-    hours
-        The index.
-    state
-        What the document says otherwise than before; nothing when None.
-
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile: nothing has changed.
-    OSError
-        If it cannot be written.
+    ``state``: what the document says otherwise than before; nothing when None.
     """
     before = head.commit.document
     document = {
@@ -215,13 +151,5 @@ def without_old(hours: Hours, before: int, steps: Steps = A_DAY) -> Hours:
 
 
 def commits_since(home: Home, hours: Hours, head: Document) -> list[Document]:
-    """Return the commits whose own files may be needed still, in their order.
-
-    Raises
-    ------
-    StoreError
-        If one is missing or damaged.
-    OSError
-        If one cannot be read.
-    """
+    """Return the commits whose own files may be needed still, in their order."""
     return list(documents(home, hours.since, head.number))

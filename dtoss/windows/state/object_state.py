@@ -32,44 +32,18 @@ BASE_OBJECTS = 32_768
 
 @dataclass(frozen=True)
 class StepResult:
-    """What rows have done to objects, and to the files of their state.
+    """What rows have done to objects, and to the files of their state."""
 
-    Parameters
-    ----------
-    step
-        What the rows have changed.
-    change
-        The files.
-    bytes
-        int64 (256,). State of each bucket after the batch, about.
-    """
-
-    step: ObjectsStep
+    step: ObjectsStep  # What the rows have changed
     change: Change
-    bytes: Numbers
+    bytes: Numbers  # int64 (256,). State of each bucket after the batch, about
 
 
 def step_objects(plan: Plan, task: int, rows: WindowRows) -> StepResult:
     """Return what rows change; the files of state are there, and count for nothing until a commit names them.
 
-    Parameters
-    ----------
-    plan
-        Of the batch.
-    task
-        Whose buckets the rows have.
-    rows
-        Good ones, in any order.
+    ``rows``: good ones, in any order.
 
-    Raises
-    ------
-    StoreError
-        If a file of the state is missing or damaged.
-    OSError
-        If one cannot be read or written.
-
-    Notes
-    -----
     Rows of a quarter of the objects or more: all state of the task is read and written, O(n + k) for k rows of it. Of
     fewer, all files are read to compare their bytes, and what is walked and written is the state of the rows' objects;
     where the greatest speed is asked for, moves of the others that may still change are looked at.

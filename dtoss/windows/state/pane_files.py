@@ -20,18 +20,10 @@ from dtoss.windows.storage.window_document import Part
 
 @dataclass(frozen=True)
 class PanePatch:
-    """What batches have changed in the panes of a part.
+    """What batches have changed in the panes of a part."""
 
-    Parameters
-    ----------
-    incoming
-        What they have added.
-    revisions
-        By end and key, as those of a state: the last ones that they have made.
-    """
-
-    incoming: Incoming
-    revisions: Cells
+    incoming: Incoming  # What they have added
+    revisions: Cells  # By end and key, as those of a state: the last ones that they have made
 
     def __len__(self) -> int:
         return sum(map(len, self._cells().values()))
@@ -60,19 +52,8 @@ class PanePatch:
 def patch_state(spec: Spec, state: PaneState, patches: Sequence[PanePatch], watermark: int | None) -> PaneState:
     """Return a state with what later batches have changed, folded to the watermark: that which they left.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    state
-        A base.
-    patches
-        Oldest first.
-    watermark
-        Of the last of these batches, in microseconds since 1970.
+    ``patches``: oldest first; ``watermark``: of the last of these batches, in microseconds since 1970.
 
-    Notes
-    -----
     The panes between are swept once. Sums are whole numbers, so it does not matter where they are added up.
     """
     base = state.base
@@ -101,46 +82,22 @@ def revised_in(tables: Sequence[pa.Table]) -> Cells:
 
 @dataclass(frozen=True)
 class PartStep:
-    """What a batch has done to the panes of a part.
-
-    Parameters
-    ----------
-    part
-        Its number.
-    held
-        Cells of its base; None where none is written yet.
-    patches
-        What stood beside the base, oldest first.
-    came
-        What the batch has changed; None where the state has to be written whole.
-    after
-        The state.
-    """
+    """What a batch has done to the panes of a part."""
 
     part: int
-    held: int | None
-    patches: Sequence[PanePatch]
-    came: PanePatch | None
+    held: int | None  # Cells of its base; None where none is written yet
+    patches: Sequence[PanePatch]  # What stood beside the base, oldest first
+    came: PanePatch | None  # What the batch has changed; None where the state has to be written whole
     after: PaneState
 
 
 @dataclass(frozen=True)
 class PaneFiles:
-    """What is written of some parts.
+    """What is written of some parts."""
 
-    Parameters
-    ----------
-    bases
-        Parts that are written whole.
-    patches
-        What is written of others, those merged that are.
-    stay
-        How many patches of before stay, oldest first.
-    """
-
-    bases: Mapping[int, PaneState]
-    patches: Mapping[int, PanePatch]
-    stay: int
+    bases: Mapping[int, PaneState]  # Parts that are written whole
+    patches: Mapping[int, PanePatch]  # What is written of others, those merged that are
+    stay: int  # How many patches of before stay, oldest first
 
     def change(self, of: Sequence[int], bases: Sequence[Part], patch: Part | None) -> Change:
         """Return what changes in the files of state, once these are written."""
@@ -148,15 +105,7 @@ class PaneFiles:
 
 
 def to_write(steps: Sequence[PartStep], before: Sequence[Part]) -> PaneFiles:
-    """Return what is written of parts after a batch: patches, and whole states of those that are due.
-
-    Parameters
-    ----------
-    steps
-        Of the parts.
-    before
-        The files of before.
-    """
+    """Return what is written of parts after a batch: patches, and whole states of those that are due."""
     runs = [part for part in with_any(before, [step.part for step in steps]) if part.patch]
     held = np.array([step.held or 0 for step in steps], np.int64)
     more = np.array([0 if step.came is None else len(step.came) for step in steps], np.int64)

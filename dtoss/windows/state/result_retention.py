@@ -10,17 +10,7 @@ from dtoss.windows.spec import Spec
 def retained_of(text: str | None, spec: Spec) -> int | None:
     """Return for how long results are kept, in microseconds; None where all are.
 
-    Parameters
-    ----------
-    text
-        A duration such as ``7d``, or None.
-    spec
-        Of the windows.
-
-    Raises
-    ------
-    InputError
-        If it is no duration, or shorter than rows may be late: an end is kept at least until it is final.
+    ``text``: A duration such as ``7d``, or None.
     """
     if text is None:
         return None

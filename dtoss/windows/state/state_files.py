@@ -37,25 +37,7 @@ def read_objects(
 ) -> ObjectState:
     """Return the state of the objects of some buckets.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    parts
-        As a commit lists them.
-    buckets
-        int64. Those.
-    id_type
-        Of the ids.
-    single
-        Whether no row has several keys; None where a file is there that says it.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged; the message names it.
-    OSError
-        If one cannot be read.
+    ``buckets``: int64. Those; ``single``: whether no row has several keys; None where a file is there that says it.
     """
     found = [] if single is None and parts else [ObjectState.none(ID_KINDS[id_type], single is not False)]
     for part in parts:
@@ -67,15 +49,7 @@ def read_objects(
 
 
 def object_states(home: Home, parts: Sequence[Part], id_type: str) -> Iterator[ObjectState]:
-    """Yield the state of all objects, piece by piece; each object is in one of them.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged; the message names it.
-    OSError
-        If one cannot be read.
-    """
+    """Yield the state of all objects, piece by piece; each object is in one of them."""
     patches = [part for part in parts if part.patch]
     left = np.arange(BUCKETS)
     for base in parts:
@@ -87,26 +61,12 @@ def object_states(home: Home, parts: Sequence[Part], id_type: str) -> Iterator[O
 
 
 def objects_tables(home: Home, part: Part) -> dict[str, pa.Table]:
-    """Return the tables of a file of objects.
-
-    Raises
-    ------
-    StoreError
-        If it is missing or damaged; the message names it.
-    OSError
-        If it cannot be read.
-    """
+    """Return the tables of a file of objects."""
     return _tables(home, OBJECT_STATES, part.file)
 
 
 def write_objects(home: Home, state: ObjectState) -> FileEntry:
-    """Write the state of objects, and return the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write the state of objects, and return the file."""
     return FileEntry.of(write_entry(home.folder, bundle_tables(state.to_arrow()), len(state), "arrow", OBJECT_STATES))
 
 
@@ -114,28 +74,14 @@ def write_objects(home: Home, state: ObjectState) -> FileEntry:
 
 
 def write_patches(home: Home, spec: Spec, patches: Patches) -> FileEntry | None:
-    """Write patches, and return the file; None where there are none.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write patches, and return the file; None where there are none."""
     tables = patches.to_arrow(spec)
     rows = sum(map(len, tables.values()))
     return None if rows == 0 else FileEntry.of(write_entry(home.folder, bundle_tables(tables), rows, "arrow", PATCHES))
 
 
 def read_patches(home: Home, spec: Spec, files: Sequence[FileEntry]) -> list[Patches]:
-    """Return the patches of tasks.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged; the message names it.
-    OSError
-        If one cannot be read.
-    """
+    """Return the patches of tasks."""
     return [Patches.from_arrow(spec, _tables(home, PATCHES, file)) for file in files]
 
 
@@ -160,28 +106,7 @@ def _of_part(patch: Patch, part: int) -> Patch:
 
 
 def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int, watermark: int | None) -> PaneState:
-    """Return the state of the panes of a part.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    spec
-        Their spec.
-    parts
-        As a commit lists them.
-    part
-        Its number.
-    watermark
-        Of that commit.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged; the message names it.
-    OSError
-        If one cannot be read.
-    """
+    """Return the state of the panes of a part."""
     base, patches = read_pane_layers(home, spec, parts, part)
     return PaneState.none(spec) if base is None else patch_state(spec, base, patches, watermark)
 
@@ -189,15 +114,7 @@ def read_panes(home: Home, spec: Spec, parts: Sequence[Part], part: int, waterma
 def read_pane_layers(
     home: Home, spec: Spec, parts: Sequence[Part], part: int
 ) -> tuple[PaneState | None, list[PanePatch]]:
-    """Return the state of a part as it was written whole last, None where it never was, and what has changed since.
-
-    Raises
-    ------
-    StoreError
-        If a file is missing or damaged; the message names it.
-    OSError
-        If one cannot be read.
-    """
+    """Return the state of a part as it was written whole last, None where it never was, and what has changed since."""
     base, patches, begin = None, [], f"{part}/"
     for one in parts:
         if part not in one.of:
@@ -212,24 +129,12 @@ def read_pane_layers(
 
 
 def write_panes(home: Home, states: Mapping[int, PaneState]) -> Part:
-    """Write the state of the panes of some parts, and return the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write the state of the panes of some parts, and return the file."""
     return _written_panes(home, states, patch=False)
 
 
 def write_pane_patches(home: Home, patches: Mapping[int, PanePatch]) -> Part:
-    """Write what has changed in the panes of some parts, and return the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write what has changed in the panes of some parts, and return the file."""
     return _written_panes(home, patches, patch=True)
 
 

@@ -18,23 +18,12 @@ PATCHED = 4
 
 @dataclass(frozen=True)
 class Change:
-    """What a task changes in the files of state.
+    """What a task changes in the files of state."""
 
-    Parameters
-    ----------
-    of
-        The buckets, or parts of panes, that the task has.
-    bases
-        States that it has written whole: they stand for all that was known of theirs.
-    patch
-        What it has written of the others; None where nothing has changed.
-    stay
-        How many patches of before that have any of its buckets stay, oldest first: the others are in the new one.
-    """
-
-    of: tuple[int, ...]
-    bases: tuple[Part, ...] = ()
-    patch: Part | None = None
+    of: tuple[int, ...]  # The buckets, or parts of panes, that the task has
+    bases: tuple[Part, ...] = ()  # States that it has written whole: they stand for all that was known of theirs
+    patch: Part | None = None  # What it has written of the others; None where nothing has changed
+    # How many patches of before that have any of its buckets stay, oldest first: the others are in the new one
     stay: int | None = None
 
     @property
@@ -52,15 +41,8 @@ def with_any(parts: Sequence[Part], of: Sequence[int]) -> list[Part]:
 def listed_after(before: Sequence[Part], changes: Sequence[Change]) -> list[Part]:
     """Return the files of state after a batch: bases, then patches from the oldest on.
 
-    Parameters
-    ----------
-    before
-        Those of the commit before.
-    changes
-        Of all tasks that ran; each bucket is of one of them, at most.
+    ``changes``: of all tasks that ran; each bucket is of one of them, at most.
 
-    Notes
-    -----
     Of a bucket there is one base, and any patches are later. A file is left out where nothing of it counts any more.
     """
     anew = frozenset(one for change in changes for one in change.anew)
@@ -88,12 +70,7 @@ def due(bases: Numbers, patches: Numbers, came: int) -> Numbers:
     They take turns, so that no batch writes all of them where a few are enough: twice as many, of all, as the batch
     has of them. So none ever has patches of its own size.
 
-    Parameters
-    ----------
-    bases, patches
-        int64 (n,). Rows of each base, and of its patches with those of the batch.
-    came
-        Rows of patches of the batch.
+    ``bases``, ``patches``: int64 (n,). Rows of each base, and of its patches with those of the batch.
 
     Examples
     --------

@@ -34,20 +34,7 @@ def bundle_tables(tables: Mapping[str, pa.Table]) -> pa.Buffer:
 
 
 def unbundle_tables(data: pa.Buffer, path: str) -> dict[str, pa.Table]:
-    """Return the tables of a file by name, as views of its bytes.
-
-    Parameters
-    ----------
-    data
-        Of the file.
-    path
-        For the error.
-
-    Raises
-    ------
-    StoreError
-        If it is no such file.
-    """
+    """Return the tables of a file by name, as views of its bytes."""
     try:
         first = data.slice(0, len(_MARK) + _LINE).to_pybytes()
         if first[: len(_MARK)] != _MARK:

@@ -21,26 +21,14 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Placement:
-    """Groups on workers.
+    """Groups on workers."""
 
-    Parameters
-    ----------
-    worker_of
-        (256,). The worker of each group, from 0.
-    workers
-        How many there are; some may have no group.
-    why
-        In a few words.
-    looked
-        The watermark at which loads were looked at last, in microseconds since 1970; None before the first time.
-    since
-        (256,). Rows of each group since then, in commits before the batch; none at all where nothing was counted.
-    """
-
-    worker_of: tuple[int, ...]
-    workers: int
-    why: str = "stays"
+    worker_of: tuple[int, ...]  # (256,). The worker of each group, from 0
+    workers: int  # How many there are; some may have no group
+    why: str = "stays"  # In a few words
+    # The watermark at which loads were looked at last, in microseconds since 1970; None before the first time
     looked: int | None = None
+    # (256,). Rows of each group since then, in commits before the batch; none at all where nothing was counted
     since: tuple[int, ...] = ()
 
     def groups(self, worker: int) -> Numbers:
@@ -50,33 +38,16 @@ class Placement:
 
 @dataclass(frozen=True)
 class Load:
-    """What a task had.
-
-    Parameters
-    ----------
-    worker
-        Whose.
-    rows
-        int64 (256,). Of each group.
-    bytes
-        int64 (256,). State of each group after the batch.
-    seconds
-        That it took.
-    """
+    """What a task had."""
 
     worker: int
-    rows: Numbers
-    bytes: Numbers
+    rows: Numbers  # int64 (256,). Of each group
+    bytes: Numbers  # int64 (256,). State of each group after the batch
     seconds: float
 
 
 def even(workers: int) -> Placement:
     """Return the placement of groups by number, where nothing was counted yet: group b is on worker b modulo all.
-
-    Parameters
-    ----------
-    workers
-        How many, 1 to 256.
 
     Examples
     --------
@@ -87,18 +58,7 @@ def even(workers: int) -> Placement:
 
 
 def placement_of(document: Mapping[str, Any]) -> Placement | None:
-    """Return the placement that a commit says; None where it has none, as before the first batch.
-
-    Parameters
-    ----------
-    document
-        Of the commit.
-
-    Raises
-    ------
-    StoreError
-        If it says something that is no placement.
-    """
+    """Return the placement that a commit says; None where it has none, as before the first batch."""
     said = document.get("placement")
     if said is None:
         return None
@@ -138,14 +98,7 @@ def _numbers(said: Sequence[int]) -> Numbers:
 def as_json(placement: Placement, before: Mapping[str, Any], loads: Sequence[Load]) -> dict[str, Any]:
     """Return what a commit says of its batch's placement: workers and their loads, groups, and what has moved.
 
-    Parameters
-    ----------
-    placement
-        Of the batch.
-    before
-        The document of the commit before; an empty one where there is none.
-    loads
-        Of the tasks that ran. What groups of others have is as before.
+    ``before``: the document of the commit before; an empty one where there is none.
     """
     worker_of = np.array(placement.worker_of)
     held, rows, seconds = bytes_of(before), np.zeros(BUCKETS, np.int64), np.zeros(placement.workers)
@@ -188,11 +141,6 @@ def moves_of(before: Mapping[str, Any], placement: Placement) -> Numbers:
 
 def in_words(document: Mapping[str, Any]) -> str | None:
     """Return workers, their load and what has moved, in a line; None where a commit says nothing of it.
-
-    Parameters
-    ----------
-    document
-        Of the commit.
 
     Examples
     --------

@@ -64,13 +64,7 @@ def _named(names: pa.Array | None) -> dict[str, pa.Table]:
 
 
 def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
-    """Return the keys that tables are about.
-
-    Raises
-    ------
-    InputError
-        If they are none.
-    """
+    """Return the keys that tables are about."""
     if "regions" in tables:
         table = tables["regions"]
         pivots = [table[f"pivot_{i}"].to_numpy() for i in range(table.num_columns - 1)]
@@ -85,13 +79,7 @@ def keys_from(space: Space, tables: dict[str, pa.Table]) -> Keys:
 
 
 def write_keys(home: Home, tables: dict[str, pa.Table]) -> FileEntry:
-    """Write what keys are made of to the folder of windows, and return the file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Write what keys are made of to the folder of windows, and return the file."""
     return FileEntry.of(
         write_entry(home.folder, bundle_tables(tables), sum(map(len, tables.values())), "arrow", KEY_FILES)
     )
@@ -99,26 +87,7 @@ def write_keys(home: Home, tables: dict[str, pa.Table]) -> FileEntry:
 
 @lru_cache(maxsize=4)
 def read_keys(home: Home, file: FileEntry, space: Space, digest: str) -> Keys:
-    """Return the keys of windows; they stay open in this process.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    file
-        As their spec names it.
-    space
-        Of the positions.
-    digest
-        That the keys have.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged; the message names it.
-    OSError
-        If it cannot be read.
-    """
+    """Return the keys of windows; they stay open in this process."""
     found = keys_from(space, read_material(home, file))
     if found.digest != digest:
         path = home.folder.path(KEY_FILES, file.name)
@@ -127,15 +96,7 @@ def read_keys(home: Home, file: FileEntry, space: Space, digest: str) -> Keys:
 
 
 def read_material(home: Home, file: FileEntry) -> dict[str, pa.Table]:
-    """Return what the keys of windows are made of, as tables.
-
-    Raises
-    ------
-    StoreError
-        If the file is missing or damaged; the message names it.
-    OSError
-        If it cannot be read.
-    """
+    """Return what the keys of windows are made of, as tables."""
     return unbundle_tables(
         map_entry(home.folder, KEY_FILES, file.name, _RESTORE), home.folder.path(KEY_FILES, file.name)
     )

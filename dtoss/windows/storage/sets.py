@@ -26,65 +26,31 @@ SETS_KIND, SETS_FORMAT = "sets of windows", 1
 
 @dataclass(frozen=True)
 class Answering:
-    """A set that answers.
-
-    Parameters
-    ----------
-    number
-        Of the set.
-    since
-        Its first end, in microseconds since 1970; None of the set with which the name began.
-    """
+    """A set that answers."""
 
     number: int
-    since: int | None = None
+    since: int | None = None  # Its first end, in microseconds since 1970; None of the set with which the name began
 
 
 @dataclass(frozen=True)
 class Coming:
-    """A set that is to take over; times are microseconds since 1970.
-
-    Parameters
-    ----------
-    number
-        Of the set.
-    after
-        The commit of the current set from whose state it began.
-    known_from
-        All rows from then on are counted in it.
-    since
-        Its first end: this one and all later ones are whole.
-    full_at
-        The watermark of the current set at which no end before that can change any more.
-    """
+    """A set that is to take over; times are microseconds since 1970."""
 
     number: int
-    after: int
-    known_from: int
-    since: int
-    full_at: int
+    after: int  # The commit of the current set from whose state it began
+    known_from: int  # All rows from then on are counted in it
+    since: int  # Its first end: this one and all later ones are whole
+    full_at: int  # The watermark of the current set at which no end before that can change any more
 
 
 @dataclass(frozen=True)
 class Sets:
-    """The sets of a name.
+    """The sets of a name."""
 
-    Parameters
-    ----------
-    answering
-        Those that answer, the current one last.
-    coming
-        The one that is to take over; None where no change is under way.
-    last
-        The highest number that a set ever had.
-    commit
-        Which says so; None before a second set.
-    """
-
-    answering: tuple[Answering, ...] = (Answering(1),)
-    coming: Coming | None = None
-    last: int = 1
-    commit: Commit | None = None
+    answering: tuple[Answering, ...] = (Answering(1),)  # Those that answer, the current one last
+    coming: Coming | None = None  # The one that is to take over; None where no change is under way
+    last: int = 1  # The highest number that a set ever had
+    commit: Commit | None = None  # Which says so; None before a second set
 
     @property
     def current(self) -> Answering:
@@ -122,32 +88,13 @@ class Sets:
 
 
 def sets_of(home: Home) -> Sets:
-    """Return the sets of a name. Cost: a look where there is one, else three small reads.
-
-    Parameters
-    ----------
-    home
-        Of any set of it.
-
-    Raises
-    ------
-    StoreError
-        If the commit is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the sets of a name. Cost: a look where there is one, else three small reads."""
     head = home.sets.head()
     return Sets() if head is None else read_sets(home, head)
 
 
 def read_sets(home: Home, commit: Commit) -> Sets:
-    """Return the sets that a commit says.
-
-    Raises
-    ------
-    StoreError
-        If it is not what sets are said by; the message names the file.
-    """
+    """Return the sets that a commit says."""
     said, path = commit.document, home.sets.path(commit.number)
     if said.get("kind") != SETS_KIND:
         raise StoreError(f"{path} is of kind {said.get('kind')!r:.60}, '{SETS_KIND}' is wanted")
@@ -172,37 +119,12 @@ def _coming(said: Mapping[str, Any] | None) -> Coming | None:
 
 
 def commit_sets(home: Home, before: Sets, after: Sets) -> Sets:
-    """Commit which sets there are from now on, and return them.
-
-    Raises
-    ------
-    Conflict
-        If another one has committed meanwhile: nothing has changed.
-    OSError
-        If it cannot be written.
-    """
+    """Commit which sets there are from now on, and return them."""
     return read_sets(home, home.sets.append(after.as_json(), before.commit))
 
 
 def current_home(store: str, name: str) -> Home:
-    """Return where the current set of a name is: the one that answers now, and that runs.
-
-    Parameters
-    ----------
-    store
-        Path or URI.
-    name
-        Of the windows; there may be none.
-
-    Raises
-    ------
-    InputError
-        If it cannot be a name.
-    StoreError
-        If what says which set it is, is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return where the current set of a name is: the one that answers now, and that runs."""
     home = Home(store, name)
     return current_of(home, sets_of(home))
 
@@ -229,11 +151,5 @@ def homes_of(home: Home, sets: Sets) -> list[Home]:
 
 
 def sizes_of(home: Home, sets: Sets) -> int:
-    """Return the bytes of the files of all sets of a name that are needed, with their commits.
-
-    Raises
-    ------
-    OSError
-        If a folder cannot be listed.
-    """
+    """Return the bytes of the files of all sets of a name that are needed, with their commits."""
     return sum(sum(one.folder.sizes(room).values()) for one in homes_of(home, sets) for room in (*ROOMS, COMMITS))

@@ -20,30 +20,14 @@ SPEC_FORMAT = 1
 
 @dataclass(frozen=True)
 class FixedSpec:
-    """What a name stands for.
-
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    keys
-        The file of what their keys are made of.
-    """
+    """What a name stands for."""
 
     spec: Spec
-    keys: FileEntry
+    keys: FileEntry  # The file of what their keys are made of
 
 
 def fixed_of(home: Home) -> FixedSpec | None:
-    """Return what a name stands for; None where there are no windows of it.
-
-    Raises
-    ------
-    StoreError
-        If the file is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return what a name stands for; None where there are no windows of it."""
     data = home.folder.read(SPEC)
     if data is None:
         return None
@@ -71,15 +55,7 @@ def _canonical(value: Any) -> bytes:
 
 
 def read_spec(home: Home) -> FixedSpec:
-    """Return what a name stands for.
-
-    Raises
-    ------
-    StoreError
-        If there are no windows of this name (the message says which there are), or the file is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return what a name stands for."""
     found = fixed_of(home)
     if found is None:
         raise StoreError(f"there are no windows {home.name!r} in {hide_keys(home.store)}{way_to(home)}")
@@ -87,24 +63,7 @@ def read_spec(home: Home) -> FixedSpec:
 
 
 def fix(home: Home, wanted: FixedSpec) -> None:
-    """Let a name stand for a spec from now on, or check that it does.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    wanted
-        The spec, and the file of its keys, which is there.
-
-    Raises
-    ------
-    InputError
-        If the name stands for another spec; the message says the difference.
-    StoreError
-        If the file is damaged.
-    OSError
-        If it cannot be read or written.
-    """
+    """Let a name stand for a spec from now on, or check that it does."""
     body = {
         "kind": "windows",
         "format": SPEC_FORMAT,
@@ -125,13 +84,7 @@ def fix(home: Home, wanted: FixedSpec) -> None:
 
 
 def check_same(home: Home, held: Spec, asked: Spec) -> None:
-    """Check that windows are asked for as they were before.
-
-    Raises
-    ------
-    InputError
-        If not; the message says the difference and the way out.
-    """
+    """Check that windows are asked for as they were before."""
     if held.by == asked.by == "partition" and held.keys != asked.keys:
         raise InputError(
             f"the pivots of {hide_keys(home.store)} have changed since windows {home.name} began, and its partitions "

@@ -24,20 +24,11 @@ FILE_KINDS = ("objects", "patches", "panes", "results", "quarantine", "hours")
 
 @dataclass(frozen=True)
 class Part:
-    """A file of state, or of results, and what it counts for.
-
-    Parameters
-    ----------
-    file
-        The file.
-    of
-        Buckets or groups of whose state the file counts; or the first and the last end of results.
-    patch
-        Whether it has only what has changed since, of state: of several that have a bucket a later one counts more.
-    """
+    """A file of state, or of results, and what it counts for."""
 
     file: FileEntry
-    of: tuple[int, ...]
+    of: tuple[int, ...]  # Buckets or groups of whose state the file counts; or the first and the last end of results
+    # Whether it has only what has changed since, of state: of several that have a bucket a later one counts more
     patch: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -47,20 +38,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Document:
-    """A commit of windows, as it is read.
+    """A commit of windows, as it is read."""
 
-    Parameters
-    ----------
-    commit
-        Whose document it is.
-    files
-        By the names of :data:`FILE_KINDS`.
-    watermark, watermark_before
-        Microseconds since 1970, after the batch and before it; None before the first row.
-    """
-
-    commit: Commit
-    files: Mapping[str, tuple[Part, ...]]
+    commit: Commit  # Whose document it is
+    files: Mapping[str, tuple[Part, ...]]  # By the names of :data:`FILE_KINDS`
+    # watermark, watermark_before: microseconds since 1970, after the batch and before it; None before the first row
     watermark: int | None
     watermark_before: int | None
 
@@ -98,20 +80,7 @@ class Document:
 
 
 def document_of(home: Home, commit: Commit) -> Document:
-    """Return what a commit says.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    commit
-        Of their chain.
-
-    Raises
-    ------
-    StoreError
-        If it is not what windows commit; the message names the file.
-    """
+    """Return what a commit says."""
     said, path = commit.document, home.batches.path(commit.number)
     if said.get("kind") != WINDOWS_KIND:
         raise StoreError(
@@ -144,29 +113,13 @@ def _parts(said: Mapping[str, Any], name: str) -> tuple[Part, ...]:
 
 
 def head_of(home: Home) -> Document | None:
-    """Return the newest commit of windows; None where nothing was committed.
-
-    Raises
-    ------
-    StoreError
-        If it is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the newest commit of windows; None where nothing was committed."""
     commit = home.batches.head()
     return None if commit is None else document_of(home, commit)
 
 
 def begun_windows(home: Home) -> Document:
-    """Return the newest commit of windows that have begun.
-
-    Raises
-    ------
-    StoreError
-        If they have not, or the commit is damaged.
-    OSError
-        If it cannot be read.
-    """
+    """Return the newest commit of windows that have begun."""
     head = head_of(home)
     if head is None:
         raise StoreError(f"windows {home.name} of {hide_keys(home.store)} have not begun{way_to(home)}")
@@ -174,21 +127,6 @@ def begun_windows(home: Home) -> Document:
 
 
 def documents(home: Home, first: int, last: int) -> Iterator[Document]:
-    """Yield what commits say, in their order.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    first, last
-        Numbers of commits, both included.
-
-    Raises
-    ------
-    StoreError
-        If a commit is missing or damaged: never a gap.
-    OSError
-        If one cannot be read.
-    """
+    """Yield what commits say, in their order."""
     for commit in commits_from(home.batches, first, last):
         yield document_of(home, commit)

@@ -49,26 +49,11 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Home:
-    """Where a set of windows is; small, and pickled as what it is made of.
+    """Where a set of windows is; small, and pickled as what it is made of."""
 
-    Parameters
-    ----------
-    store
-        Path or URI of the store.
-    name
-        Of the windows.
-    number
-        Of the set; the first one is in the folder of the name, later ones in folders of their own in it.
-
-    Raises
-    ------
-    InputError
-        If the name is none that a folder of every system can have.
-    """
-
-    store: str
+    store: str  # Path or URI of the store
     name: str
-    number: int = 1
+    number: int = 1  # Of the set; the first one is in the folder of the name, later ones in folders of their own in it
 
     def __post_init__(self) -> None:
         check_name(WINDOWS, self.name)
@@ -104,24 +89,12 @@ class Home:
 
 
 def windows_of(store: str) -> list[str]:
-    """Return the names of the windows of a store, sorted.
-
-    Parameters
-    ----------
-    store
-        Path or URI; there may be none.
-    """
+    """Return the names of the windows of a store, sorted."""
     return names_in(folder_of(path_in(store, WINDOWS)))
 
 
 def way_to(home: Home) -> str:
-    """Return the end of a sentence about windows that are not there: which are meant, or how they begin.
-
-    Parameters
-    ----------
-    home
-        Of those windows.
-    """
+    """Return the end of a sentence about windows that are not there: which are meant, or how they begin."""
     names, store = windows_of(home.store), hide_keys(home.store)
     if home.name in names or not names:
         return f"; dtoss windows run POSITIONS --store {store} --name {home.name} commits the first batch"

@@ -24,70 +24,33 @@ Place = Callable[[Document | None], Placement]
 
 @dataclass(frozen=True)
 class Options:
-    """What may differ from run to run.
+    """What may differ from run to run."""
 
-    Parameters
-    ----------
-    max_bad
-        The share of bad rows above which a batch fails.
-    new_source
-        Batches of a query that the windows do not know are taken beside those of another.
-    retain
-        Microseconds: results of ends that are longer behind the watermark are removed; None keeps all.
-    """
-
-    max_bad: float = 0.1
-    new_source: bool = False
+    max_bad: float = 0.1  # The share of bad rows above which a batch fails
+    new_source: bool = False  # Batches of a query that the windows do not know are taken beside those of another
+    # Microseconds: results of ends that are longer behind the watermark are removed; None keeps all
     retain: int | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the tasks of a batch, and its commit, need; small, and pickled.
-
-    Parameters
-    ----------
-    home
-        Of the windows.
-    fixed
-        What they are asked for.
-    id_type
-        Of objects: "int64" or "string".
-    time
-        Of times as they are read: "timestamp", or "double".
-    options
-        Of this run.
-    after
-        The commit before; None where there is none.
-    source
-        Where the rows come from.
-    placement
-        Which task has which buckets of objects.
-    objects, panes
-        The state before.
-    watermark
-        Of the commit before, in microseconds since 1970; None before the first row.
-    now_us
-        The wall clock at the beginning.
-    fold_to
-        Of a rebuild: the horizon to which the state of objects is folded at once; None leaves that to the next batch.
-    clock_us
-        Of a beat without rows: the clock that the watermark follows; None where rows alone move it.
-    """
+    """All that the tasks of a batch, and its commit, need; small, and pickled."""
 
     home: Home
-    fixed: FixedSpec
-    id_type: str
-    time: str
+    fixed: FixedSpec  # What they are asked for
+    id_type: str  # Of objects: "int64" or "string"
+    time: str  # Of times as they are read: "timestamp", or "double"
     options: Options
-    after: Commit | None
-    source: Source
-    placement: Placement
+    after: Commit | None  # The commit before; None where there is none
+    source: Source  # Where the rows come from
+    placement: Placement  # Which task has which buckets of objects
     objects: tuple[Part, ...]
     panes: tuple[Part, ...]
-    watermark: int | None
-    now_us: int
+    watermark: int | None  # Of the commit before, in microseconds since 1970; None before the first row
+    now_us: int  # The wall clock at the beginning
+    # Of a rebuild: the horizon to which the state of objects is folded at once; None leaves that to the next batch
     fold_to: int | None = None
+    # Of a beat without rows: the clock that the watermark follows; None where rows alone move it
     clock_us: int | None = None
 
     @property
@@ -116,13 +79,7 @@ class Plan:
 
 
 def types_of(home: Home) -> tuple[str, str] | None:
-    """Return the types of ids and of times that windows have; None where nothing was committed.
-
-    Raises
-    ------
-    StoreError
-        If their last commit is damaged.
-    """
+    """Return the types of ids and of times that windows have; None where nothing was committed."""
     head = head_of(home)
     return None if head is None else (head.commit.document["id"], head.commit.document["time"])
 
@@ -144,30 +101,7 @@ def plan_batch(
 ) -> Plan | None:
     """Return what a batch will do; None where it is committed already.
 
-    Parameters
-    ----------
-    home
-        Of the windows.
-    fixed
-        What they are asked for; the file of the spec is there.
-    types
-        Of ids and times.
-    source
-        Where the rows come from.
-    options
-        Of this run.
-    now_us
-        The wall clock, in microseconds since 1970.
-    place
-        Gives the placement of a batch that goes on from a commit; or how many workers there are, which have the buckets
-        of before, or, where they were others, those whose number is theirs modulo all.
-
-    Raises
-    ------
-    InputError
-        If ids or times are of other types than before, or the batch is of a query that does not go on from the commits.
-    StoreError
-        If a commit is damaged.
+    ``now_us``: the wall clock, in microseconds since 1970.
     """
     head = head_of(home)
     if head is not None:

@@ -19,20 +19,12 @@ _NONE = np.zeros(1, np.int64)
 
 @dataclass(frozen=True)
 class Groups:
-    """Labels, from 0 on, by group.
+    """Labels, from 0 on, by group."""
 
-    Parameters
-    ----------
-    keys
-        int64 (labels,), ascending. The key of each label; None where they are the same.
-    group
-        int64 (labels,).
-    first, ordered
-        int64 (GROUPS + 1,) and (labels,). Group g has the labels ``ordered[first[g]:first[g + 1]]``, ascending.
-    """
-
-    keys: Numbers | None
-    group: Numbers
+    keys: Numbers | None  # int64 (labels,), ascending. The key of each label; None where they are the same
+    group: Numbers  # int64 (labels,)
+    # first, ordered: int64 (GROUPS + 1,) and (labels,). Group g has the labels ``ordered[first[g]:first[g + 1]]``,
+    # ascending
     first: Numbers
     ordered: Numbers
 
@@ -56,29 +48,15 @@ def groups_of(count: int, keys: Numbers | None) -> Groups:
 
 @dataclass
 class Table:
-    """Numbers by pane and label.
+    """Numbers by pane and label."""
 
-    Parameters
-    ----------
-    values
-        int64 (cells or slots, columns).
-    facts
-        int64 (4,). Columns, whether it is dense, the first pane of a dense one, slots less one.
-    offset, stride
-        int64 (labels,). Of a dense one, whose cells are by group, pane and label.
-    panes, labels
-        int64 (slots,). Of one by hash.
-    used
-        int64 (1,). How many slots are not free.
-    """
-
-    values: Numbers
-    facts: Numbers
-    offset: Numbers
+    values: Numbers  # int64 (cells or slots, columns)
+    facts: Numbers  # int64 (4,). Columns, whether it is dense, the first pane of a dense one, slots less one
+    offset: Numbers  # offset, stride: int64 (labels,). Of a dense one, whose cells are by group, pane and label
     stride: Numbers
-    panes: Numbers
-    labels: Numbers
-    used: Numbers
+    panes: Numbers  # int64 (slots,). Of one by hash
+    labels: Numbers  # int64 (slots,). Of one by hash
+    used: Numbers  # int64 (1,). How many slots are not free
 
     @property
     def arrays(self) -> tuple[Numbers, ...]:
@@ -96,16 +74,7 @@ class Table:
 def table_of(groups: Groups, columns: int, first: int, panes: int, rows: int) -> Table:
     """Return a table of zeros.
 
-    Parameters
-    ----------
-    groups
-        The labels.
-    columns
-        Numbers of a cell.
-    first, panes
-        The first pane that may be touched, and how many.
-    rows
-        How many rows add to it, about.
+    ``first``, ``panes``: the first pane that may be touched, and how many.
     """
     cells = panes * len(groups)
     if cells * max(columns, 1) > max(_FEWEST, min(_OF_ROW * rows, _MOST)):
@@ -128,12 +97,7 @@ def table_of(groups: Groups, columns: int, first: int, panes: int, rows: int) ->
 def highest(patch: Patch, buckets: Numbers) -> Patch:
     """Return the greatest speeds by key and bucket of a patch that has a column for each bucket.
 
-    Parameters
-    ----------
-    patch
-        Its numbers are 0 where nothing was touched, and else a speed and two, or one where there is none.
-    buckets
-        int64 (columns,).
+    ``buckets``: int64 (columns,).
     """
     if len(buckets) == 1:
         label = np.column_stack([patch.labels[:, 0], np.full(len(patch), buckets[0])])

@@ -18,38 +18,18 @@ _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
 class Cells(NamedTuple):
-    """Pointers to a table of cells.
+    """Pointers to a table of cells."""
 
-    Parameters
-    ----------
-    values
-        Rows of ``columns`` numbers.
-    columns
-        How many.
-    dense
-        Whether each pane and label has a place of its own, or a slot by its hash.
-    pane0
-        The first pane of a dense table.
-    offset, stride
-        By label: where its first pane is in a dense table, and from one pane to the next.
-    panes, labels
-        By slot of a table by hash; a label of -1 is a free slot.
-    mask
-        Slots less one.
-    used
-        How many slots are not free.
-    """
-
-    values: Any
+    values: Any  # Rows of ``columns`` numbers
     columns: Any
-    dense: Any
-    pane0: Any
-    offset: Any
+    dense: Any  # Whether each pane and label has a place of its own, or a slot by its hash
+    pane0: Any  # The first pane of a dense table
+    offset: Any  # offset, stride: by label: where its first pane is in a dense table, and from one pane to the next
     stride: Any
-    panes: Any
+    panes: Any  # panes, labels: by slot of a table by hash; a label of -1 is a free slot
     labels: Any
     mask: Any
-    used: Any
+    used: Any  # How many slots are not free
 
 
 @kernel
@@ -102,18 +82,9 @@ def grown(panes, labels, values, new_panes, new_labels, new_values):
 def kept_cells(values, pane0, panes, first, ordered, out_pane, out_label, ends):
     """Move the rows of a dense table that are not all 0 to its beginning, in their order, and return how many.
 
-    Parameters
-    ----------
-    values
-        Of the table: by group, pane and label.
-    pane0, panes
-        The first pane, and how many.
-    first, ordered
-        int64 (groups + 1,) and (labels,). Group g has the labels ``ordered[first[g]:first[g + 1]]``.
-    out_pane, out_label
-        Where their panes and labels are written.
-    ends
-        int64 (groups,). Where those of each group end.
+    ``pane0``, ``panes``: the first pane, and how many; ``first``, ``ordered``: int64 (groups + 1,) and (labels,). Group
+    g has the labels ``ordered[first[g]:first[g + 1]]``; ``out_pane``, ``out_label``: where their panes and labels are
+    written; ``ends``: int64 (groups,). Where those of each group end.
     """
     row = count = 0
     columns = values.shape[1]

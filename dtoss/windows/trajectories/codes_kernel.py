@@ -15,14 +15,7 @@ _READ = "Array(int64, 1, 'C', readonly=True)"
 def sort_codes(codes, spare, bits):
     """Sort numbers of at most so many bits, none negative, into one of two arrays; return whether it is the second.
 
-    Parameters
-    ----------
-    codes
-        int64 (n,). Written over.
-    spare
-        int64 (n,).
-    bits
-        Of the greatest. Cost O(n) for each 11 of them.
+    ``codes``: int64 (n,). Written over; ``spare``: int64 (n,).
     """
     digits = (bits + _BITS - 1) // _BITS
     counts = np.zeros((digits, _VALUES), np.int64)
@@ -50,16 +43,9 @@ def sort_codes(codes, spare, bits):
 def counted_codes(codes, second_bits, first_bits, place_bits, ends, place, labels, count):
     """Write the parts of each different code and its sum: +1 of each whose lowest bit is 0, -1 of each where it is 1.
 
-    Parameters
-    ----------
-    codes
-        int64 (n,), ascending: the bits of group, place, first and second label, and the lowest one.
-    second_bits, first_bits, place_bits
-        How many.
-    ends
-        int64 (groups,). Where those of each group end.
-    place, labels, count
-        int64 (n,), (n, 2) and (n,). Sums of 0 are left out; how many others there are is returned.
+    ``codes``: int64 (n,), ascending: the bits of group, place, first and second label, and the lowest one; ``ends``:
+    int64 (groups,). Where those of each group end; ``place``, ``labels``, ``count``: int64 (n,), (n, 2) and (n,). Sums
+    of 0 are left out; how many others there are is returned.
     """
     at = found = group = 0
     while at < codes.size:

@@ -15,14 +15,7 @@ _NONE = np.zeros(1, np.int64)
 def fold_state(spec: Spec, state: ObjectState, horizon: int | None) -> ObjectState:
     """Return what is kept of a state whose rows before a horizon change no more. Cost O(rows and visits).
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    state
-        As it was after some batch.
-    horizon
-        Microseconds, the beginning of a pane; None where all rows may change still.
+    ``horizon``: microseconds, the beginning of a pane; None where all rows may change still.
     """
     if horizon is None or len(state) == 0:
         return state

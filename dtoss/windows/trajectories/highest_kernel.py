@@ -18,18 +18,8 @@ def raise_others(
 ):  # fmt: skip
     """Raise the cells that were touched to the speeds of the moves that stayed as they were.
 
-    Parameters
-    ----------
-    horizon
-        The pane of the first rows that may change.
-    single
-        Whether rows have a key each.
-    order, begin, start, bucket
-        Objects k with their rows ``order[begin[k]:begin[k + 1]]``, those from ``start[k]`` on are done already.
-    pane, first, key, speed
-        Of the rows.
-    values, facts, offset, stride, panes, labels, used
-        The table: a column for each bucket.
+    ``horizon``: the pane of the first rows that may change; ``order``, ``begin``, ``start``, ``bucket``: objects k with
+    their rows ``order[begin[k]:begin[k + 1]]``, those from ``start[k]`` on are done already.
     """
     at_panes, at_labels = pointer(panes), pointer(labels)
     for k in range(begin.size - 1):

@@ -15,39 +15,20 @@ from dtoss.windows.labels import Labels, Numbers, offsets, ranges, together
 
 @dataclass(frozen=True)
 class ObjectState:
-    """Objects by id.
+    """Objects by id."""
 
-    Parameters
-    ----------
-    ids
-        int64 or string (k,), rising.
-    bucket
-        int64 (k,).
-    first
-        int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``, by time.
-    t
-        int64 (n,). Microseconds since 1970.
-    positions
-        float64 (n, 2).
-    labels
-        The keys of the rows.
-    speed
-        int64 (n,). That of the move to each row in mm/s, -1 where there is none; or none at all, where no greatest
-        speed is asked for.
-    visit_first
-        int64 (k + 1,). Object i has the visits ``visit_first[i]:visit_first[i + 1]``.
-    visit_key, visit_pane
-        int64 (v,). Each key of an object with its last pane before the rows that may change, no key twice.
-    """
-
-    ids: pa.Array
-    bucket: Numbers
-    first: Numbers
-    t: Numbers
-    positions: NDArray[np.float64]
-    labels: Labels
+    ids: pa.Array  # int64 or string (k,), rising
+    bucket: Numbers  # int64 (k,)
+    first: Numbers  # int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``, by time
+    t: Numbers  # int64 (n,). Microseconds since 1970
+    positions: NDArray[np.float64]  # float64 (n, 2)
+    labels: Labels  # The keys of the rows
+    # int64 (n,). That of the move to each row in mm/s, -1 where there is none; or none at all, where no greatest speed
+    # is asked for
     speed: Numbers
-    visit_first: Numbers
+    visit_first: Numbers  # int64 (k + 1,). Object i has the visits ``visit_first[i]:visit_first[i + 1]``
+    # visit_key, visit_pane: int64 (v,). Each key of an object with its last pane before the rows that may change, no
+    # key twice
     visit_key: Numbers
     visit_pane: Numbers
 
@@ -58,12 +39,7 @@ class ObjectState:
     def none(cls, id_type: pa.DataType, single: bool) -> ObjectState:
         """Return the state before the first batch.
 
-        Parameters
-        ----------
-        id_type
-            int64 or string.
-        single
-            Whether no row has several keys.
+        ``id_type``: int64 or string.
         """
         zero, no = np.zeros(0, np.int64), np.zeros(1, np.int64)
         return cls(

@@ -20,33 +20,15 @@ from dtoss.windows.watermark import PaneCounts, reached_of
 
 @dataclass(frozen=True)
 class ObjectsStep:
-    """What a batch has done.
+    """What a batch has done."""
 
-    Parameters
-    ----------
-    patches
-        What changes in panes.
-    after
-        What is known of objects then; the next step folds it to its horizon.
-    losers
-        Rows that do not count: another of the same object and time does.
-    jumps
-        How many more pairs of rows are too fast for a move than before.
-    reached
-        The last panes of all objects.
-    changed
-        int64. Those whose rows are others than before, by their number in the state after.
-    left
-        The last panes of all objects before.
-    """
-
-    patches: Patches
-    after: ObjectState
-    losers: int
-    jumps: int
-    reached: PaneCounts
-    changed: Numbers
-    left: PaneCounts
+    patches: Patches  # What changes in panes
+    after: ObjectState  # What is known of objects then; the next step folds it to its horizon
+    losers: int  # Rows that do not count: another of the same object and time does
+    jumps: int  # How many more pairs of rows are too fast for a move than before
+    reached: PaneCounts  # The last panes of all objects
+    changed: Numbers  # int64. Those whose rows are others than before, by their number in the state after
+    left: PaneCounts  # The last panes of all objects before
 
 
 def objects_step(
@@ -55,23 +37,9 @@ def objects_step(
 ) -> ObjectsStep:  # fmt: skip
     """Return what rows change. Cost O(n) for n rows, those of the state, and panes and keys that they may touch.
 
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    keys
-        Where the keys of new rows are looked up.
-    before
-        What was known after the last batch, of all objects that have rows.
-    rows
-        Good ones, in any order: none is before the horizon, none is null.
-    horizon
-        Microseconds: that of the commit before, :func:`dtoss.windows.watermark.horizon_of`; None in the first batch.
-    labels
-        The keys of the rows where they are known.
-    others
-        Moves of all other objects of the rows' buckets, where the greatest speed is asked for; None where they are in
-        the state.
+    ``rows``: good ones, in any order: none is before the horizon, none is null; ``horizon``: microseconds: that of the
+    commit before, :func:`dtoss.windows.watermark.horizon_of`; None in the first batch; ``others``: moves of all other
+    objects of the rows' buckets, where the greatest speed is asked for; None where they are in the state.
     """
     state = fold_state(spec, before, horizon)
     batch = placed(rows)

@@ -29,16 +29,7 @@ def _greater(a, i, b, j):
 def merge(known, came, first, t, positions, new_first, new_t, new_positions, order, begin, start):
     """Write the rows of each object by time, of equal times the greatest position, and return how many are left out.
 
-    Parameters
-    ----------
-    known, came
-        int64 (k,). The number of each object among those known and those that came, or -1.
-    first, t, positions
-        Of the rows known, by object and time, each time once.
-    new_first, new_t, new_positions
-        Of those that came, by object and time.
-    order, begin, start
-        As :class:`dtoss.windows.trajectories.sorted_rows.Met`.
+    ``known``, ``came``: int64 (k,). The number of each object among those known and those that came, or -1.
     """
     held = t.size
     count = losers = 0
@@ -87,25 +78,10 @@ def fold(
 ):  # fmt: skip
     """Write what stays of each object: its first row that is kept, and its last visits; return how many visits.
 
-    Parameters
-    ----------
-    horizon, pane, longest
-        Rows before the horizon change no more; pane is the number of that pane. Visits stay that are at most the
-        longest window before it.
-    keep_from
-        The last row before the horizon is kept from this time on.
-    visits
-        Whether visits are kept: 1 or 0.
-    single
-        Whether rows have a key each.
-    first, t, row_pane, key_first, key
-        Of the rows.
-    visit_first, visit_key, visit_pane
-        The visits before.
-    kept, kept_visits
-        int64 (k,). The first row that is kept of each object, and how many visits.
-    out_key, out_pane
-        The visits, with room for those before and one for each key of a row.
+    ``horizon``, ``pane``, ``longest``: rows before the horizon change no more; pane is the number of that pane. Visits
+    stay that are at most the longest window before it; ``keep_from``: the last row before the horizon is kept from this
+    time on; ``visits``: whether visits are kept: 1 or 0; ``kept``, ``kept_visits``: int64 (k,). The first row that is
+    kept of each object, and how many visits.
     """
     count = 0
     for k in range(first.size - 1):

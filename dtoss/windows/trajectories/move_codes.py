@@ -18,22 +18,12 @@ _MOST_BITS = 63
 
 @dataclass(frozen=True)
 class Codes:
-    """How a group, a pane and two labels are a number: by their bits.
+    """How a group, a pane and two labels are a number: by their bits."""
 
-    Parameters
-    ----------
-    place
-        int64 (n,). What stands for the pane of each row.
-    place_bits, rank_bits
-        How many it takes to tell places apart, and labels: 0 is none of them.
-    panes
-        int64 (places,). The pane of each place; or the first one, where they follow one another.
-    """
-
-    place: Numbers
-    place_bits: int
+    place: Numbers  # int64 (n,). What stands for the pane of each row
+    place_bits: int  # place_bits, rank_bits: how many it takes to tell places apart, and labels: 0 is none of them
     rank_bits: int
-    panes: Numbers | int
+    panes: Numbers | int  # int64 (places,). The pane of each place; or the first one, where they follow one another
 
     def flow(self, codes: Numbers, groups: Groups) -> Patch:
         """Return the sums of codes of moves from label to label. Cost O(n) a digit; the codes are written over."""
@@ -65,13 +55,7 @@ class Codes:
 
 
 def codes_of(pane: NDArray[np.int64], groups: Groups) -> Codes:
-    """Return how the panes of rows and so many labels are numbers.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 63 bits tell apart.
-    """
+    """Return how the panes of rows and so many labels are numbers."""
     ranks = len(groups).bit_length()
     most = KEY_GROUPS.bit_length() + ranks + max(ranks, BIN_BITS)
     first, last = int(pane.min()), int(pane.max())

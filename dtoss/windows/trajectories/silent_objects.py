@@ -15,22 +15,12 @@ from dtoss.windows.trajectories.highest_kernel import raise_others
 
 @dataclass(frozen=True)
 class Others:
-    """Rows that end a move and may still change, object by object.
+    """Rows that end a move and may still change, object by object."""
 
-    Parameters
-    ----------
-    bucket, rows
-        int64 (k,). Of each object, and how many it has.
-    t, speed
-        int64 (n,). Microseconds since 1970, and mm/s.
-    labels
-        Their keys.
-    """
-
-    bucket: Numbers
+    bucket: Numbers  # bucket, rows: int64 (k,). Of each object, and how many it has
     rows: Numbers
-    t: Numbers
-    speed: Numbers
+    t: Numbers  # int64 (n,). Microseconds since 1970, and mm/s
+    speed: Numbers  # int64 (n,). Microseconds since 1970, and mm/s
     labels: Labels
 
     def take(self, objects: Numbers) -> Others:
@@ -60,20 +50,8 @@ def joined_others(parts: Sequence[Others]) -> Others:
 def raised_to(others: Others, high: Table, groups: Groups, buckets: Numbers, panes: tuple[int, int], pane: int) -> None:
     """Raise the cells of a table that were touched to the speeds of others. Cost O(their rows).
 
-    Parameters
-    ----------
-    others
-        Those.
-    high
-        A column for each bucket.
-    groups
-        Its labels.
-    buckets
-        int64, rising. Of the columns.
-    panes
-        The first one of the table, and the one after its last.
-    pane
-        Microseconds of one.
+    ``buckets``: int64, rising. Of the columns; ``panes``: the first one of the table, and the one after its last;
+    ``pane``: microseconds of one.
     """
     some = others.take(np.flatnonzero(np.isin(others.bucket, buckets)))
     at, labels = some.t // pane, some.labels

@@ -19,24 +19,13 @@ _WIDEST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class WindowRows:
-    """Rows that count, unless another of the same object and time does.
+    """Rows that count, unless another of the same object and time does."""
 
-    Parameters
-    ----------
-    ids
-        int64 or string (n,), none null.
-    t
-        int64 (n,). Microseconds since 1970.
-    positions
-        float64 (n, 2), legal ones.
-    bucket
-        int64 (n,). Of the object, 0 or more: all objects of a bucket are in one state. Speeds that were the greatest
-        are kept by it.
-    """
-
-    ids: pa.Array
-    t: Numbers
-    positions: NDArray[np.float64]
+    ids: pa.Array  # int64 or string (n,), none null
+    t: Numbers  # int64 (n,). Microseconds since 1970
+    positions: NDArray[np.float64]  # float64 (n, 2), legal ones
+    # int64 (n,). Of the object, 0 or more: all objects of a bucket are in one state. Speeds that were the greatest are
+    # kept by it
     bucket: Numbers
 
     def __len__(self) -> int:
@@ -51,23 +40,12 @@ class WindowRows:
 
 @dataclass(frozen=True)
 class Placed:
-    """Rows by object and time.
-
-    Parameters
-    ----------
-    rows
-        Those.
-    ids
-        (k,). The objects, rising.
-    first
-        int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``.
-    order
-        int64 (n,). The number of each among the rows as they came; None where they came in this order.
-    """
+    """Rows by object and time."""
 
     rows: WindowRows
-    ids: pa.Array
-    first: Numbers
+    ids: pa.Array  # (k,). The objects, rising
+    first: Numbers  # int64 (k + 1,). Object i has the rows ``first[i]:first[i + 1]``
+    # int64 (n,). The number of each among the rows as they came; None where they came in this order
     order: Numbers | None = None
 
 
@@ -101,30 +79,20 @@ def _order(number: Numbers, t: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Met:
-    """Objects that are known or have rows, with all their rows that count.
+    """Objects that are known or have rows, with all their rows that count."""
 
-    Parameters
-    ----------
-    ids
-        (k,), rising.
-    known, came
-        int64 (k,). The number of each in the state, and among the objects of the batch; -1 where it is not there.
-    order
-        int64 (n,). Rows by object and time: those of the state have their numbers, those of the batch follow them.
-    begin, start
-        int64 (k + 1,) and (k,). Object i has the rows ``order[begin[i]:begin[i + 1]]``, of which those from
-        ``start[i]`` on are others than before: all others are in the state one after another.
-    losers
-        Rows that do not count: another of the same object and time has a greater position, or the same.
-    """
-
-    ids: pa.Array
+    ids: pa.Array  # (k,), rising
+    # known, came: int64 (k,). The number of each in the state, and among the objects of the batch; -1 where it is not
+    # there
     known: Numbers
     came: Numbers
+    # int64 (n,). Rows by object and time: those of the state have their numbers, those of the batch follow them
     order: Numbers
+    # begin, start: int64 (k + 1,) and (k,). Object i has the rows ``order[begin[i]:begin[i + 1]]``, of which those from
+    # ``start[i]`` on are others than before: all others are in the state one after another
     begin: Numbers
     start: Numbers
-    losers: int
+    losers: int  # Rows that do not count: another of the same object and time has a greater position, or the same
 
 
 def met(state: ObjectState, batch: Placed) -> Met:

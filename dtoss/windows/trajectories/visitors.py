@@ -20,17 +20,7 @@ _DENSE = 1 << 25
 
 
 def last_visits(spec: Spec, states: Iterable[ObjectState], end: int) -> Backwards:
-    """Return how many objects had their last visit to a key in which pane before an end, a column. O(rows and visits).
-
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    states
-        Of all objects, each in one of them, after the batch that set the watermark.
-    end
-        The watermark, as a pane.
-    """
+    """Return how many objects last visited a key in which pane before an end, a column. O(rows and visits)."""
     parts = [_of(spec, state, end) for state in states]
     none = np.zeros(0, np.int64)
     pane, key, objects = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(3))

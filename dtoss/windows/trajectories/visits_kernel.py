@@ -18,25 +18,12 @@ def count_last(
 ):  # fmt: skip
     """Add the pairs of objects and places by when the object was there last.
 
-    Parameters
-    ----------
-    end
-        A pane: what is from it on does not count.
-    ago
-        Panes before that which are left out of the counts.
-    first, pane
-        int64 (k + 1,) and (n,). Rows by object and time.
-    label_first, slot
-        Where the places of each row begin, unless ``single``; the places, as small numbers, -1 for none.
-    visit_first, visit_pane, visit_slot
-        int64 (k + 1,), (v,), (v,). What is known of before the rows.
-    single
-        Whether a row has one place at the most.
-    last, touched
-        int64 (places,) of :data:`NOT_YET` and int64 (places,): room to work in, left as it was.
-    counts
-        int64 (panes, places). ``counts[j, p]`` is how many were in p last ``ago + j`` panes before the last one before
-        the end.
+    ``end``: A pane: what is from it on does not count; ``first``, ``pane``: int64 (k + 1,) and (n,). Rows by object and
+    time; ``label_first``, ``slot``: where the places of each row begin, unless ``single``; the places, as small
+    numbers, -1 for none; ``visit_first``, ``visit_pane``, ``visit_slot``: int64 (k + 1,), (v,), (v,). What is known of
+    before the rows; ``single``: whether a row has one place at the most; ``last``, ``touched``: int64 (places,) of
+    :data:`NOT_YET` and int64 (places,): room to work in, left as it was; ``counts``: int64 (panes, places). ``counts[j,
+    p]`` is how many were in p last ``ago + j`` panes before the last one before the end.
     """
     for k in range(first.size - 1):
         many = 0

@@ -55,27 +55,16 @@ _READ = "Array(int64, 1, 'C', readonly=True)"
 
 
 class Pool(NamedTuple):
-    """Pointers to columns of rows: those known before, and those that came.
+    """Pointers to columns of rows: those known before, and those that came."""
 
-    Parameters
-    ----------
-    t, pane, place
-        Microseconds, its pane, and the number that stands for it in codes.
-    first, key
-        The labels of row r are ``key[first[r]:first[r + 1]]``; of single keys ``key[r]``, -1 for none.
-    vectors
-        Places as vectors.
-    speed
-        Where the speed of the move to a row is written.
-    """
-
-    t: Any
+    t: Any  # t, pane, place: microseconds, its pane, and the number that stands for it in codes
     pane: Any
     place: Any
+    # first, key: the labels of row r are ``key[first[r]:first[r + 1]]``; of single keys ``key[r]``, -1 for none
     first: Any
     key: Any
     vectors: Any
-    speed: Any
+    speed: Any  # Where the speed of the move to a row is written
 
 
 class Rules(NamedTuple):
@@ -128,30 +117,16 @@ class World(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The rows of an object by time, ``order[begin:end]``, of which those from ``start`` on are another's than before.
+    """The rows of an object by time, ``order[begin:end]``, of which those from ``start`` on are another's."""
 
-    Parameters
-    ----------
-    order, begin, start, end
-        Rows of the pool.
-    sign
-        1, or -1 for those that are taken back.
-    bucket
-        Of the object.
-    last
-        Pointer to the pane of the last visit of each label.
-    touched, count
-        Pointers to the labels that have one, and to how many.
-    """
-
-    order: Any
-    begin: Any
-    start: Any
-    end: Any
-    sign: Any
+    order: Any  # Rows of the pool
+    begin: Any  # Rows of the pool
+    start: Any  # Rows of the pool
+    end: Any  # Rows of the pool
+    sign: Any  # 1, or -1 for those that are taken back
     bucket: Any
-    last: Any
-    touched: Any
+    last: Any  # Pointer to the pane of the last visit of each label
+    touched: Any  # touched, count: pointers to the labels that have one, and to how many
     count: Any
 
 

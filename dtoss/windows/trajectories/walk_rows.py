@@ -37,63 +37,28 @@ _SUMS = ("rows", "arrivals", "departures", "distance_mm", "moving_us", "here", "
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows of a state, and after them those of a batch.
+    """Rows of a state, and after them those of a batch."""
 
-    Parameters
-    ----------
-    t
-        int64 (n,).
-    pane
-        int64 (n,).
-    labels
-        Their keys.
-    vectors
-        float64 (n, dimension). Of rows of the state only where they are needed.
-    speed
-        int64 (n,). As the state's; of the batch -1 before they are walked. None at all where no greatest is asked for.
-    """
-
-    t: Numbers
-    pane: Numbers
+    t: Numbers  # int64 (n,)
+    pane: Numbers  # int64 (n,)
     labels: Labels
-    vectors: NDArray[np.float64]
+    vectors: NDArray[np.float64]  # float64 (n, dimension). Of rows of the state only where they are needed
+    # int64 (n,). As the state's; of the batch -1 before they are walked. None at all where no greatest is asked for
     speed: Numbers
 
 
 @dataclass(frozen=True)
 class Walked:
-    """What a walk has found.
+    """What a walk has found."""
 
-    Parameters
-    ----------
-    patches
-        What changes in panes.
-    jumps
-        How many more pairs of rows are jumps than before.
-    """
-
-    patches: Patches
-    jumps: int
+    patches: Patches  # What changes in panes
+    jumps: int  # How many more pairs of rows are jumps than before
 
 
 def pool_of(
     spec: Spec, keys: Keys, state: ObjectState, batch: Placed, labels: Labels, vectors: NDArray[np.float64], found: Met
 ) -> Pool:
-    """Return the rows of a state and a batch. Cost O(n).
-
-    Parameters
-    ----------
-    spec
-        Of the windows.
-    keys
-        Of the windows.
-    state, batch
-        What was known, and what came.
-    labels, vectors
-        Of the rows of the batch.
-    found
-        What they met.
-    """
+    """Return the rows of a state and a batch. Cost O(n)."""
     held, count = len(state.t), len(batch.rows)
     speeds = "max_speed" in spec.measures
     speed = np.full(held + count if speeds else 1, -1, np.int64)
@@ -125,22 +90,9 @@ def walked(
 ) -> Walked:  # fmt: skip
     """Return what the rows that came change. Cost O(rows of objects that have any, and cells that may change).
 
-    Parameters
-    ----------
-    spec, keys
-        Of the windows.
-    state
-        What was known.
-    pool
-        Its rows and those that came; the speeds of moves are written there.
-    found
-        What they met.
-    bucket
-        int64 (k,). Of each object.
-    horizon
-        Microseconds, or None.
-    others
-        Moves of objects that are not in the state; None where all are.
+    ``pool``: its rows and those that came; the speeds of moves are written there; ``bucket``: int64 (k,). Of each
+    object; ``horizon``: microseconds, or None; ``others``: moves of objects that are not in the state; None where all
+    are.
     """
     changed = np.flatnonzero(found.start < found.begin[1:])
     if len(changed) == 0:

@@ -28,26 +28,7 @@ def rebuild_past(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Build a snapshot of what stood at a time, say what it is, and return the exit code.
-
-    Parameters
-    ----------
-    store
-        Path or URI.
-    history, moment, max_age, version, columns
-        As :func:`pipelines.as_of.as_of`.
-    lease, dry_run, master, driver_memory, as_json
-        As the command has them.
-    **options
-        Other arguments of :func:`pipelines.rebuild.rebuild`; ``max_shrink`` as text.
-
-    Raises
-    ------
-    InputError
-        If no history or no time is named, or as :func:`pipelines.as_of.as_of`.
-    StoreError, ValueError
-        As :func:`pipelines.as_of.as_of`.
-    """
+    """Build a snapshot of what stood at a time, say what it is, and return the exit code."""
     if history is None:
         raise InputError("--as-of, --max-age and --version are for a past moment of a history: name it (--history H)")
     if moment is None:

@@ -16,24 +16,7 @@ if TYPE_CHECKING:
 
 
 def print_rows(past: History, hits: Hits, form: Form, names: list[str]) -> None:
-    """Print hits with their times and positions, and the columns that were asked for.
-
-    Parameters
-    ----------
-    past
-        Was asked.
-    hits
-        The answer.
-    form
-        How they are printed.
-    names
-        The columns that the user asked for.
-
-    Raises
-    ------
-    ValueError
-        If GeoJSON is asked for, and nothing says where on earth the positions are.
-    """
+    """Print hits with their times and positions, and the columns that were asked for."""
     found = len(hits)
     if form.limit is not None and form.limit < found:
         hits = hits[: form.limit]

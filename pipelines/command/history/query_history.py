@@ -274,13 +274,7 @@ def _form(as_json: bool, geojson: bool, limit: int | None, explain: bool) -> For
 
 
 def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
-    """Return ids as the history has them, of texts.
-
-    Raises
-    ------
-    ValueError
-        If they are whole numbers there, and one is none.
-    """
+    """Return ids as the history has them, of texts."""
     if schema.id_type == "string":
         return list(texts)
     if wrong := [text for text in texts if not is_whole(text)]:

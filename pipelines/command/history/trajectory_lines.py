@@ -17,26 +17,8 @@ if TYPE_CHECKING:
 def write_lines(past: History, hits: Hits, path: str, gap: float | None) -> int:
     """Write lines of rows to a GeoParquet file and return how many they are.
 
-    Parameters
-    ----------
-    past
-        Was asked.
-    hits
-        Of :meth:`dtoss.history.query.history.History.trajectory`.
-    path
-        Of the file.
-    gap
-        Seconds: after a longer silence a new line begins; None for never.
+    ``gap``: seconds: after a longer silence a new line begins; None for never.
 
-    Raises
-    ------
-    InputError
-        If GeoPandas is not installed.
-    OSError
-        If the file cannot be written.
-
-    Notes
-    -----
     Columns id, t_from, t_to, rows and the line; a row by itself is a line from its place to the same place. Nothing is
     drawn between two rows but a straight line: no roads, no antimeridian.
     """

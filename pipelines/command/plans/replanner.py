@@ -33,45 +33,19 @@ WINDOW_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Replanner:
-    """What replans a store's servers.
+    """What replans a store's servers."""
 
-    Parameters
-    ----------
-    live
-        Live patterns, which another process keeps (``dtoss patterns --live``); they are read only.
-    store
-        Path or URI of the store, for the bytes of partitions.
-    plan
-        File of the plan in force, which is replaced.
-    rules
-        When it is changed.
-    dry_run
-        Whether it is only said what would be done.
-    say
-        Is told of each decision, and what its line says as values.
-    """
-
-    live: LivePatterns
-    store: str
-    plan: str
-    rules: Replanning
-    dry_run: bool
-    say: Callable[[Decision, dict[str, Any]], None]
+    live: LivePatterns  # Live patterns, which another process keeps (``dtoss patterns --live``); they are read only
+    store: str  # Path or URI of the store, for the bytes of partitions
+    plan: str  # File of the plan in force, which is replaced
+    rules: Replanning  # When it is changed
+    dry_run: bool  # Whether it is only said what would be done
+    say: Callable[[Decision, dict[str, Any]], None]  # Is told of each decision, and what its line says as values
 
     def once(self, now: datetime | None = None) -> Decision:
         """Decide once, and write the plan if it changes.
 
-        Parameters
-        ----------
-        now
-            The clock's time when None.
-
-        Raises
-        ------
-        InputError
-            If there are no live patterns of a day that has ended, or the plan does not fit them.
-        OSError
-            If the plan cannot be written.
+        ``now``: the clock's time when None.
         """
         now = now or datetime.now(UTC)
         in_force, past = load_plan(self.plan), read_past(self.plan)
@@ -85,13 +59,7 @@ class Replanner:
         return found
 
     def on_and_on(self, every: float, stopping: Stopping | None = None) -> None:
-        """Decide each so many seconds, until somebody asks to end.
-
-        Raises
-        ------
-        InputError, OSError
-            As :meth:`once`, three times in a row.
-        """
+        """Decide each so many seconds, until somebody asks to end."""
         if not every > 0.0:
             raise InputError(f"--every is {every:g} s: more than 0 is wanted")
         stopping, failed = stopping or Stopping(), 0
@@ -109,13 +77,7 @@ class Replanner:
                 stopping.wait(every)
 
     def expected(self, now: datetime, in_force: Plan) -> Forecast:
-        """Return what is expected of the coming 24 hours.
-
-        Raises
-        ------
-        InputError
-            If there are no live patterns of a day that has ended, or the plan is for other pivots.
-        """
+        """Return what is expected of the coming 24 hours."""
         asks = self.live.asks
         zone = UTC if asks.time_zone == "UTC" else ZoneInfo(asks.time_zone)
         local = now.astimezone(zone)
@@ -189,13 +151,7 @@ def past_path(plan: str) -> str:
 
 
 def read_past(plan: str) -> Past:
-    """Return what was decided of a plan before; nothing where nothing was.
-
-    Raises
-    ------
-    InputError
-        If the file is damaged.
-    """
+    """Return what was decided of a plan before; nothing where nothing was."""
     path = Path(past_path(plan))
     if not path.exists():
         return Past()

@@ -60,11 +60,6 @@ def replan(
 def share_of(text: str) -> float:
     """Return the share that a text such as ``3%`` or ``0.03`` means.
 
-    Raises
-    ------
-    InputError
-        If it is none.
-
     Examples
     --------
     >>> share_of("3%"), share_of("0.5")

@@ -51,11 +51,6 @@ def join_places(
 
     As :func:`pipelines.local_joins.file_join.join_file`, or :func:`pipelines.join.knn_join` with ``master``;
     ``columns`` are separated by commas. With ``url`` a server is asked.
-
-    Raises
-    ------
-    DtossError, ValueError
-        As these functions, or if options do not go together.
     """
     from pipelines.local_joins.first_look import look_at
     from pipelines.rows.option_checks import check_said
@@ -150,28 +145,14 @@ def _join_in_spark(
 
 
 def stored(store: str | None, url: str | None, option: str) -> str:
-    """Return the store that Spark is to read.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or a server is named.
-    """
+    """Return the store that Spark is to read."""
     if store is None or url is not None:
         raise ValueError(f"{option} is answered in Spark from a store: --store STORE is wanted, and no --url")
     return store
 
 
 def target_of(option: str, out: str | None) -> str:
-    """Return where the result goes, after a look whether it can be written.
-
-    Raises
-    ------
-    ValueError
-        If nothing is named, or a format that is not written.
-    InputError
-        If it cannot be written.
-    """
+    """Return where the result goes, after a look whether it can be written."""
     if out is None:
         raise ValueError(f"{option} needs --out FILE for the result (.parquet, .csv or .jsonl)")
     suffix = Path(out).suffix

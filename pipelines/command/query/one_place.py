@@ -29,25 +29,8 @@ def index_of(
 ) -> Asked:
     """Return what is to be asked.
 
-    Parameters
-    ----------
-    store, url
-        One of them.
-    token_file
-        Holds the token of the server; the variable DTOSS_TOKEN does where it is None.
-    snapshot
-        The current one where it is None.
-    verify
-        Which checksums are compared; None where it was not said.
-
-    Raises
-    ------
-    StoreError
-        If the store or the snapshot is missing or damaged.
-    DtossError
-        If the server cannot be asked.
-    ValueError
-        If none or both of store and URL are given, or what goes with the other.
+    ``token_file``: holds the token of the server; the variable DTOSS_TOKEN does where it is None; ``snapshot``: the
+    current one where it is None; ``verify``: which checksums are compared; None where it was not said.
     """
     if (store is None) == (url is None):
         raise ValueError("one of --store STORE and --url URL is wanted")
@@ -62,13 +45,7 @@ def index_of(
 
 
 def token_of(path: str | None) -> str | None:
-    """Return the token in a file, that of the environment without a file, None where there is none.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or holds something else than one token.
-    """
+    """Return the token in a file, that of the environment without a file, None where there is none."""
     if path is None:
         return os.environ.get(TOKEN) or None
     try:
@@ -102,12 +79,6 @@ def print_near(
     """Print the k nearest objects of a place, or without ``k`` all within a radius, or only how many these are.
 
     As CSV, JSON or GeoJSON; ``columns`` are separated by commas. A store is asked, or with ``url`` a server.
-
-    Raises
-    ------
-    DtossError, ValueError
-        As :func:`index_of`, :meth:`dtoss.Index.knn` and :meth:`dtoss.Index.range`; or if options do not go together, or
-        a length has a unit and the plane has none.
     """
     form = form_of(as_json, geojson, limit, "--count" if count else None)
     index = index_of(store, url, token_file=token_file, snapshot=snapshot, verify=verify)

@@ -26,35 +26,17 @@ Asked: TypeAlias = "dtoss.Index | dtoss.RemoteIndex"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an answer is printed.
+    """How an answer is printed."""
 
-    Parameters
-    ----------
-    as_json, geojson
-        At most one of them; CSV where there is none.
-    limit
-        How many rows, the first ones; all where it is None.
-    """
-
-    as_json: bool = False
-    geojson: bool = False
-    limit: int | None = None
+    as_json: bool = False  # At most one of them; CSV where there is none
+    geojson: bool = False  # At most one of them; CSV where there is none
+    limit: int | None = None  # How many rows, the first ones; all where it is None
 
 
 def form_of(as_json: bool, geojson: bool, limit: int | None, other: str | None = None) -> Form:
     """Return how an answer is printed.
 
-    Parameters
-    ----------
-    as_json, geojson, limit
-        As they were given.
-    other
-        The option that is given and prints no rows, such as ``--count``; None where there is none.
-
-    Raises
-    ------
-    ValueError
-        If they do not go together, or the limit is less than 1.
+    ``other``: the option that is given and prints no rows, such as ``--count``; None where there is none.
     """
     if as_json and geojson:
         raise ValueError("--json and --geojson are both given: one of them is wanted")
@@ -80,23 +62,7 @@ def print_count(index: Asked, number: int, as_json: bool) -> None:
 def print_hits(index: Asked, hits: dtoss.Hits, form: Form, names: list[str], total: int | None = None) -> None:
     """Print hits with their attributes.
 
-    Parameters
-    ----------
-    index
-        Was asked.
-    hits
-        The answer, with the columns of :func:`columns_for`.
-    form
-        How they are printed.
-    names
-        The columns that the user asked for.
-    total
-        How many hits there are, where the answer is only the first of them.
-
-    Raises
-    ------
-    ValueError
-        If GeoJSON is asked for, and nothing says where on earth the positions are.
+    ``total``: how many hits there are, where the answer is only the first of them.
     """
     names = list(dict.fromkeys(names))
     found = len(hits) if total is None else total
@@ -124,16 +90,7 @@ def print_points(
 ) -> None:
     """Print a FeatureCollection of points as in RFC 7946, a line a feature.
 
-    Parameters
-    ----------
-    about
-        Said of all of them, such as the snapshot.
-    positions
-        lon, lat of WGS 84, float64 (n, 2), not finite where there are none.
-    names
-        Of the properties.
-    rows
-        Their values.
+    ``positions``: lon, lat of WGS 84, float64 (n, 2), not finite where there are none.
     """
     write = sys.stdout.write
     head = json.dumps({"type": "FeatureCollection", **about})
@@ -159,13 +116,7 @@ def _value(value: Any) -> Any:
 
 
 def degrees_of(positions: NDArray[np.float64], space: Space, way_out: str) -> NDArray[np.float64]:
-    """Return positions as lon, lat of WGS 84, float64 (n, 2).
-
-    Raises
-    ------
-    ValueError
-        If they are in a plane without a CRS; ``way_out`` says what to do then.
-    """
+    """Return positions as lon, lat of WGS 84, float64 (n, 2)."""
     from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
 
     if space.crs.lower() == NO_CRS:

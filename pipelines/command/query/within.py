@@ -101,13 +101,7 @@ def within(
 
 
 def read_polygon(path: str | None) -> Any:
-    """Return the polygon of a GeoJSON file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or holds none.
-    """
+    """Return the polygon of a GeoJSON file."""
     assert path is not None
     from pipelines.local_joins.zone_readers import read_shape
 

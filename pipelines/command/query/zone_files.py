@@ -38,15 +38,7 @@ def print_zones(
     form: Form,
     hits_at_a_time: int = HITS_AT_A_TIME,
 ) -> None:
-    """Print or write the objects of each zone of a file, in its order, or how many these are, none included.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or the result cannot be written.
-    ValueError
-        If the zones are in another CRS than the objects, one is not legal, or a column or condition does not fit.
-    """
+    """Print or write the objects of each zone of a file, in its order, or how many these are, none included."""
     target = None if out is None else target_of("--polygons", out)
     if count and columns:
         raise ValueError("--count has no objects whose --columns could be returned: leave one of them out")

@@ -37,11 +37,6 @@ class Length:
 def length_of(text: str) -> Length:
     """Return the length that a text such as ``300``, ``5km``, ``.5 mi`` or ``1e3ft`` means; case does not matter.
 
-    Raises
-    ------
-    ValueError
-        If it is no number, or the unit behind it is not known; the message lists those that are.
-
     Examples
     --------
     >>> length_of("5 KM")
@@ -76,19 +71,7 @@ def in_space(option: str, length: Length, space: Space) -> float:
 
     What has a unit is converted exactly, and rounded once. A number without one stays as it is.
 
-    Parameters
-    ----------
-    option
-        What the length was given for, to be named in errors.
-    length
-        As it was written.
-    space
-        Of the store.
-
-    Raises
-    ------
-    ValueError
-        If there is a unit, and the plane has none.
+    ``length``: as it was written.
     """
     number = float(length.number)
     if length.unit is None or number == 0.0:
@@ -100,22 +83,7 @@ def in_space(option: str, length: Length, space: Space) -> float:
 
 
 def in_store(option: str, length: Length, store: str, snapshot: str | None) -> float:
-    """Return a length as a number in the unit of a store; the store is read only where there is a unit.
-
-    Parameters
-    ----------
-    option, length
-        As in :func:`in_space`.
-    store, snapshot
-        As :func:`dtoss.open`.
-
-    Raises
-    ------
-    StoreError
-        If the store or the snapshot is missing or damaged.
-    ValueError
-        As in :func:`in_space`.
-    """
+    """Return a length as a number in the unit of a store; the store is read only where there is a unit."""
     if length.unit is None:
         return float(length.number)
     from dtoss.snapshots.manifest import space_of_manifest

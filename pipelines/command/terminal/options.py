@@ -178,26 +178,14 @@ _VERIFY: dict[str, bool | Literal["touch"]] = {"no": False, "touch": "touch", "a
 
 
 def seconds_or_none(text: str | None, never: str = "off") -> float | None:
-    """Return the seconds that a duration means; None where there is none, or the word for never.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Return the seconds that a duration means; None where there is none, or the word for never."""
     from pipelines.rows.durations_and_shares import seconds_of
 
     return None if text is None or text.strip() == never else seconds_of(text)
 
 
 def witnesses_said(text: str | None, clock: str, now: str | None) -> str:
-    """Return how many witnesses a cycle asks.
-
-    Raises
-    ------
-    ValueError
-        If it asks none, because something else tells the time.
-    """
+    """Return how many witnesses a cycle asks."""
     from dtoss.witnesses import USUAL_WITNESSES
 
     if text is not None and (clock != "data" or now is not None):
@@ -208,13 +196,7 @@ def witnesses_said(text: str | None, clock: str, now: str | None) -> str:
 
 
 def seconds_said(text: str, option: str) -> float:
-    """Return the seconds that an option asks for.
-
-    Raises
-    ------
-    InputError
-        If it is no duration; the message names the option.
-    """
+    """Return the seconds that an option asks for."""
     from dtoss.errors import InputError
     from pipelines.rows.durations_and_shares import seconds_of
 
@@ -225,13 +207,7 @@ def seconds_said(text: str, option: str) -> float:
 
 
 def seconds_or_off(text: str | None, option: str) -> float | None:
-    """Return the seconds that an option asks for; None where it is not given, or off.
-
-    Raises
-    ------
-    InputError
-        As :func:`seconds_said`.
-    """
+    """Return the seconds that an option asks for; None where it is not given, or off."""
     return None if text is None or text.strip() == "off" else seconds_said(text, option)
 
 

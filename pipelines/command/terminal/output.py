@@ -16,17 +16,7 @@ from pipelines.command.terminal.signals import interrupt_once
 def start_spark(master: str | None, driver_memory: str | None, end_seconds: float | None = None) -> Any:
     """Return a Spark session.
 
-    Parameters
-    ----------
-    master, driver_memory
-        As :func:`pipelines.spark.session.spark_session`.
-    end_seconds
-        That Java may take to end after a signal; ten when None.
-
-    Raises
-    ------
-    InputError
-        If pyspark or a Java runtime is missing.
+    ``end_seconds``: that Java may take to end after a signal; ten when None.
     """
     try:
         import pyspark  # noqa: F401

@@ -101,14 +101,8 @@ def takes_rows(
 ) -> Callable[[_Command], _Command]:
     """Return what gives a command the options of rows, in the place of its one parameter ``rows``.
 
-    Parameters
-    ----------
-    of_store
-        Whether columns that are not named are those of the store's rows.
-    without
-        Fields of which there is no such option.
-    only
-        Fields of which there are; all when None.
+    ``of_store``: whether columns that are not named are those of the store's rows; ``only``: fields of which there are;
+    all when None.
     """
     kinds = {**(_OF_STORE if of_store else _OWN), **_WRITTEN}
     options = {field: kind for field, kind in kinds.items() if field not in without and (only is None or field in only)}
@@ -174,13 +168,7 @@ def _said(options: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def max_bad(text: str | float) -> float:
-    """Return the share of bad rows that are borne, as an option says it.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
+    """Return the share of bad rows that are borne, as an option says it."""
     try:
         return share_of(text, "--max-bad")
     except ValueError as error:

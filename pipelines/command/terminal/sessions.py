@@ -15,13 +15,7 @@ END_SECONDS = 1.5
 
 @dataclass
 class Sessions:
-    """A session that is started once it is asked for.
-
-    Parameters
-    ----------
-    master, driver_memory
-        As :func:`pipelines.spark.session.spark_session`.
-    """
+    """A session that is started once it is asked for."""
 
     master: str | None
     driver_memory: str | None

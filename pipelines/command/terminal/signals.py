@@ -46,10 +46,7 @@ def interruptible() -> Iterator[None]:
 def interrupt_once(end: Callable[[], None] | None = None) -> None:
     """Set the handlers of :func:`interruptible` once more; does nothing outside of it or after an interruption.
 
-    Parameters
-    ----------
-    end
-        Is called when the signal comes, to end at once what the program may be waiting for.
+    ``end``: is called when the signal comes, to end at once what the program may be waiting for.
     """
     inside = _state["inside"] and not _state["interrupted"]
     if inside and threading.current_thread() is threading.main_thread():

@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_info(store: str, snapshot: str | None, *, verify: bool, as_json: bool) -> None:
-    """Print what is in a store's snapshot, and the watches and windows beside it, as a table or as JSON.
-
-    Raises
-    ------
-    StoreError
-        If there is no such store or snapshot, or it is damaged.
-    """
+    """Print what is in a store's snapshot, and the watches and windows beside it, as a table or as JSON."""
     from dtoss.snapshots.store import Store as StorePlace
 
     place = StorePlace(store)
@@ -163,13 +157,7 @@ def _said_windows(windows: dict[str, Any]) -> str:
 
 
 def roll_back(store: str, *, lease: bool = True) -> None:
-    """Make the parent of the current snapshot current, and say so.
-
-    Raises
-    ------
-    StoreError
-        If there is none.
-    """
+    """Make the parent of the current snapshot current, and say so."""
     from dtoss.snapshots.store import Store as StorePlace
 
     now, before = StorePlace(store).rollback(lease=lease)

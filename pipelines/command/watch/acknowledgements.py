@@ -23,18 +23,7 @@ _LONGEST_BYTES = 100
 class Window:
     """Events on their way: told, and not acknowledged.
 
-    Parameters
-    ----------
-    out
-        The descriptor to which events are written.
-    acks
-        That from which their ids come back, a line each.
-    most
-        Events that may be on their way.
-    reading
-        The reader that moves on.
-    stopping
-        Whether somebody has asked to end.
+    ``out``: the descriptor to which events are written.
     """
 
     def __init__(self, out: int, acks: int, most: int, reading: Reading, stopping: Stopping) -> None:
@@ -56,15 +45,7 @@ class Window:
         return self._open and not self._stopping.asked
 
     def tell(self, lines: Lines) -> bool:
-        """Write events as there is room for more on their way; return whether all were written.
-
-        Raises
-        ------
-        InputError
-            If what comes back is no id of an event that was told.
-        StoreError, OSError
-            As of :meth:`dtoss.watch.events.consumer.Reading.keep`.
-        """
+        """Write events as there is room for more on their way; return whether all were written."""
         for cursor, line in lines.each:
             while self._going and len(self._sent) >= self._most:
                 self._hear(_SLICE_SECONDS)
@@ -75,15 +56,7 @@ class Window:
         return self._going
 
     def finish(self) -> None:
-        """Wait until all that was told is acknowledged: for ever, or for some seconds once somebody has asked to end.
-
-        Raises
-        ------
-        Undelivered
-            If nobody can acknowledge the rest any more.
-        InputError, StoreError, OSError
-            As of :meth:`tell`.
-        """
+        """Wait until all that was told is acknowledged: for ever, or some seconds once somebody has asked to end."""
         while self._sent and self._open and not self._late():
             self._hear(_SLICE_SECONDS)
         self._reading.keep()

@@ -18,18 +18,7 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """A file of lines, which is made where there is none.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
+    """A file of lines, which is made where there is none."""
 
     path: str
 
@@ -43,11 +32,6 @@ class DeadLetters:
         """Append whole lines, and bring them to the disk; nothing of them stays where that fails.
 
         What a process that was killed has left of a line goes first: its events are told again.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written.
         """
         file = self._opened()
         try:

@@ -32,32 +32,15 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class How:
-    """What is done with events.
+    """What is done with events."""
 
-    Parameters
-    ----------
-    command
-        Is handed them; None where they go to stdout.
-    acks
-        The descriptor on which ids come back; None where none do.
-    ahead
-        Whether the cursor moves before they are printed.
-    batch
-        How many go to a command at a time, or are on their way.
-    retries
-        How often a command is handed the same ones again.
-    dead_letter
-        The file for those that it has failed for; None where the reader stays before them.
-    pauses
-        Seconds before it is handed the same again first, and at the most.
-    """
-
-    command: str | None = None
-    acks: int | None = None
-    ahead: bool = False
-    batch: int = 1000
-    retries: int = 5
-    dead_letter: str | None = None
+    command: str | None = None  # Is handed them; None where they go to stdout
+    acks: int | None = None  # The descriptor on which ids come back; None where none do
+    ahead: bool = False  # Whether the cursor moves before they are printed
+    batch: int = 1000  # How many go to a command at a time, or are on their way
+    retries: int = 5  # How often a command is handed the same ones again
+    dead_letter: str | None = None  # The file for those that it has failed for; None where the reader stays before them
+    # Seconds before it is handed the same again first, and at the most
     pauses: tuple[float, float] = (SHORTEST_PAUSE, LONGEST_PAUSE)
 
 
@@ -75,37 +58,8 @@ def hand_on(
 ) -> None:
     """Hand the events of a watch on, and move the cursor of a reader behind them.
 
-    Parameters
-    ----------
-    home
-        Of the watch.
-    name
-        Of the reader; nobody's cursor moves when None.
-    at
-        Events behind this one; where the reader stands, or from the oldest, when None.
-    wanted
-        Which of them.
-    share
-        Which part of a reader's.
-    how
-        What is done with them.
-    follow
-        Whether those that are committed later are handed on, too.
-    reset
-        Whether the reader begins anew.
-    stopping
-        Whether somebody has asked to end; signals when None.
-
-    Raises
-    ------
-    InputError
-        If something that is asked for is wrong, or the reader cannot go on.
-    Undelivered
-        If a command has failed too often, or nobody is left to acknowledge what was told.
-    StoreError
-        If the watch has not begun, unless it is followed; another process has the reader; or a file is damaged.
-    OSError
-        If something cannot be read or written.
+    ``name``: of the reader; nobody's cursor moves when None; ``at``: events behind this one; where the reader stands,
+    or from the oldest, when None; ``stopping``: whether somebody has asked to end; signals when None.
     """
     words = None if how.command is None else words_of(how.command)
     dead = None if how.dead_letter is None else DeadLetters(how.dead_letter)
@@ -221,13 +175,7 @@ def _file_of_stdout() -> int | None:
 
 
 def _ends_of(acks: int) -> int:
-    """Return the descriptor of stdout, once both ends are found open.
-
-    Raises
-    ------
-    InputError
-        If one is not.
-    """
+    """Return the descriptor of stdout, once both ends are found open."""
     try:
         os.fstat(acks)
     except OSError as error:

@@ -31,41 +31,19 @@ _HEARD_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Consumer:
-    """A command that is handed events.
-
-    Parameters
-    ----------
-    words
-        The command.
-    reader
-        The name of the reader whose events they are.
-    retries
-        How often the same events are tried again.
-    dead
-        Where events go for which it has failed so often; None where the reader stays before them.
-    stopping
-        Whether somebody has asked to end.
-    pauses
-        Seconds before the first retry, and before any at the most.
-    """
+    """A command that is handed events."""
 
     words: list[str]
-    reader: str
-    retries: int
+    reader: str  # The name of the reader whose events they are
+    retries: int  # How often the same events are tried again
+    # Where events go for which it has failed so often; None where the reader stays before them
     dead: DeadLetters | None
-    stopping: Stopping
+    stopping: Stopping  # Whether somebody has asked to end
+    # Seconds before the first retry, and before any at the most
     pauses: tuple[float, float] = (SHORTEST_PAUSE, LONGEST_PAUSE)
 
     def take(self, lines: Lines) -> bool:
-        """Return whether the reader may move on behind some events; if not, somebody has asked to end.
-
-        Raises
-        ------
-        Undelivered
-            If the command has failed too often, and nothing is to be set aside.
-        OSError
-            If what is set aside cannot be written, or there is no room for what the command is to read.
-        """
+        """Return whether the reader may move on behind some events; if not, somebody has asked to end."""
         which = f"{lines.events:,} events from {lines.first} to {lines.last}"
         pauses: Iterator[float] = backoff(*self.pauses)
         tries = self.retries + 1
@@ -115,13 +93,7 @@ class Consumer:
 
 
 def words_of(command: str) -> list[str]:
-    """Return the words of a command, cut as a shell does it.
-
-    Raises
-    ------
-    InputError
-        If it has none, a quotation does not end, or there is no such program.
-    """
+    """Return the words of a command, cut as a shell does it."""
     try:
         words = shlex.split(command)
     except ValueError as error:

@@ -31,13 +31,7 @@ Memory = Annotated[
 
 
 def spread_said(strategy: str | None, workers: int | None, rebalance: str, memory: str | None) -> SpreadOptions | None:
-    """Return how rows are spread over workers; None where they are not.
-
-    Raises
-    ------
-    ValueError
-        If options do not go together, or one is none.
-    """
+    """Return how rows are spread over workers; None where they are not."""
     from pipelines.rows.durations_and_shares import bytes_of
 
     if strategy is None:

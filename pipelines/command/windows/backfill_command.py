@@ -33,13 +33,7 @@ def rebuild(
 
 
 def check_alone(given: Mapping[str, bool]) -> None:
-    """Check that nothing is asked for that a rebuild does not do.
-
-    Raises
-    ------
-    InputError
-        If something is; the message names it.
-    """
+    """Check that nothing is asked for that a rebuild does not do."""
     for option, asked in given.items():
         if asked:
             raise InputError(f"--rebuild counts a time anew and ends: leave {option} out")

@@ -73,13 +73,7 @@ def show(
 
 
 def _check(flow: bool, wide: bool, changed: bool, window: str | None, since: str | None) -> None:
-    """Refuse what does not go together.
-
-    Raises
-    ------
-    InputError
-        If options exclude each other.
-    """
+    """Refuse what does not go together."""
     from dtoss.errors import InputError
 
     if flow and (wide or changed):
