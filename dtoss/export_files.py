@@ -52,7 +52,7 @@ class Written:
     empty: int
 
 
-def export(
+def write(
     index: Index,
     what: str,
     path: str,
@@ -60,8 +60,8 @@ def export(
     clip: str | None = None,
     edges: str | None = None,
     tolerance: float = PLANAR_TOLERANCE,
-) -> int:
-    """Write the objects, cells or regions of an index to a file and return how many rows it has.
+) -> Written:
+    """Write the objects, cells or regions of an index to a file and return what that holds.
 
     ``what``: "objects": a point each, with id, partition and attributes. "cells": a polygon for each site, with its
     lowest id, the number of its objects, area, number of neighbours and partition. "regions": a polygon for each
@@ -78,19 +78,6 @@ def export(
     is compared on the sphere, cells and regions are in EPSG:4326; GeoJSON is so always. Memory does not grow with the
     index, but for FlatGeobuf's own tree. Cost O(sites).
     """
-    return write(index, what, path, clip=clip, edges=edges, tolerance=tolerance).rows
-
-
-def write(
-    index: Index,
-    what: str,
-    path: str,
-    *,
-    clip: str | None = None,
-    edges: str | None = None,
-    tolerance: float = PLANAR_TOLERANCE,
-) -> Written:
-    """Write a file as :func:`export` does, and return what it holds."""
     if what not in WHAT:
         raise ValueError(f"what is {what!r}: objects, cells or regions are wanted")
     kind = format_of(path)

@@ -16,11 +16,12 @@ import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bench.history.aqwa_knn import nearest_rectangle
+from bench.history.aqwa_run import Answered, AqwaRun, first_parts
 from bench.history.aqwa_worlds import Fixed, Spent, World, even_parts, ranges, spent, world_of
 from bench.measuring.points import missing
 from dtoss.history.aqwa.aqwa_grid import Rectangle
-from dtoss.history.aqwa.aqwa_knn import nearest_rectangle
-from dtoss.history.aqwa.aqwa_partitions import Answered, Aqwa, Rule, first_parts
+from dtoss.history.aqwa.aqwa_partitions import Rule
 
 BLOCK_SHARE = 390
 """A batch of 50 GB has so many blocks of 128 MB."""
@@ -53,14 +54,14 @@ STARTS = (
         "programs", PROGRAM_SHARE, PROGRAM_FILES, {"choice": "all", "fading": 10.0, "fade_every": 1000, "lazily": False}
     ),
 )
-Layout = Aqwa | Fixed
+Layout = AqwaRun | Fixed
 
 
-def begin(world: World, start: Start, **changed: object) -> Aqwa:
+def begin(world: World, start: Start, **changed: object) -> AqwaRun:
     """Return AQWA on the first batch."""
     least = world.rows // start.share
     parts = first_parts(world.first, world.grid.everything, least, start.files)
-    return Aqwa(world.grid, world.first, parts, Rule(least, **{**start.rule, **changed}))  # type: ignore[arg-type]
+    return AqwaRun(world.grid, world.first, parts, Rule(least, **{**start.rule, **changed}))  # type: ignore[arg-type]
 
 
 def rivals(world: World, start: Start) -> dict[str, Layout]:

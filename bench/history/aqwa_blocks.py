@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.history.aqwa_run import AqwaRun, even_grid, first_parts
 from bench.history.layouts import Layout, laid_out, reads, time_order
 from bench.history.online import Online, leaf_of, play
 from bench.history.worlds import PHASES, World, cabspotting, phases
 from bench.measuring.points import missing
 from dtoss.history.adaptive.cost import Prices
-from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Rectangle, even_grid
-from dtoss.history.aqwa.aqwa_partitions import FADE_EVERY, FADING, Aqwa, Rule, first_parts
+from dtoss.history.aqwa.aqwa_grid import GRID_LINES, Rectangle
+from dtoss.history.aqwa.aqwa_partitions import FADE_EVERY, FADING, Rule
 from dtoss.history.aqwa.grid_counts import PointCounts
 from dtoss.history.questions import Questions
 
@@ -79,7 +80,7 @@ def box_of(world: World, questions: Questions, number: int) -> Floats:
     return np.concatenate([low.min(axis=0), high.max(axis=0)])
 
 
-def started(world: World, least: float) -> tuple[Aqwa, dict[int, Kept]]:
+def started(world: World, least: float) -> tuple[AqwaRun, dict[int, Kept]]:
     """Return AQWA on 64 leaves, and their rows."""
     grid = even_grid([*world.xy.min(axis=0), *world.xy.max(axis=0)])
     counts = PointCounts.of(grid, world.xy)
@@ -87,7 +88,7 @@ def started(world: World, least: float) -> tuple[Aqwa, dict[int, Kept]]:
     row, column = grid.cells(world.xy)
     rows = {number: np.flatnonzero(_within(part, row, column)) for number, part in enumerate(parts)}
     rule = Rule(int(least / world.row_bytes))
-    return Aqwa(grid, counts, parts, rule), {number: kept(world, some) for number, some in rows.items()}
+    return AqwaRun(grid, counts, parts, rule), {number: kept(world, some) for number, some in rows.items()}
 
 
 def _within(part: Rectangle, row: Ints, column: Ints) -> NDArray[np.bool_]:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bench.history.aqwa_run import Answered, even_grid
 from bench.measuring.points import DATA, FILES
-from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle, even_grid
-from dtoss.history.aqwa.aqwa_partitions import Answered
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts
 
 Floats = NDArray[np.float64]

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 import dtoss
 from dtoss.buckets import bucket_of
 from dtoss.commits.batch_source import Source
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
@@ -36,6 +35,7 @@ from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from tests.dtoss.serve.map.browsing import browser, opened
 from tests.dtoss.serve.served import running
+from tests.dtoss.windows.window_batch import run_batch
 
 GOAL_SECONDS = 1.0
 SLOW_MS = 180_000

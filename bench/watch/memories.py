@@ -27,12 +27,12 @@ from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Commit
 from dtoss.geometry.space import LONLAT, space_of
 from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import ENTER, LEAVE
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
+from tests.dtoss.watch.watch_batch import run_batch
 
 SETTINGS = Settings(space_of(LONLAT), "int64", "double")
 MB = 1e6

@@ -34,7 +34,6 @@ from dtoss.buckets import bucket_of
 from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
 from dtoss.windows.durations import duration_text
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
@@ -42,6 +41,7 @@ from dtoss.windows.storage.spec_file import FixedSpec, fix, read_spec
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
+from tests.dtoss.windows.window_batch import run_batch
 
 NAME = "fleet"
 DAY_US, MINUTE_US = 86_400_000_000, 60_000_000

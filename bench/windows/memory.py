@@ -25,7 +25,6 @@ from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.spec import MEASURES, spec_of
 from dtoss.windows.state.state_files import read_objects
@@ -35,6 +34,7 @@ from dtoss.windows.storage.window_document import begun_windows
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
+from tests.dtoss.windows.window_batch import run_batch
 
 FILE = DATA / "cabspotting_sf.parquet"
 PLACES, TASKS = 128, 2

@@ -1,4 +1,4 @@
-"""The exact optimum of small problems, by integer programming."""
+"""The exact optimum of small problems, by integer programming, kept to compare plans with: no planner asks it."""
 
 from __future__ import annotations
 

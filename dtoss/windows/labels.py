@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.windows.patches import NO_KEY
-
 Numbers = NDArray[np.int64]
 NONE = np.zeros(0, np.int64)
 
@@ -62,8 +60,3 @@ def ranges(begin: Numbers, count: Numbers) -> Numbers:
     """Return the numbers from each begin on, so many of each, one range after another."""
     ends = np.cumsum(count)
     return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begin - (ends - count), count)
-
-
-def is_none(labels: Labels) -> NDArray[np.bool_]:
-    """Return which rows are in no key, bool (n,)."""
-    return labels.key == NO_KEY if labels.first is None else np.diff(labels.first) == 0

@@ -54,11 +54,6 @@ class Patch:
             np.zeros((0, columns), np.int64),
         )
 
-    def of_group(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the panes, labels and values of a group, as views."""
-        some = slice(int(self.offsets[group]), int(self.offsets[group + 1]))
-        return self.pane[some], self.labels[some], self.values[some]
-
 
 @dataclass(frozen=True)
 class Patches:

@@ -50,11 +50,6 @@ class Explained:
     rates: Mapping[tuple[str, str], float]  # Rows or cells from one to another, of 1,000 rows that are read
     fusion: Fusion
 
-    @property
-    def by_object(self) -> bool:
-        """Whether rows are shuffled by object before they are counted."""
-        return not self.fusion.together(READ, PANES)
-
 
 def explain(spec: Spec, cells: float = CELLS) -> Explained:
     """Return the operators of a job, and which run together; exact, without running any.

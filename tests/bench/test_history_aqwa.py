@@ -5,11 +5,10 @@ import pytest
 
 from bench.history.aqwa import STARTS, asked, begin, main, rivals
 from bench.history.aqwa_blocks import Played, by_counters, on_blocks, ours, shown
+from bench.history.aqwa_run import Answered, even_grid, first_parts
 from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
 from bench.history.worlds import World as Rows
 from bench.history.worlds import phases
-from dtoss.history.aqwa.aqwa_grid import even_grid
-from dtoss.history.aqwa.aqwa_partitions import Answered, first_parts
 from dtoss.history.aqwa.grid_counts import PointCounts
 
 

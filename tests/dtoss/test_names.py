@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.export_files import export
+from dtoss.export_files import write
 from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.names import RESERVED, free_names, not_carried, renames
@@ -148,7 +148,7 @@ def test_every_method_with_every_name(names, how, tmp_path):
         facts |= {"filters", "search_vectors"}  # asked by `where` and by searches
         facts |= {"cells", "regions", "plot"}  # of places alone
         assert called | facts == {name for name in dir(Index) if not name.startswith("_")}
-    export(index, "objects", str(tmp_path / "objects.parquet"))
+    write(index, "objects", str(tmp_path / "objects.parquet"))
     table = pq.read_table(tmp_path / "objects.parquet")
     assert table.column_names == ["id", "partition", *free.values(), "geometry", "bbox"]
     for name, fresh in free.items():

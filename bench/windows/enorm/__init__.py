@@ -1,1 +1,1 @@
-"""Enorm to the letter, in one process: three operators, punctuations, key groups, and changes while rows flow."""
+"""Enorm to the letter, kept to compare with: three operators, punctuations, key groups, changes while rows flow."""

@@ -1,1 +1,1 @@
-"""PS2Stream (Chen et al., ICDE 2017): a tree that cuts by space and by words, and cells that move."""
+"""PS2Stream (Chen et al., ICDE 2017), kept to compare with: a tree cut by space and by words, and cells that move."""

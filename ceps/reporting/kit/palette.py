@@ -40,24 +40,6 @@ HEAT_STEPS = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 """Shares at which the next shade begins; the last one begins above 1."""
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours "#rrggbb", 1 to 21, as WCAG 2.2 defines it.
-
-    Examples
-    --------
-    >>> contrast("#000000", "#ffffff")
-    21.0
-    """
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def series(number: int) -> str:
     """Return the CSS colour of a series by its number, 0 or more."""
     return f"var(--s{number % len(SERIES_LIGHT)})"

@@ -1,4 +1,4 @@
-"""The paper's own method to the letter: counters on a grid, split-queue, fading; for comparison and as an oracle.
+"""AQWA to the letter, kept to compare with its paper: counters on a grid, split-queue; runs of it are in `bench/`.
 
 Aly and others, "AQWA: Adaptive Query-Workload-Aware Partitioning of Big Spatial Data", PVLDB 8(13), 2015. Sections and
 formulas that are named here are the paper's. Files are read whole, and time is not known.

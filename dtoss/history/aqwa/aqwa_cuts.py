@@ -97,17 +97,6 @@ def evenest(axes: Callable[[bool], Lines]) -> tuple[Lines, int] | None:
     return best
 
 
-def halving_cut(part: Rectangle, counts: PointCounts, least_points: int) -> tuple[bool, int] | None:
-    """Return the line that halves a partition's points best, None if a half would have fewer than `least_points`."""
-    found = evenest(lambda across_rows: lines_across(part, counts, None, across_rows))
-    if found is None:
-        return None
-    lines, index = found
-    if lines.points[:, index].min() < least_points:
-        return None
-    return lines.across_rows, lines.first + index
-
-
 def best_cut(
     part: Rectangle, counts: PointCounts, counters: QueryCounters, least_points: int, choice: Choice = "gain"
 ) -> Cut | None:

@@ -84,13 +84,3 @@ class Grid:
 
 def _cell(lines: Floats, values: Floats) -> Ints:
     return np.clip(np.searchsorted(lines, values, side="left") - 1, 0, len(lines) - 2).astype(np.int64)
-
-
-def even_grid(box: ArrayLike, lines: int = GRID_LINES) -> Grid:
-    """Return a grid whose cells are all of one size, as the paper's."""
-    x0, y0, x1, y1 = np.asarray(box, np.float64)
-    if not (np.isfinite([x0, y0, x1, y1]).all() and x0 < x1 and y0 < y1):
-        raise ValueError(f"the box ({x0:g}, {y0:g}, {x1:g}, {y1:g}) has no area; give least and greatest x and y")
-    if lines < 1:
-        raise ValueError(f"{lines} cells an axis: give 1 or more")
-    return Grid(np.linspace(x0, x1, lines + 1), np.linspace(y0, y1, lines + 1))

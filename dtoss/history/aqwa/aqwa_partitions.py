@@ -1,17 +1,17 @@
-"""AQWA itself: partitions that are cut as questions come, each a file that is read whole."""
+"""AQWA itself: partitions, each a file that is read whole, and which of them questions make it cut.
+
+Its run question by question, with kNN and fading in turn, is in ``bench/history/aqwa_run.py``.
+"""
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dtoss.history.aqwa.aqwa_cuts import Choice, best_cut, halves, halving_cut
+from dtoss.history.aqwa.aqwa_cuts import Choice, best_cut, halves
 from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
-from dtoss.history.aqwa.aqwa_knn import nearest_rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 from dtoss.history.aqwa.split_queue import SplitQueue
 
@@ -59,44 +59,10 @@ class MadeCut:
     saved: float
 
 
-@dataclass(frozen=True)
-class Answered:
-    """What a question cost: the partitions that it read and their points, and what was cut because of it."""
-
-    parts: Ints  # Numbers of the partitions that were read, int64; as they were before the cuts
-    points: Ints  # How many points each has, int64
-    cuts: tuple[MadeCut, ...] = field(default=())  # In the order in which they were made
-
-    @property
-    def rewritten(self) -> int:
-        """Points that the cuts have read and written again."""
-        return sum(cut.points for cut in self.cuts)
-
-
-def first_parts(
-    counts: PointCounts, everything: Rectangle, least_points: int, files: int | None = None
-) -> list[Rectangle]:
-    """Return the partitions before any question: halved until a half would have too few points (4.1).
-
-    ``files``: at most so many, the largest cut first. The text has no such bound; the authors' programs begin with 100.
-    """
-    cuttable = [(-int(counts.within(*everything)), everything)]
-    kept: list[Rectangle] = []
-    while cuttable and (files is None or len(kept) + len(cuttable) < files):
-        _, part = heapq.heappop(cuttable)
-        cut = halving_cut(part, counts, least_points)
-        if cut is None:
-            kept.append(part)
-        else:
-            for half in halves(part, *cut):
-                heapq.heappush(cuttable, (-int(counts.within(*half)), half))
-    return sorted([*kept, *(part for _, part in cuttable)])
-
-
 class Aqwa:
     """Partitions of a grid, the counts of their points and questions, and the queue of their cuts.
 
-    ``parts``: the partitions to begin with, which share no cell; `first_parts` are the paper's; ``counters``: questions
+    ``parts``: the partitions to begin with, which share no cell; ``counters``: questions
     that were asked before; none by default.
     """
 
@@ -115,50 +81,9 @@ class Aqwa:
         self.queue = SplitQueue()
         self.numbers: Ints = np.arange(len(parts))
         self.rectangles: Ints = np.array(parts, np.int64).reshape(-1, 4)
-        self.valued: dict[int, int] = {}
         self._made = len(parts)
-        self._turn = deque(range(len(parts)))
-        self._due = 0.0
         for number in range(len(parts)):
-            self._value(number, Rectangle(*parts[number]))
-
-    def overlapped(self, question: Rectangle) -> tuple[Ints, Ints]:
-        """Return the numbers of the partitions that share cells with a rectangle, and their points."""
-        top, left, bottom, right = self.rectangles.T
-        shared = (top < question.bottom) & (question.top < bottom) & (left < question.right) & (question.left < right)
-        if question.top >= question.bottom:
-            shared[:] = False
-        return self.numbers[shared], self.counts.within(*self.rectangles[shared].T)
-
-    def ask(self, box: ArrayLike) -> Answered:
-        """Answer a range: read what it overlaps, count it, cut what pays now."""
-        return self.ask_cells(self.grid.touched(box))
-
-    def ask_nearest(self, place: tuple[float, float], k: int) -> Answered:
-        """Answer a kNN question as the range that holds its answer (5)."""
-        return self.ask_cells(nearest_rectangle(self.grid, self.counts, place, k))
-
-    def ask_cells(self, question: Rectangle) -> Answered:
-        """Answer a range of whole cells."""
-        read, points = self.overlapped(question)
-        self.counters.add(question)
-        for number in read.tolist():
-            self._value(number, self.rectangle(number))
-        self._fade()
-        return Answered(read, points, tuple(self.cut_what_pays()))
-
-    def append(self, places: Floats) -> None:
-        """Add points to the partitions in which they are (4.2.1). What should be cut now is cut at the next question.
-
-        ``places``: float64 (n, 2): x, y.
-        """
-        self.append_counts(PointCounts.of(self.grid, places))
-
-    def append_counts(self, more: PointCounts) -> None:
-        """Add points that were counted already."""
-        self.counts = self.counts.with_more(more)
-        for number in self.numbers[more.within(*self.rectangles.T) > 0].tolist():
-            self._value(number, self.rectangle(number))
+            self.value(number, Rectangle(*parts[number]))
 
     def cut_what_pays(self) -> list[MadeCut]:
         """Cut the partition that gains most, while one gains more than it costs (4.2.2), and return the cuts."""
@@ -173,38 +98,20 @@ class Aqwa:
             self._replace(number, both)
             made.append(MadeCut(number, *new, cut.across_rows, cut.line, points, cut.saved))
             for half, rectangle in zip(new, both, strict=True):
-                self._turn.append(half)
-                self._value(half, rectangle)
+                self.value(half, rectangle)
         return made
 
     def rectangle(self, number: int) -> Rectangle:
         """Return the cells of a partition."""
         return Rectangle(*self.rectangles[np.searchsorted(self.numbers, number)].tolist())
 
-    def _value(self, number: int, part: Rectangle) -> None:
+    def value(self, number: int, part: Rectangle) -> None:
+        """Ask the points and questions of a partition again what cutting it is worth."""
         rule = self.rule
         self.queue.put(number, best_cut(part, self.counts, self.counters, rule.least_points, rule.choice))
-        self.valued[number] = self.counters.asked
-
-    def _fade(self) -> None:
-        """Revalue the next N_p / T partitions, each of which comes once in T questions; or all when weights change."""
-        if not self.rule.lazily:
-            if self.counters.asked % self.rule.fade_every == 0:
-                for number in self.numbers.tolist():
-                    self._value(number, self.rectangle(number))
-            return
-        self._due += len(self.numbers) / self.rule.fade_every
-        while self._due >= 1:
-            self._due -= 1
-            number = self._turn.popleft()
-            while number not in self.valued:
-                number = self._turn.popleft()
-            self._value(number, self.rectangle(number))
-            self._turn.append(number)
 
     def _replace(self, number: int, both: tuple[Rectangle, Rectangle]) -> None:
         stay = self.numbers != number
         self.numbers = np.append(self.numbers[stay], [self._made - 2, self._made - 1])
         self.rectangles = np.vstack([self.rectangles[stay], np.array(both, np.int64)])
         self.queue.remove(number)
-        del self.valued[number]

@@ -101,19 +101,6 @@ def make_order(home: Home, period: int, order: str, *, leaf_bytes: float | None 
         return commit(home, _change(home, version, step, _options(None, leaf_bytes, None)), version)
 
 
-def drop_orders(home: Home, orders: Sequence[str]) -> Version:
-    """Drop derived orders of all periods and return the version: no answer changes. They are wanted no more."""
-    for order in orders:
-        if order not in ORDER_NAMES[1:]:
-            raise InputError(f"order is {order!r}: one of {', '.join(ORDER_NAMES[1:])} can be dropped")
-    version = home.version()
-    codes = [ORDER_NAMES.index(order) for order in orders]
-    rows = np.flatnonzero(np.isin(version.leaves.order, codes))
-    stays = [name for name in wanted_orders(version, {}) if name not in orders]
-    change = Change("drop", gone=keys_of(version, rows), options={"orders": stays}, detail={"orders": list(orders)})
-    return commit(home, change, version)
-
-
 def keys_of(version: Version, leaves: NDArray[np.int64]) -> tuple[tuple[str, int], ...]:
     """Return leaves as :class:`dtoss.history.change.Change` names those that go."""
     return tuple(

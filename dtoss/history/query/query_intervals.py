@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.history.schema import Schema
@@ -78,8 +77,3 @@ def _is_pair(between: Any) -> bool:
     if isinstance(between, str) or not isinstance(between, Sequence):
         return True  # which is refused where it is read
     return len(between) == 2 and not any(isinstance(end, (tuple, list, np.ndarray)) for end in between)
-
-
-def times_of(numbers: NDArray[Any], schema: Schema) -> pa.Array:
-    """Return stored numbers as times, an Arrow array."""
-    return pa.array(numbers).cast(schema.arrow.field("t").type)

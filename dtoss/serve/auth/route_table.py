@@ -5,8 +5,6 @@ A test walks it and tries each cell against the application; docs/serve.md shows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
 from typing import NamedTuple
 
 OPEN, READER, WRITER, ADMINS, SERVER = (
@@ -150,29 +148,3 @@ CALLS = (
 """All of them. Targets have ``line_bytes``, headers ``header_seconds``, bodies and readers ``idle_seconds``."""
 OPEN_PATHS = frozenset(call.path for call in CALLS if call.who == OPEN and "{" not in call.path)
 """Paths that need no token: nothing there tells of the store."""
-
-
-def rows() -> Iterator[str]:
-    """Yield the rows of the table as docs/serve.md has it: calls of the same cells are one."""
-
-    def cells(call: Call) -> tuple[str, ...]:
-        return call.who, call.narrowed, call.body or "", ", ".join(call.asks), call.way.name
-
-    for (who, narrowed, body, asks, way), some in groupby(CALLS, cells):
-        named = ", ".join(f"`{call.method} {call.path}`{_of(call.message)}" for call in some)
-        bounds = ", ".join(map(_limit, asks.split(", ")))
-        yield f"| {named} | {who} | {narrowed} | {_limit(body)} | {bounds} | {way} |"
-
-
-def _of(message: str | None) -> str:
-    return "" if message is None else f" of a `{message}`"
-
-
-def _limit(name: str) -> str:
-    return f"`{name}`" if name else "-"
-
-
-def way_rows() -> Iterator[str]:
-    """Yield the rows of the ways as docs/serve.md has them."""
-    for way in WAYS:
-        yield f"| {way.name} | {way.does} | {', '.join(map(_limit, way.limits)) or '-'} |"

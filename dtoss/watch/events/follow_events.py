@@ -14,25 +14,6 @@ FOLLOW_SECONDS = 0.25
 """Between two looks for a new commit."""
 
 
-def follow(
-    home: Home,
-    after: Cursor | None = None,
-    subscription: str | None = None,
-    kinds: Collection[str] | None = None,
-    *,
-    goes_on: Callable[[], bool],
-    every: float = FOLLOW_SECONDS,
-) -> Iterator[EventPart]:
-    """Yield events in their order, those that are there and those that come, until it is to end.
-
-    ``every``: seconds between two looks.
-
-    A look without a new commit costs one small read.
-    """
-    for look in looks(home, after, subscription, kinds, goes_on=goes_on, every=every):
-        yield from look
-
-
 def looks(
     home: Home,
     after: Cursor | None = None,
@@ -42,9 +23,10 @@ def looks(
     goes_on: Callable[[], bool],
     every: float = FOLLOW_SECONDS,
 ) -> Iterator[Iterator[EventPart]]:
-    """Yield what each look for a new commit finds, as :func:`follow`.
+    """Yield what each look for a new commit finds, until it is to end.
 
-    Each is to be read before the next is asked for.
+    Each is to be read before the next is asked for. ``every``: seconds between two looks; one without a new commit
+    costs one small read.
     """
     at, seen = after, 0
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dtoss.commits.file_entry import whole
@@ -117,12 +117,6 @@ def cursor_of_reader(home: Home, name: str) -> Cursor | None:
         return None if common is None else common.cursor
     shares = [reader_of(home, name, share) or common for share in range(1, common.shares + 1)]
     return min(share.cursor for share in shares)
-
-
-def keep_cursor(home: Home, name: str, cursor: Cursor) -> None:
-    """Let a reader stand behind an event; what else is known of it stays."""
-    known = reader_of(home, name) or Reader(name, cursor)
-    keep_reader(home, replace(known, cursor=cursor))
 
 
 def forget_reader(home: Home, name: str) -> bool:

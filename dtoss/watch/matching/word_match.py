@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
 from dtoss.watch.index.word_index import WordIndex, bits_of
 from dtoss.watch.matching.word_kernel import MOST_LOOKS, WORD_LOOKS, find_spoken
-from dtoss.watch.words.messages import Messages, messages_of
-from dtoss.watch.words.vocabulary import Vocabulary
+from dtoss.watch.words.messages import Messages
 
 _ROOM = 1 << 16
 _ROOM_A_ROW = 4
@@ -28,24 +26,6 @@ class Piece(NamedTuple):
     subscription: NDArray[np.int32]  # int32 (m,). Of each pair, rising for each row
 
 
-def candidates(
-    worded: WordIndex | Mapping[str, NDArray[Any]], positions: NDArray[np.float64], texts: pa.Array
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the pairs of a message and a subscription whose formula it holds and whose rectangle holds it.
-
-    int64 (m,). Rising. int32 (m,). Rising for each row; each pair is there once. ``positions``: float64 (n, 2), as
-    :func:`dtoss.watch.index.cell_frame.grid_positions` has them; ``texts``: string (n,). A null is a text without
-    words.
-    """
-    index = as_worded(worded)
-    messages = messages_of(Vocabulary(index.letters, index.offsets, index.slots), texts)
-    pieces = list(candidate_pieces(index, positions, messages))
-    return (
-        np.concatenate([np.zeros(0, np.int64), *(piece.row for piece in pieces)]),
-        np.concatenate([np.zeros(0, np.int32), *(piece.subscription for piece in pieces)]),
-    )
-
-
 def as_worded(worded: WordIndex | Mapping[str, NDArray[Any]]) -> WordIndex:
     """Return an index of its arrays by name."""
     if isinstance(worded, WordIndex):
@@ -56,7 +36,7 @@ def as_worded(worded: WordIndex | Mapping[str, NDArray[Any]]) -> WordIndex:
 def candidate_pieces(
     worded: WordIndex, positions: NDArray[np.float64], messages: Messages, most: int = 1 << 22
 ) -> Iterator[Piece]:
-    """Yield the pairs of :func:`candidates` of consecutive messages, all in turn.
+    """Yield the pairs of a message and a subscription whose formula and rectangle hold it, in turn.
 
     ``positions``: float64 (n, 2).
     """

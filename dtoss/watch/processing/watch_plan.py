@@ -192,11 +192,6 @@ def _short(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def changed_since(plan: Plan) -> bool:
-    """Return whether subscriptions came or went since the commit before."""
-    return plan.changes != plan.changes_before
-
-
 def set_back(plan: Plan, heard: Sequence[Heard]) -> Plan | None:
     """Return the plan of a batch whose tasks have heard that the clock was wrong; None where it stands.
 
@@ -214,8 +209,3 @@ def lasts_of(home: Home, runs: Sequence[Run], settings: Settings) -> NDArray[np.
     layers = layers_of(home, runs, np.arange(BUCKETS))
     ids = ids_until(layers, np.iinfo(np.int64).max, pa.int64() if settings.id_type == "int64" else pa.string())
     return np.concatenate([np.zeros(0, np.int64), *(one.t for one in newest(layers, Asked.of(ids)))])
-
-
-def names_in(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the names of runs."""
-    return tuple(run.name for run in runs)

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, judge
@@ -18,17 +17,6 @@ from dtoss.watch.sharding.merge_events import merge_events
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.words_by_cell import said_by
 from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows
-
-
-def run_on_workers(plan: Plan, rows: Rows, tasks: int = 1) -> tuple[list[TaskResult], list[WorkerResult]]:
-    """Return what the tasks and the workers of a batch have done, one after another, here.
-
-    ``rows``: all of it; legal positions only.
-    """
-    of = np.zeros(len(rows), np.int64) if rows.ids is None else bucket_of(rows.ids) % tasks
-    buckets = [np.arange(task, BUCKETS, tasks) for task in range(tasks)]
-    parts = [(task, buckets[task], rows.take(np.flatnonzero(of == task))) for task in range(tasks)]
-    return run_judged(plan, parts)
 
 
 def run_judged(

@@ -12,7 +12,6 @@ import pyarrow as pa
 from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.pane_cells import Cells, Numbers, added, gathered, joined, replace_cells
 from dtoss.windows.aggregation.patch_cells import Incoming
-from dtoss.windows.patches import KEY_GROUPS, group_of, groups_of_labels
 from dtoss.windows.spec import Spec
 
 _MERGED = 4
@@ -163,31 +162,6 @@ class PaneState:
             _layered(cells["flow"], base),
             _layered(cells["bins"], base),
             *(cells[name] for name in ("bin_counts", "queues", "maxima", "revisions")),
-        )
-
-    def of_groups(self, groups: Sequence[int]) -> PaneState:
-        """Return the state of the keys and moves of some groups, by :mod:`dtoss.windows.patches`."""
-        wanted = np.zeros(KEY_GROUPS, np.bool_)
-        wanted[list(groups)] = True
-
-        def some(cells: Cells, flow: bool = False) -> Cells:
-            there = wanted[groups_of_labels(cells.labels, flow=flow)]
-            return cells if there.all() else cells.take(there)
-
-        def layers(of: Layers, flow: bool = False) -> Layers:
-            closed = (some(cells, flow) for cells in of.closed)
-            return Layers(tuple(cells for cells in closed if len(cells)), some(of.open, flow))
-
-        mine = wanted[group_of(self.keys)]
-        return PaneState(
-            self.base,
-            self.keys[mine],
-            np.ascontiguousarray(self.running[:, mine]),
-            tuple(cells for cells in map(some, self.closed_sums) if len(cells)),
-            some(self.sums),
-            layers(self.flow, flow=True),
-            layers(self.bins),
-            *(some(cells) for cells in (self.bin_counts, self.queues, self.maxima, self.revisions)),
         )
 
     @classmethod

@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
@@ -17,7 +15,6 @@ from dtoss.windows.backfill.affected_ends import Rebuild
 from dtoss.windows.backfill.raw_sources import ReadSources, check_reached
 from dtoss.windows.backfill.recount import recount
 from dtoss.windows.processing.panes_task import ReduceResult
-from dtoss.windows.processing.window_batch import tasks_done
 from dtoss.windows.processing.window_commit import batch_of, check_bad, said_of
 from dtoss.windows.processing.window_task import MapResult, sum_counts
 from dtoss.windows.state.hour_files import hours_of
@@ -28,7 +25,6 @@ from dtoss.windows.storage.window_document import Document, Part, document_of, h
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Place, Plan, plan_batch
 from dtoss.windows.time_text import time_text
-from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import add_counts, horizon_of
 
 REASON = "rebuild"
@@ -60,19 +56,6 @@ def plan_rebuild(
         )
     fold_to = horizon_of(fixed.spec, plan.watermark) if rebuild.replaced else None
     return replace(plan, objects=(), panes=(), watermark=None, fold_to=fold_to)
-
-
-def rows_of_rebuild(rebuild: Rebuild, rows: WindowRows) -> WindowRows:
-    """Return the rows that a rebuild needs."""
-    return rows.take(np.flatnonzero((rows.t >= rebuild.rows_from) & (rows.t < rebuild.rows_to)))
-
-
-def run_rebuild(plan: Plan, rebuild: Rebuild, rows: WindowRows, reads: Collection[ReadSources] = ()) -> Commit:
-    """Run the tasks of a rebuild here, commit it, and return its commit.
-
-    ``rows``: all raw rows that are there; legal positions only.
-    """
-    return commit_rebuild(plan, rebuild, tasks_done(plan, rows_of_rebuild(rebuild, rows)), reads)
 
 
 def commit_rebuild(

@@ -7,7 +7,6 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from ceps.balance.ps2stream.gridt import Gi2, Gridt, Query
 from ceps.balance.ps2stream.kdt import kdt_layout, nodes_of, shares_of_nodes
 from ceps.balance.ps2stream.kdt_pieces import Ground
 from ceps.balance.ps2stream.migration import chosen, exact, greedy
@@ -15,6 +14,7 @@ from ceps.balance.ps2stream.ps2stream import PS2Stream
 from ceps.balance.round_costs import Loads, Terms, WorkModel, max_over_mean, sigma, work_of_workers
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, drawn_loads
+from tests.ceps.balance.gridt import Gi2, Gridt, Query
 
 
 def cheapest(load, size, least, below):

@@ -22,7 +22,7 @@ import dtoss
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import DECLARED
 from dtoss.compiled.mode import CHECKED
-from dtoss.export_files import export
+from dtoss.export_files import write
 from dtoss.geometry.distance import distance
 from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.geometry.point_in_polygon import inside
@@ -110,7 +110,7 @@ def files(index, folder):
     yield "border", bytes(encode_border(index.border))
     for what in ("objects", "cells", "regions"):
         path = folder / f"{what}.parquet"
-        export(index, what, str(path))
+        write(index, what, str(path))
         yield f"export {what}", path.read_bytes()
 
 

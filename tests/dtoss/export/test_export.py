@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.export_files import export
+from dtoss.export_files import write
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.partitioning.region_polygons import left_of, region_shapes
 from dtoss.partitioning.regions import Regions
@@ -63,7 +63,7 @@ def test_planar_cells_tile_the_bounds(tmp_path, partitions):
     ids = rng.permutation(1500)
     index = dtoss.build(ids, positions, crs="EPSG:32610", partitions=partitions)
     path = tmp_path / "cells.parquet"
-    rows = export(index, "cells", str(path))
+    rows = write(index, "cells", str(path)).rows
     cells = read(path)
     assert rows == len(cells) == index.sites
     assert sorted(cells["id"]) == lowest_ids(index, ids.tolist(), positions)
@@ -100,7 +100,7 @@ def test_awkward_cells_are_the_indexs(tmp_path_factory, made, partitions, reach)
     ids = [f"o{i:02}" for i in range(len(positions))]
     index = dtoss.build(pa.array(ids, pa.string()), positions, crs=crs, partitions=partitions, reach=reach)
     path = tmp_path_factory.mktemp("export") / "cells.parquet"
-    assert export(index, "cells", str(path)) == index.sites
+    assert write(index, "cells", str(path)).rows == index.sites
     table = pq.read_table(path)
     assert sorted(table["id"].to_pylist()) == lowest_ids(index, ids, positions)
     for row in table.to_pylist():
@@ -120,7 +120,7 @@ def test_spherical_cells_own_the_sphere(tmp_path, partitions):
     ids = rng.permutation(400)
     index = dtoss.build(ids, positions, partitions=partitions)
     path = tmp_path / "cells.parquet"
-    export(index, "cells", str(path))
+    write(index, "cells", str(path))
     cells = read(path, spherical=True).set_index("id")
     boxes = {row["id"]: row["bbox"] for row in pq.read_table(path, columns=["id", "bbox"]).to_pylist()}
     assert cells["area"].sum() == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-12)
@@ -156,7 +156,7 @@ def test_boxes_hold_their_cells(tmp_path_factory, positions, seed):
     rng = np.random.default_rng(seed)
     index = dtoss.build(np.arange(len(positions)), positions)
     path = tmp_path_factory.mktemp("export") / "cells.parquet"
-    export(index, "cells", str(path))
+    write(index, "cells", str(path))
     boxes = {row["id"]: row["bbox"] for row in pq.read_table(path).to_pylist()}
     places = globe(rng, 60)
     for (lon, lat), owner in zip(places.tolist(), index.locate(places).tolist(), strict=True):
@@ -168,18 +168,18 @@ def test_boxes_hold_their_cells(tmp_path_factory, positions, seed):
 def test_few_sites_own_the_sphere(tmp_path):
     """None: an empty file. One: two halves of the sphere. Two: a hemisphere each."""
     path = tmp_path / "cells.parquet"
-    assert export(dtoss.build([], np.zeros((0, 2))), "cells", str(path)) == 0
+    assert write(dtoss.build([], np.zeros((0, 2))), "cells", str(path)).rows == 0
     assert len(read(path, spherical=True)) == 0
     assert geo(path)["columns"]["geometry"]["geometry_types"] == []
     one = dtoss.build([5, 4], [[10.0, 20.0]] * 2)
-    export(one, "cells", str(path))
+    write(one, "cells", str(path))
     row = read(path, spherical=True).iloc[0]
     assert (row["id"], row["objects"], row["neighbours"]) == (4, 2, 0)
     assert row.geometry.geom_type == "MultiPolygon"
     for lon, lat in globe(np.random.default_rng(60), 50).tolist():
         inside = [in_convex(shapely.get_coordinates(half), units([lon, lat])[0]) for half in row.geometry.geoms]
         assert inside == [lon > 0, lon < 0]
-    export(dtoss.build([1, 2], [[10.0, 20.0], [-50.0, 0.0]]), "cells", str(path))
+    write(dtoss.build([1, 2], [[10.0, 20.0], [-50.0, 0.0]]), "cells", str(path))
     two = read(path, spherical=True)
     assert two["area"].tolist() == pytest.approx([2 * np.pi * EARTH_RADIUS**2] * 2)
     assert two["neighbours"].tolist() == [1, 1]
@@ -190,7 +190,7 @@ def test_a_box_filter_finds_what_lies_there(tmp_path):
     rng = np.random.default_rng(63)
     index = dtoss.build(np.arange(20_000), taxis(rng, 20_000), partitions=9)
     path = tmp_path / "cells.parquet"
-    export(index, "cells", str(path))
+    write(index, "cells", str(path))
     assert pq.ParquetFile(path).num_row_groups == 9
     some = read(path, spherical=True, bbox=(-122.41, 37.76, -122.39, 37.78))
     every = read(path, spherical=True)
@@ -205,9 +205,9 @@ def test_a_projected_crs_on_the_sphere_is_exported_in_degrees(tmp_path):
     metres = BAY + rng.uniform(0, 20_000, (300, 2))
     index = dtoss.build(np.arange(300), metres, crs="EPSG:32610", metric="sphere")
     path = tmp_path / "out.parquet"
-    export(index, "cells", str(path))
+    write(index, "cells", str(path))
     assert read(path, spherical=True).crs.to_epsg() == 4326
-    export(index, "objects", str(path))
+    write(index, "objects", str(path))
     objects = read(path).set_index("id").sort_index()
     assert objects.crs.to_epsg() == 32610
     assert shapely.get_coordinates(objects.geometry) == pytest.approx(metres)
@@ -227,7 +227,7 @@ def test_objects_carry_their_attributes(tmp_path):
     }
     index = dtoss.build(np.arange(3000), positions, partitions=7, columns=columns)
     path = tmp_path / "objects.parquet"
-    assert export(index, "objects", str(path)) == 3000
+    assert write(index, "objects", str(path)).rows == 3000
     found = read(path).set_index("id").sort_index()
     assert shapely.get_coordinates(found.geometry).tolist() == positions.tolist()
     assert found["speed"].tolist() == columns["speed"].tolist()
@@ -249,7 +249,7 @@ def test_planar_regions_are_where_objects_belong(tmp_path, partitions):
     positions = np.abs(rng.normal(size=(5000, 2))) ** 3 * 100
     index = dtoss.build(np.arange(5000), positions, crs="none", partitions=partitions)
     path = tmp_path / "regions.parquet"
-    assert export(index, "regions", str(path)) == partitions
+    assert write(index, "regions", str(path)).rows == partitions
     regions = read(path)
     assert regions["objects"].tolist() == [facts.objects for facts in index.parts.facts]
     assert regions["sites"].sum() == index.sites
@@ -315,7 +315,7 @@ def test_spherical_regions_in_a_file(tmp_path):
     positions = globe(rng, 4000)
     index = dtoss.build(np.arange(4000), positions, partitions=12)
     path = tmp_path / "regions.parquet"
-    assert export(index, "regions", str(path)) == 12
+    assert write(index, "regions", str(path)).rows == 12
     regions = read(path, spherical=True)
     assert regions["area"].sum() == pytest.approx(4 * np.pi * EARTH_RADIUS**2, rel=1e-12)
     boxes = pq.read_table(path)["bbox"].to_pylist()
@@ -330,7 +330,7 @@ def test_spherical_regions_in_a_file(tmp_path):
         past = np.array([index.partitioning.past(p[None], i).max() for p in between])
         assert np.abs(past).max() < 1e-7
     one = dtoss.build([1, 2], [[0.0, 0.0], [1.0, 1.0]], partitions=1)
-    export(one, "regions", str(path))
+    write(one, "regions", str(path))
     assert read(path, spherical=True).geometry.iloc[0].geom_type == "MultiPolygon"
 
 
@@ -353,7 +353,7 @@ def test_a_boundary_cuts_planar_shapes(tmp_path, what):
     star = shapely.Polygon([(10, 10), (50, 30), (90, 10), (70, 50), (90, 90), (50, 70), (10, 90), (30, 50)])
     star = star.difference(shapely.Point(50, 50).buffer(5))
     path = tmp_path / "out.parquet"
-    rows = export(index, what, str(path), clip=write_boundary(tmp_path, star))
+    rows = write(index, what, str(path), clip=write_boundary(tmp_path, star)).rows
     kept = read(path)
     assert rows == len(kept) < (2000 if what == "cells" else 8)
     assert kept.geometry.area.sum() == pytest.approx(star.area, rel=1e-9)
@@ -370,9 +370,9 @@ def test_a_boundary_in_degrees_cuts_metres(tmp_path):
     index = dtoss.build(np.arange(3000), BAY + rng.uniform(0, 20_000, (3000, 2)), crs="EPSG:32610")
     town = shapely.box(-122.5, 37.7, -122.4, 37.8)
     path = tmp_path / "out.parquet"
-    export(index, "objects", str(path), clip=write_boundary(tmp_path, town))
+    write(index, "objects", str(path), clip=write_boundary(tmp_path, town))
     objects = read(path)
-    export(index, "objects", str(path))
+    write(index, "objects", str(path))
     degrees = read(path).to_crs("EPSG:4326").set_index("id")
     assert set(objects["id"]) == set(degrees.index[degrees.within(town)])
     assert 100 < len(objects) < 2900
@@ -389,7 +389,7 @@ def test_a_boundary_cuts_spherical_shapes(tmp_path, what, box):
     positions = globe(rng, 500)
     index = dtoss.build(np.arange(500), positions, partitions=7)
     path = tmp_path / "out.parquet"
-    export(index, what, str(path), clip=write_boundary(tmp_path, shapely.box(*box)))
+    write(index, what, str(path), clip=write_boundary(tmp_path, shapely.box(*box)))
     kept = read(path).set_index("id" if what == "cells" else "partition")
     assert geo(path)["columns"]["geometry"]["edges"] == "planar"
     assert kept.geometry.is_valid.all()
@@ -410,20 +410,20 @@ def test_boundaries_that_cannot_be_used_are_named(tmp_path):
     index = dtoss.build([1], [[0.0, 0.0]])
     out = str(tmp_path / "out.parquet")
     with pytest.raises(InputError, match=r"missing\.geojson"):
-        export(index, "cells", out, clip=str(tmp_path / "missing.geojson"))
+        write(index, "cells", out, clip=str(tmp_path / "missing.geojson"))
     bad = tmp_path / "bad.geojson"
     bad.write_text("{not json")
     with pytest.raises(InputError, match=r"bad\.geojson"):
-        export(index, "cells", out, clip=str(bad))
+        write(index, "cells", out, clip=str(bad))
     for opening, closing in (
         ('{"type": "Polygon", "coordinates": ' + "[" * 5000, "]" * 5000 + "}"),
         ("[" * 5000, "]" * 5000),
     ):
         bad.write_text(opening + closing)
         with pytest.raises(InputError, match=r"bad\.geojson nests too deep"):
-            export(index, "cells", out, clip=str(bad))
+            write(index, "cells", out, clip=str(bad))
     with pytest.raises(InputError, match="no polygon"):
-        export(index, "cells", out, clip=write_boundary(tmp_path, shapely.Point(0, 0)))
+        write(index, "cells", out, clip=write_boundary(tmp_path, shapely.Point(0, 0)))
     assert not (tmp_path / "out.parquet").exists()
 
 
@@ -432,7 +432,7 @@ def test_a_boundary_far_away_keeps_nothing(tmp_path):
     index = dtoss.build([1, 2, 3], [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], crs="none")
     out = tmp_path / "out.parquet"
     for what in ("objects", "cells", "regions"):
-        assert export(index, what, str(out), clip=write_boundary(tmp_path, shapely.box(50, 50, 60, 60))) == 0
+        assert write(index, what, str(out), clip=write_boundary(tmp_path, shapely.box(50, 50, 60, 60))).rows == 0
         assert pq.read_table(out).num_rows == 0
 
 
@@ -446,7 +446,7 @@ def test_the_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     out.write_bytes(b"before")
     seen = ends_half_way(monkeypatch, 3)
     with pytest.raises(RuntimeError, match="half way"):
-        export(index, "cells", str(out))
+        write(index, "cells", str(out))
     assert seen == [0, 1, 2, 3]
     assert out.read_bytes() == b"before"
     assert [p.name for p in tmp_path.iterdir()] == ["cells.parquet"]
@@ -456,6 +456,6 @@ def test_wrong_arguments_are_named(tmp_path):
     """ValueError with the value; a directory that does not exist."""
     index = dtoss.build([1], [[0.0, 0.0]])
     with pytest.raises(ValueError, match="'roads'"):
-        export(index, "roads", str(tmp_path / "x.parquet"))
+        write(index, "roads", str(tmp_path / "x.parquet"))
     with pytest.raises(InputError, match="cannot be written"):
-        export(index, "cells", str(tmp_path / "none" / "x.parquet"))
+        write(index, "cells", str(tmp_path / "none" / "x.parquet"))

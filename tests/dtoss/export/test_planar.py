@@ -17,7 +17,7 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.export.planar import left_of_ring, on_grid, polygons_of
 from dtoss.export.projected import polygons_in_degrees
-from dtoss.export_files import export, write
+from dtoss.export_files import write
 from dtoss.geometry.distance import EARTH_RADIUS
 from tests.dtoss.export.half_way import ends_half_way
 from tests.dtoss.export.test_export import globe
@@ -90,7 +90,7 @@ def test_edges_stay_within_the_tolerance(tmp_path, tolerance):
     """Places between the corners of planar edges are as far from a border of true cells as the tolerance says."""
     index = dtoss.build(np.arange(60), globe(np.random.default_rng(2), 60))
     out = str(tmp_path / "cells.parquet")
-    export(index, "cells", out, edges="planar", tolerance=tolerance)
+    write(index, "cells", out, edges="planar", tolerance=tolerance)
     cells = geopandas.read_parquet(out)
     inner = cells[~shapely.intersects(shapely.box(-180, -90, 180, 90).exterior, cells.geometry.to_numpy())]
     furthest = 0.0
@@ -246,7 +246,7 @@ def test_each_format_holds_the_same(tmp_path, index, what):
     frames = {}
     for suffix in ("parquet", "geojson", "fgb"):
         path = str(tmp_path / f"x.{suffix}")
-        rows = export(index, what, path, edges="planar")
+        rows = write(index, what, path, edges="planar").rows
         found = geopandas.read_parquet(path) if suffix == "parquet" else pyogrio.read_dataframe(path)
         assert len(found) == rows
         assert found.crs.to_epsg() == 4326
@@ -267,7 +267,7 @@ def test_each_format_holds_the_same(tmp_path, index, what):
 def test_geojson_is_as_its_standard_says(tmp_path, index):
     """Ids of features, outer rings to the left, longitudes from -180 to 180, no NaN; DuckDB's JSON reads it."""
     path = tmp_path / "x.geojson"
-    export(index, "cells", str(path))
+    write(index, "cells", str(path))
     told = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert told["type"] == "FeatureCollection"
     assert "crs" not in told
@@ -278,7 +278,7 @@ def test_geojson_is_as_its_standard_says(tmp_path, index):
             assert part.exterior.is_ccw
             assert not any(ring.is_ccw for ring in part.interiors)
         assert feature["properties"]["area"] > 0.0
-    export(index, "objects", str(path))
+    write(index, "objects", str(path))
     told = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert [feature["properties"]["speed"] for feature in told["features"]].count(None) == 1
     query = f"select count(speed), count(distinct said) from read_json('{path}')"
@@ -292,7 +292,7 @@ def test_projected_stores_are_geojson_in_degrees(tmp_path):
     index = dtoss.build(np.arange(200), metres, crs="EPSG:32660", partitions=3)
     for what in ("objects", "cells", "regions"):
         path = str(tmp_path / "x.geojson")
-        export(index, what, path)
+        write(index, what, path)
         found = pyogrio.read_dataframe(path)
         assert found.crs.to_epsg() == 4326
         assert found.geometry.is_valid.all()
@@ -309,14 +309,14 @@ def test_projected_stores_are_geojson_in_degrees(tmp_path):
             assert east + west == pytest.approx(whole(index), rel=1e-5)
     plane = dtoss.build([1, 2], [[0.0, 0.0], [1.0, 1.0]], crs="none")
     with pytest.raises(ValueError, match="no CRS"):
-        export(plane, "cells", str(tmp_path / "y.geojson"))
+        write(plane, "cells", str(tmp_path / "y.geojson"))
     assert not (tmp_path / "y.geojson").exists()
 
 
 def test_defaults_and_wrong_edges(tmp_path, index):
     """GeoParquet is spherical unless told otherwise, all else planar; what cannot be is one line."""
     path = str(tmp_path / "x.parquet")
-    export(index, "cells", path)
+    write(index, "cells", path)
     with pytest.warns(UserWarning, match="spherical edges"):
         geopandas.read_parquet(path)
     for words, options in {
@@ -324,17 +324,17 @@ def test_defaults_and_wrong_edges(tmp_path, index):
         "tolerance is 0": {"tolerance": 0.0},
     }.items():
         with pytest.raises(ValueError, match=words):
-            export(index, "cells", path, **options)
+            write(index, "cells", path, **options)
     with pytest.raises(ValueError, match="GeoJSON are straight"):
-        export(index, "cells", str(tmp_path / "x.geojson"), edges="spherical")
+        write(index, "cells", str(tmp_path / "x.geojson"), edges="spherical")
     plane = dtoss.build([1], [[0.0, 0.0]], crs="EPSG:32610")
     with pytest.raises(ValueError, match="straight"):
-        export(plane, "cells", path, edges="spherical")
+        write(plane, "cells", path, edges="spherical")
     with pytest.raises(InputError, match=r"ends in \.shp"):
-        export(index, "cells", str(tmp_path / "x.shp"))
+        write(index, "cells", str(tmp_path / "x.shp"))
     for suffix in ("geojson", "fgb"):
         with pytest.raises(InputError, match="cannot be written"):
-            export(index, "cells", str(tmp_path / "none" / f"x.{suffix}"))
+            write(index, "cells", str(tmp_path / "none" / f"x.{suffix}"))
 
 
 @pytest.mark.parametrize("suffix", ["geojson", "fgb"])
@@ -344,7 +344,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch, index, suffix
     out = tmp_path / f"x.{suffix}"
     out.write_bytes(b"before")
     with pytest.raises(RuntimeError, match="half way"):
-        export(index, "cells", str(out))
+        write(index, "cells", str(out))
     assert out.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -355,7 +355,7 @@ def test_geojson_has_null_for_what_is_no_finite_number(tmp_path):
     columns = {"double": values, "single": np.array(values, np.float32)}
     index = dtoss.build(np.arange(6), globe(np.random.default_rng(7), 6), columns=columns)
     path = tmp_path / "x.geojson"
-    export(index, "objects", str(path))
+    write(index, "objects", str(path))
     told = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)
     rows = sorted((feature["properties"] for feature in told["features"]), key=lambda row: row["id"])
     for name in columns:

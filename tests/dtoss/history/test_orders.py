@@ -15,7 +15,7 @@ from dtoss.history.change import Change
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import commit
 from dtoss.history.layouts import leaf_weights, write_layout
-from dtoss.history.layouts.compaction import drop_orders, make_order, settle
+from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.layouts.kd_tree import even_tree, tree_of_cells
 from dtoss.history.layouts.rows_in_parts import by_time, in_buckets, rows_at_a_time, source_of
 from dtoss.history.layouts.write_layout import MAKERS, Sizes
@@ -23,6 +23,7 @@ from dtoss.history.read_blocks import read_blocks
 from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
 from dtoss.history.row_tables import sorted_rows
 from dtoss.history.sums import sum_of
+from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
 
 SCHEMA = schema_of(PLANE)
@@ -243,7 +244,6 @@ def test_what_cannot_be_settled_is_one_line(tmp_path):
         (lambda: settle(home, orders=["z"]), "orders name 'z': time, place, object are known"),
         (lambda: settle(home, leaf_bytes=0), "leaf_bytes is 0: a positive number"),
         (lambda: make_order(home, 0, "time"), "order is 'time': one of place, object"),
-        (lambda: drop_orders(home, ["time"]), "one of place, object can be dropped"),
     ):
         with pytest.raises(InputError, match=said):
             call()

@@ -16,7 +16,7 @@ from matplotlib import pyplot
 
 import dtoss
 from dtoss.errors import StoreError
-from dtoss.export_files import export
+from dtoss.export_files import write
 from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.snapshots.store import Store
@@ -89,7 +89,7 @@ def answers(index, ids, scratch):
     }  # fmt: skip
     assert {name for name in dir(Hits) if not name.startswith("_")} <= of_hits.keys() | {"crs"}
     for what in ("objects", "cells", "regions"):
-        export(index, what, str(scratch / "out.parquet"))
+        write(index, what, str(scratch / "out.parquet"))
         found[f"export {what}"] = pq.read_table(scratch / "out.parquet").to_pylist()
     return {name: as_lists(value) for name, value in (of_hits | found).items()}
 

@@ -20,7 +20,6 @@ from dtoss.watch.events.event_compaction import HOUR_US, fold_watch
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.verify_watch import verify_watch
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number
@@ -28,6 +27,7 @@ from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.judged_sphere import SPOTS, Everywhere, random_place
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.oracles import Witnessed
 
 SECOND = 1_000_000

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.watch_folder import EVENTS, Home
 from dtoss.watch.watch_settings import Settings
+from tests.dtoss.watch.watch_batch import run_batch
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND

@@ -15,10 +15,8 @@ from dtoss.buckets import bucket_of
 from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.events.event_compaction import fold_events
-from dtoss.watch.events.readers import keep_cursor
 from dtoss.watch.processing.last_rows import RUN_OFFSETS
 from dtoss.watch.processing.watch_plan import Options, plan_batch
-from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.subscription import AROUND, BOX
 from dtoss.watch.subscriptions.changes import subscribe
@@ -36,7 +34,9 @@ from dtoss.watch.watch_folder import (
     Limits,
 )
 from pipelines.watching.spreading import Spreading, SpreadOptions
+from tests.dtoss.watch.keep_cursor import keep_cursor
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, asked, circle, rows_of, run, settings_of, table_of
+from tests.dtoss.watch.watch_batch import run_on_workers
 from tests.test_format import TEXT, table
 
 HOUR_US = 3_600 * SECOND

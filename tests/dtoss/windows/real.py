@@ -29,7 +29,6 @@ from dtoss.partitioning.pivots import choose_pivots
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import MEASURES, spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, of_sites, write_keys
@@ -40,6 +39,7 @@ from dtoss.windows.trajectories.sorted_rows import WindowRows
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.dtoss.windows.plain import Plain, accepted
 from tests.dtoss.windows.real_cases import CASES, Case, real_rows
+from tests.dtoss.windows.window_batch import run_batch
 from tests.pipelines.load_patterns.logs import World, flushes, patterns_bytes, write
 
 SECOND = 1_000_000

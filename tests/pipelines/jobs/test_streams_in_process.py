@@ -14,11 +14,11 @@ import pytest
 from dtoss.watch.processing.watch_plan import Options
 from dtoss.watch.watch_folder import Home
 from dtoss.windows.keys import site_keys
-from dtoss.windows.processing.in_memory_windows import Live
 from dtoss.windows.query.window_query import open_windows
 from pipelines.watching.watch_batches import Watching
 from pipelines.windows import run_windows
 from tests.dtoss.watch.streams import BEGIN, SECOND, SPHERE, change, random_asked, random_rows, run, settings_of
+from tests.dtoss.windows.in_memory_windows import Live
 from tests.pipelines.watching.arrivals import OLD, all_told, once, plain
 
 SITES = np.array([[0.005, 0.0], [0.02, 0.01], [179.995, 0.005], [10.0, 89.0]])

@@ -13,11 +13,11 @@ from dtoss.commits.batch_source import Source
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.routing_grid import RoutingGrid
-from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import RoundLoad, commit_on_workers, write_load
 from dtoss.watch.watch_folder import Home
 from pipelines.simulation.load_patterns import patterns_of_watch
 from tests.dtoss.watch.streams import NOW, change, circle, random_rows, rows_of, settings_of
+from tests.dtoss.watch.watch_batch import run_on_workers
 from tests.pipelines.watching.drawn_layouts import drawn_routing, routed_by
 
 GRID = RoutingGrid(2, 3, -180.0, 10.0, 0.0, 3.0, 2.0)

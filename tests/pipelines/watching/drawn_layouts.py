@@ -15,12 +15,12 @@ from dtoss.watch.processing.watch_plan import Options, plan_batch, set_back
 from dtoss.watch.sharding.layout_files import write_routing
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing
-from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.sharding.subscription_cells import grid_of_standing
 from pipelines.watching.strategy_layouts import columns_sent, write_all_stored
 from tests.ceps.balance.drawn_cells import drawn_layout
 from tests.dtoss.watch.streams import NOW, rows_of
+from tests.dtoss.watch.watch_batch import run_on_workers
 
 WORDS = ("coffee", "tea", "decaf", "cake", "東京", "unasked")
 

@@ -9,10 +9,10 @@ import pytest
 
 from dtoss.watch.processing.expiry_events import worth_a_commit
 from dtoss.watch.processing.watch_plan import set_back
-from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import RoundLoad, commit_on_workers, write_load
 from tests.dtoss.watch.processing import scripted
 from tests.dtoss.watch.processing.scripted import fault_at_each, faulty, warm
+from tests.dtoss.watch.watch_batch import run_on_workers
 from tests.pipelines.watching.drawn_layouts import drawn_grid, drawn_routing, routed_by
 
 KILLS, LONGEST = 50, 70

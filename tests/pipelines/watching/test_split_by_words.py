@@ -16,7 +16,6 @@ from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.routing_grid import cells_of
-from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.sharding.words_by_cell import open_words
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
@@ -25,6 +24,7 @@ from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import cells_asked, words_of
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, SPHERE, change, circle, rows_of, run, settings_of
+from tests.dtoss.watch.watch_batch import run_on_workers
 from tests.pipelines.watching.arrivals import once
 from tests.pipelines.watching.test_drawn_layouts import all_columns
 

@@ -8,13 +8,13 @@ import pytest
 from dtoss.commits.batch_source import Source
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
-from dtoss.watch.sharding.sharded_batch import run_on_workers
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.command.watch.watch_options import spread_said
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import as_layout
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, settings_of
+from tests.dtoss.watch.watch_batch import run_on_workers
 
 MADE = settings_of()
 

@@ -10,13 +10,13 @@ from dtoss.commits.batch_source import Source
 from dtoss.commits.lease import held_by, take
 from dtoss.errors import InputError
 from dtoss.watch.events.watch_document import head_of
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.watch_folder import Home
 from pipelines.loop import queries
 from pipelines.watch import watch, watch_files
 from pipelines.watching.watch_batches import Watching
 from tests.dtoss.watch.streams import BEGIN, SECOND, change, circle, rows_of, settings_of
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.pipelines.loop.test_beats_of_queries import Frame
 from tests.pipelines.watching.arrivals import all_told
 

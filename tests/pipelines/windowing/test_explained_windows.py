@@ -26,7 +26,7 @@ def test_rows_are_shuffled_once_and_panes_are_combined_before_they_are_sent(meas
     assert found.fusion.proven
     assert ("moves" in found.operators) == (measures not in ("rows", "rows,objects"))
     assert ("visits" in found.operators) == ("objects" in measures)
-    assert found.by_object
+    assert not found.fusion.together("read", "panes")
     assert found.fusion.together("losers", "keys", "panes", "watermark")
     assert found.fusion.together("windows", "results")
     assert not found.fusion.together("panes", "windows")
@@ -68,7 +68,7 @@ def test_the_plan_of_spark_has_the_one_shuffle_that_is_told_and_groups_move_in_i
     worker_of = np.random.default_rng(3).integers(0, 3, BUCKETS).tolist()
     plan = shuffle_rows(frame, F.col("id"), 3, worker_of)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange") == 1
-    assert explain(wanted("rows")).by_object
+    assert not explain(wanted("rows")).fusion.together("read", "panes")
     done = done_by_bucket(
         frame, F.col("id"), 3, lambda task, rows: (task, sorted(rows["id"].to_pylist()) if len(rows) else []), worker_of
     )

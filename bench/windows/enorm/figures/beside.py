@@ -9,8 +9,8 @@ import numpy as np
 from bench.windows.enorm.operators import Row
 from dtoss.geometry.space import space_of
 from dtoss.windows.keys import site_keys
-from dtoss.windows.processing.in_memory_windows import Live
 from dtoss.windows.spec import spec_of
+from tests.dtoss.windows.in_memory_windows import Live
 
 OBJECTS = 2_000
 """Which rows belong to in turn, so that no two of one are at one time."""

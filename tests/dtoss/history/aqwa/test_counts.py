@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle, even_grid
+from bench.history.aqwa_run import even_grid
+from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 from tests.dtoss.history.aqwa.paper import overlapping, points_in, weight
 

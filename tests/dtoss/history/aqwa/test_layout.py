@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.aqwa.aqwa_cuts import best_cut, halves, halving_cut
-from dtoss.history.aqwa.aqwa_grid import Rectangle, even_grid
-from dtoss.history.aqwa.aqwa_partitions import Aqwa, Rule, first_parts
+from bench.history.aqwa_run import AqwaRun, even_grid, first_parts, halving_cut
+from dtoss.history.aqwa.aqwa_cuts import best_cut, halves
+from dtoss.history.aqwa.aqwa_grid import Rectangle
+from dtoss.history.aqwa.aqwa_partitions import Rule
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 from tests.dtoss.history.aqwa.paper import cost, looked_at, overlap, points_in, value_of
 from tests.dtoss.history.aqwa.test_counts import a_rectangle
@@ -97,7 +98,7 @@ def test_points_of_one_cell_stay_together():
     grid = even_grid([0, 0, SIZE, SIZE], SIZE)
     counts = PointCounts.of(grid, np.full((100, 2), 3.5))
     assert first_parts(counts, grid.everything, 1) == [grid.everything]
-    aqwa = Aqwa(grid, counts, [grid.everything], Rule(1))
+    aqwa = AqwaRun(grid, counts, [grid.everything], Rule(1))
     assert all(not aqwa.ask([3, 3, 4, 4]).cuts for _ in range(50))
 
 
@@ -106,7 +107,7 @@ def test_nothing_is_cut_right_after_the_start_of_the_text():
     _, _, grid, places = a_world(1, 300)
     counts = PointCounts.of(grid, places)
     whole_blocks = [part for part in first_parts(counts, grid.everything, 20) if counts.within(*part) < 40]
-    aqwa = Aqwa(grid, counts, whole_blocks, Rule(20))
+    aqwa = AqwaRun(grid, counts, whole_blocks, Rule(20))
     assert whole_blocks
     assert not any(aqwa.ask([0, 0, 2, 2]).cuts for _ in range(100))
 
@@ -116,7 +117,7 @@ def test_nothing_is_cut_right_after_the_start_of_the_text():
 def test_the_queue_is_a_full_revaluation_after_every_question(seed, fade_every, lazily, choice):
     """What a partition is worth is what all points and questions gave when it was revalued, which is not long ago."""
     rng, cells, grid, places = a_world(seed)
-    aqwa = Aqwa(
+    aqwa = AqwaRun(
         grid, PointCounts.of(grid, places), [grid.everything], Rule(2, fade_every, 2.0, choice=choice, lazily=lazily)
     )
     questions: list[Rectangle] = []
@@ -151,11 +152,11 @@ def test_a_partition_comes_in_turn_within_a_cycle():
     """Untouched partitions forget, too: each is revalued at least once in T questions."""
     grid = even_grid([0, 0, SIZE, SIZE], SIZE)
     parts = [Rectangle(row, column, row + 1, column + 1) for row in range(SIZE) for column in range(SIZE)]
-    aqwa = Aqwa(grid, PointCounts.of(grid, np.zeros((0, 2))), parts, Rule(0, fade_every=7))
+    aqwa = AqwaRun(grid, PointCounts.of(grid, np.zeros((0, 2))), parts, Rule(0, fade_every=7))
     for number in range(30):
         aqwa.ask_cells(Rectangle(0, 0, 1, 1))
         assert min(aqwa.valued.values()) >= number + 1 - 7
-    at_once = Aqwa(grid, PointCounts.of(grid, np.zeros((0, 2))), parts, Rule(0, fade_every=7, lazily=False))
+    at_once = AqwaRun(grid, PointCounts.of(grid, np.zeros((0, 2))), parts, Rule(0, fade_every=7, lazily=False))
     for _ in range(13):
         at_once.ask_cells(Rectangle(0, 0, 1, 1))
     assert sorted(set(at_once.valued.values())) == [7, 13]
@@ -166,7 +167,7 @@ def test_a_partition_comes_in_turn_within_a_cycle():
 def test_rewriting_is_paid_for_by_what_was_read(seed):
     """Rent or buy: all that is rewritten is at most what the questions have read, when nothing is forgotten."""
     rng, cells, grid, places = a_world(seed, 200)
-    aqwa = Aqwa(grid, PointCounts.of(grid, places), [grid.everything], Rule(1, fade_every=10_000))
+    aqwa = AqwaRun(grid, PointCounts.of(grid, places), [grid.everything], Rule(1, fade_every=10_000))
     spot = Rectangle(0, 0, 2, 2)
     read = rewritten = 0
     depth = {0: 1}
@@ -185,7 +186,7 @@ def test_a_neighbour_question_is_the_range_that_holds_its_answer():
     _, _, grid, places = a_world(4, 300)
     counts = PointCounts.of(grid, places)
     parts = first_parts(counts, grid.everything, 20)
-    near, ranged = Aqwa(grid, counts, parts, Rule(5)), Aqwa(grid, counts, parts, Rule(5))
+    near, ranged = AqwaRun(grid, counts, parts, Rule(5)), AqwaRun(grid, counts, parts, Rule(5))
     answer = near.ask_nearest((1.5, 1.5), 1)
     assert answer.points.sum() >= 1
     assert near.counters.overlapping(1, 1, 2, 2) == 1
@@ -200,7 +201,7 @@ def test_fading_forgets_the_old_hotspot():
     rewritten = {}
     for fade_every in (10, 100_000):
         counts = PointCounts.of(grid, first)
-        aqwa = Aqwa(grid, counts, first_parts(counts, grid.everything, 100, files=16), Rule(100, fade_every))
+        aqwa = AqwaRun(grid, counts, first_parts(counts, grid.everything, 100, files=16), Rule(100, fade_every))
         for _ in range(300):
             aqwa.ask([10, 10, 11, 11])
         for _ in range(100):

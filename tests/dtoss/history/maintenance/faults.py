@@ -25,7 +25,7 @@ import pyarrow as pa
 import dtoss
 from dtoss.errors import StoreError
 from dtoss.history.adaptive.adapt import adapt
-from dtoss.history.layouts.compaction import drop_orders, make_order, settle
+from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.maintenance.restore import restore
 from dtoss.history.maintenance.vacuum import clear, files_of
@@ -33,6 +33,7 @@ from dtoss.history.maintenance.verify_history import verify
 from dtoss.history.query.note_queries import Learner
 from dtoss.history.row_blocks import ORDER_NAMES
 from dtoss.history.versions import Home
+from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.worlds import PLANE, put_batch, schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at
 from tests.ends import end_now

@@ -11,12 +11,13 @@ import pytest
 from dtoss.commits.folder import LocalFolder
 from dtoss.history.change import Change
 from dtoss.history.history_commit import commit
-from dtoss.history.layouts.compaction import drop_orders, make_order
+from dtoss.history.layouts.compaction import make_order
 from dtoss.history.maintenance.erase_rows import forget
 from dtoss.history.maintenance.vacuum import clear
 from dtoss.history.rollback import undone
 from dtoss.history.segments import write_named
 from dtoss.history.versions import Home
+from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.maintenance.crowd import crowd, in_processes, in_threads
 from tests.dtoss.history.maintenance.faults import (
     SCHEMA,

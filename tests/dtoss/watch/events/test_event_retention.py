@@ -16,7 +16,7 @@ from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.folded_list import contents_of
-from dtoss.watch.events.readers import cursor_of_reader, forget_reader, keep_cursor, readers
+from dtoss.watch.events.readers import cursor_of_reader, forget_reader, readers
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
@@ -24,6 +24,7 @@ from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import BUILT, CHANGES, DEFAULT_NAME, EVENTS, QUARANTINED, READERS, STATE, Home, Limits
 from tests.dtoss.watch.events.made import HOUR, SETTINGS, START, batch_of, event, rows_told, some_events
+from tests.dtoss.watch.keep_cursor import keep_cursor
 from tests.examples import examples
 
 

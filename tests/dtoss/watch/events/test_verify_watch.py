@@ -18,10 +18,8 @@ from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.folded_list import commit_contents, contents_of
-from dtoss.watch.events.readers import keep_cursor
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_document import head_of
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.validation import check_subscriptions
@@ -39,6 +37,8 @@ from tests.dtoss.watch.events.made import (
     some_events,
     table_of,
 )
+from tests.dtoss.watch.keep_cursor import keep_cursor
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded
-from dtoss.watch.matching.word_match import as_worded, candidate_pieces, candidates
+from dtoss.watch.matching.word_match import as_worded, candidate_pieces
 from dtoss.watch.words.formula import parse_words
 from dtoss.watch.words.messages import messages_of
 from dtoss.watch.words.tokenizer import tokens
@@ -64,6 +64,17 @@ def expected(texts, rects, positions, messages, sphere=True):
         for number, formula in enumerate(parsed)
         if holds(rects[number], positions[row], sphere) and formula.holds(said[row])
     ]
+
+
+def candidates(index, positions, texts):
+    """All pairs of a message and a subscription, by message, then by subscription."""
+    index = as_worded(index)
+    messages = messages_of(Vocabulary(index.letters, index.offsets, index.slots), texts)
+    pieces = list(candidate_pieces(index, positions, messages))
+    return (
+        np.concatenate([np.zeros(0, np.int64), *(piece.row for piece in pieces)]),
+        np.concatenate([np.zeros(0, np.int32), *(piece.subscription for piece in pieces)]),
+    )
 
 
 def pairs(worded, positions, messages):

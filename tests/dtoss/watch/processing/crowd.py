@@ -24,15 +24,16 @@ from dtoss.watch.events.cursor import BEGINNING
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import told_events
 from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import cursor_of_reader, keep_cursor
+from dtoss.watch.events.readers import cursor_of_reader
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_orphans import clear_debris
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.current import table_at
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home
+from tests.dtoss.watch.keep_cursor import keep_cursor
 from tests.dtoss.watch.processing.scripted import EVERY, FEW, by_object
 from tests.dtoss.watch.streams import NOW, SECOND, SPHERE, change, random_asked, random_rows, rows_of, run, settings_of
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.oracles import Watched
 
 ROOT = Path(__file__).parents[4]

@@ -23,14 +23,14 @@ from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import cursor_of_reader, keep_cursor, readers
+from dtoss.watch.events.readers import cursor_of_reader, readers
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_orphans import clear_debris
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home, Limits
 from tests.dtoss.snapshots.small_stores import STEPS
+from tests.dtoss.watch.keep_cursor import keep_cursor
 from tests.dtoss.watch.streams import (
     NOW,
     SECOND,
@@ -41,6 +41,7 @@ from tests.dtoss.watch.streams import (
     settings_of,
     table_of,
 )
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.ends import end_now
 from tests.oracles import Watched
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from dtoss.commits.batch_source import Source
 from dtoss.errors import StoreError
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.watch_folder import STATE, Home
 from tests.dtoss.watch.processing.held import held_equal, rows_before
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, run, settings_of, told
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.examples import examples
 
 FENCE = circle("home", 0.0, 0.0, 600.0, events=6)

@@ -17,7 +17,7 @@ from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.readers import cursor_of_reader, keep_cursor
+from dtoss.watch.events.readers import cursor_of_reader
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_orphans import Debris, clear_debris
 from dtoss.watch.index import large_and_small
@@ -26,6 +26,7 @@ from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.processing.watch_task import run_task
 from dtoss.watch.watch_folder import Home, Limits
+from tests.dtoss.watch.keep_cursor import keep_cursor
 from tests.dtoss.watch.processing.scripted import FEW
 from tests.dtoss.watch.processing.test_stream_rules import FENCE, at
 from tests.dtoss.watch.streams import NOW, change, circle, rows_of, run, settings_of

@@ -18,7 +18,6 @@ from dtoss.errors import InputError, StoreError
 from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing import histogram
 from dtoss.watch.processing.histogram import added, histogram_of
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import EVERYWHERE
 from dtoss.watch.subscriptions.changes import subscribe
@@ -43,6 +42,7 @@ from tests.dtoss.watch.streams import (
     table_of,
     told,
 )
+from tests.dtoss.watch.watch_batch import run_batch
 from tests.oracles import Watched
 
 FENCE = circle("home", 0.0, 0.0, 600.0)

@@ -14,13 +14,13 @@ from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch import arriving_rows as product
 from dtoss.watch.events.verify_watch import verify_watch
-from dtoss.watch.processing.watch_batch import run_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.validation import Against, check_subscriptions
 from dtoss.watch.watch_folder import EVENTS, Home
 from dtoss.watch.watch_settings import Settings
 from tests.dtoss.watch.real.plain import KINDS, Fence, Rows, Told, life, told, track_of
+from tests.dtoss.watch.watch_batch import run_batch
 
 NOW = 2_000_000_000_000_000
 DISTANCES = 1e-6

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from dtoss.windows.backfill.affected_ends import rebuild_of
-from dtoss.windows.backfill.backfill_commit import plan_rebuild, run_rebuild
+from dtoss.windows.backfill.backfill_commit import plan_rebuild
 from dtoss.windows.backfill.raw_sources import check_there, reads_of
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_plan import Options
 from tests.dtoss.windows.brute import World, watermark
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SITES, check_answer, check_row, commit, far, key_of, rows_of
+from tests.dtoss.windows.window_batch import run_rebuild
 
 SECOND = 1_000_000
 

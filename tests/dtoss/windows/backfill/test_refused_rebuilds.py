@@ -8,7 +8,7 @@ from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Conflict
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import rebuild_of
-from dtoss.windows.backfill.backfill_commit import plan_rebuild, run_rebuild
+from dtoss.windows.backfill.backfill_commit import plan_rebuild
 from dtoss.windows.backfill.raw_sources import ReadSources, check_there
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.processing.window_orphans import clear_debris
@@ -16,6 +16,7 @@ from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_plan import Options
 from tests.dtoss.windows.backfill.replay import SECOND, rebuild
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, begin, check, commit, rows_of, spec
+from tests.dtoss.windows.window_batch import run_rebuild
 
 FIRST = [(who, t * SECOND, float(who), 0.0) for who in range(4) for t in range(20)]
 SECOND_ONES = [(who, t * SECOND, 1.0, float(who)) for who in range(4) for t in range(20, 60, 2)]

@@ -15,7 +15,6 @@ from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow,
 from dtoss.windows.migration.take_over import give_up, read_by_all
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.state.hour_files import Steps
@@ -36,6 +35,7 @@ from tests.dtoss.windows.migration.following import (
     same_ends,
 )
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SECOND, SITES, commit, rows_of, spec
+from tests.dtoss.windows.window_batch import run_batch
 
 OTHER = spec(sites=OTHER_SITES)
 BATCHES = long_batches(8, batches=9, rows=12)

@@ -8,7 +8,6 @@ import pyarrow as pa
 from dtoss.buckets import bucket_of
 from dtoss.commits.batch_source import Source
 from dtoss.geometry.space import space_of
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
@@ -17,6 +16,7 @@ from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from tests.dtoss.windows.brute import World
+from tests.dtoss.windows.window_batch import run_batch
 
 SECOND = 1_000_000
 FAR_FUTURE = 1 << 59

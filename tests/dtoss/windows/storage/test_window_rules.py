@@ -16,7 +16,6 @@ from dtoss.commits.chain import Conflict
 from dtoss.commits.file_entry import HASHED_BYTES, FileEntry, write_entry
 from dtoss.errors import InputError, StoreError
 from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_batch import run_batch
 from dtoss.windows.processing.window_orphans import clear_debris
 from dtoss.windows.query.byte_cache import Recent
 from dtoss.windows.query.result_pieces import ResultFile
@@ -27,6 +26,7 @@ from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SECOND, SITES, begin, check, commit, made, rows_of, spec
+from tests.dtoss.windows.window_batch import run_batch
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 ROWS = [(1, 3 * SECOND, 0.0, 0.0), (2, 9 * SECOND, 9.0, 1.0), (1, 12 * SECOND, 9.0, 0.0)]

@@ -106,7 +106,7 @@ def test_retention_keeps_what_a_reader_needs(said, home):
     every = [row["id"] for row in dtoss.events(home.store)]
     said("--as", "slow", "--after", every[7])
     from dtoss.watch.events.cursor import Cursor
-    from dtoss.watch.events.readers import keep_cursor
+    from tests.dtoss.watch.keep_cursor import keep_cursor
 
     keep_cursor(home, "slow", Cursor.of(every[7]))
     code, out, _ = said("--retain", "1h")

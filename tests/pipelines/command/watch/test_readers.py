@@ -23,7 +23,7 @@ from dtoss.watch.events.consumer import Share, begin
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_retention import retain
-from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_cursor, keep_reader, readers
+from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_reader, readers
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_orphans import clear_debris
 from dtoss.watch.watch_folder import READERS, Home
@@ -32,6 +32,7 @@ from pipelines.command.watch.dead_letters import DeadLetters
 from pipelines.command.watch.deliver_events import How, hand_on
 from pipelines.loop.stopping import Stopping
 from tests.dtoss.watch.events.made import HOUR, START, batch_of, event
+from tests.dtoss.watch.keep_cursor import keep_cursor
 
 ROOT = Path(__file__).parents[4]
 TEN = 10
