@@ -34,8 +34,8 @@ _LAST_SIDE = 3
 
 _NARROW = 1e-3
 """Tangent of half a triangle's angle up to which four terms of a series are its angle."""
-_THIRD, _FIFTH, _SEVEN = 1.0 / 3.0, 0.2, 7.0
-"""What Taylor's series of the arctangent divides its terms by."""
+_ATAN_3, _ATAN_5, _ATAN_7 = 1.0 / 3.0, 0.2, 7.0
+"""Coefficients of Taylor's series of the arctangent by the power of t; by the last one is divided."""
 
 
 @kernel
@@ -255,7 +255,7 @@ def plane_area(u, v, m):
 @kernel
 def _half_angle(t, s):
     """Return arctan(t), where s is t squared: Taylor's series, the first term left out is below 1e-24 of it."""
-    return t * (1.0 - s * (_THIRD - s * (_FIFTH - s / _SEVEN)))
+    return t * (1.0 - s * (_ATAN_3 - s * (_ATAN_5 - s / _ATAN_7)))
 
 
 @kernel

@@ -20,7 +20,8 @@ HASHED_BYTES = 8 << 20
 """Files up to this size are read whole, and their hash is compared; of larger ones the size, and checksums of pages."""
 HASH_DIGITS = 16
 """Hexadecimal digits of a hash in a name."""
-_HALF = 2
+_RUN_RATIO = 2
+"""A run is at least so many times as large as the next."""
 _SHA = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -139,7 +140,7 @@ def merged_from(sizes: Sequence[int], more: int) -> int:
     ``sizes``: rows of the runs, oldest first.
     """
     stay = len(sizes)
-    while stay and _HALF * more > sizes[stay - 1]:
+    while stay and _RUN_RATIO * more > sizes[stay - 1]:
         stay -= 1
         more += sizes[stay]
     return stay

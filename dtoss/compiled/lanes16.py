@@ -14,7 +14,8 @@ from numba.extending import intrinsic
 from dtoss.compiled.lanes8 import filled
 
 LANES = 16
-_QUARTER = 4
+_COMPARED = 4
+"""Lanes that are compared at once."""
 _INT, _FLOAT, _INDEX, _BYTE = ir.IntType(64), ir.DoubleType(), ir.IntType(32), ir.IntType(8)
 _INTS = ir.VectorType(_INT, LANES)
 _FLOATS = ir.VectorType(_FLOAT, LANES)
@@ -68,10 +69,10 @@ def _mask(builder, values, bound):
     """Return an int64 with a bit for each of ``values[:16]`` that is at most the bound."""
     # by quarters: of sixteen comparisons at once LLVM makes a mask by packing them over and over
     found = None
-    for q in range(0, LANES, _QUARTER):
-        some = _load(builder, builder.gep(values, [_INT(q)]), ir.VectorType(_FLOAT, _QUARTER))
-        flags = builder.fcmp_ordered("<=", some, filled(builder, bound, _QUARTER))
-        bits = builder.zext(builder.bitcast(flags, ir.IntType(_QUARTER)), _INT)
+    for q in range(0, LANES, _COMPARED):
+        some = _load(builder, builder.gep(values, [_INT(q)]), ir.VectorType(_FLOAT, _COMPARED))
+        flags = builder.fcmp_ordered("<=", some, filled(builder, bound, _COMPARED))
+        bits = builder.zext(builder.bitcast(flags, ir.IntType(_COMPARED)), _INT)
         bits = bits if q == 0 else builder.shl(bits, _INT(q))
         found = bits if found is None else builder.or_(found, bits)
     return found

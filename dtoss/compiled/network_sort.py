@@ -14,16 +14,16 @@ from numba.extending import intrinsic
 
 from dtoss.compiled.lanes8 import filled
 
-FOUR = 4
+KEY_LANES = 4
 _INT = ir.IntType(64)
-_KEYS = ir.VectorType(_INT, FOUR)
+_KEYS = ir.VectorType(_INT, KEY_LANES)
 _UNSET = ir.Constant(_KEYS, ir.Undefined)
 NEVER = 0x7FF0000000000000
 """A key that is greater than those of all numbers: infinity's bits."""
 
 
 def _picked(builder: Any, a: Any, b: Any, lanes: tuple[int, ...]) -> Any:
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), FOUR), list(lanes)))
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), KEY_LANES), list(lanes)))
 
 
 def _ordered(builder: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -36,7 +36,7 @@ def _within(builder: Any, keys: Any, partners: tuple[int, ...]) -> Any:
     """Return a vector in which of each two partners the first is the smaller."""
     others = _picked(builder, keys, _UNSET, partners)
     second = [1 if i > partner else 0 for i, partner in enumerate(partners)]
-    flip = ir.Constant(ir.VectorType(ir.IntType(1), FOUR), second)
+    flip = ir.Constant(ir.VectorType(ir.IntType(1), KEY_LANES), second)
     return builder.select(builder.xor(builder.icmp_signed(">", keys, others), flip), others, keys)
 
 
@@ -66,7 +66,7 @@ def _merged(builder: Any, one: list[Any], two: list[Any]) -> list[Any]:
 
 def _sorted(builder: Any, keys: list[Any]) -> list[Any]:
     """Return vectors as one ascending run; four of them, or twice as many, and so on."""
-    if len(keys) > FOUR:
+    if len(keys) > KEY_LANES:
         half = len(keys) // 2
         return _merged(builder, _sorted(builder, keys[:half]), _sorted(builder, keys[half:]))
     rows = list(keys)
@@ -90,11 +90,11 @@ def _sorting(count: int) -> Any:
 
         def codegen(context, builder, sig, args):
             keys, n, out = args
-            places, never = range(0, count, FOUR), ir.Constant(_KEYS, [NEVER] * FOUR)
-            many, every = filled(builder, n, FOUR), []
+            places, never = range(0, count, KEY_LANES), ir.Constant(_KEYS, [NEVER] * KEY_LANES)
+            many, every = filled(builder, n, KEY_LANES), []
             for i in places:
                 # what stands behind the last key comes behind all
-                there = builder.icmp_signed("<", ir.Constant(_KEYS, list(range(i, i + FOUR))), many)
+                there = builder.icmp_signed("<", ir.Constant(_KEYS, list(range(i, i + KEY_LANES))), many)
                 every.append(builder.select(there, builder.load(_vector_at(builder, keys, i), align=8), never))
             for i, part in zip(places, _sorted(builder, every), strict=True):
                 builder.store(part, _vector_at(builder, out, i), align=8)

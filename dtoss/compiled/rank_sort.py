@@ -54,7 +54,7 @@ _put16, _put32, _put48 = _placing(1), _placing(2), _placing(3)
 NAME_BITS = 28
 NAMES = (1 << NAME_BITS) - 1
 """The bits of a key that say what it stands for; the others are the upper bits of a distance or of its square."""
-THREE = 3 * LANES
+RANKED_AT_ONCE = 3 * LANES
 """Keys that are compared with all others at once, at the most: what stays in registers."""
 BY_NETWORK = 64
 """Keys up to which a network of comparisons sorts fastest."""
@@ -91,7 +91,7 @@ def sort_window(keys, n, out):
         _put16(keys, 0, n, n, out)
     elif n <= 2 * LANES:
         _put32(keys, 0, n, n, out)
-    elif n <= THREE:
+    elif n <= RANKED_AT_ONCE:
         _put48(keys, 0, n, n, out)
     else:
         for first in range(0, n - LANES, 2 * LANES):

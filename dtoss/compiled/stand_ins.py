@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.checked_memory import Array, Pointer, pointer_at, pointer_to
 
-_EIGHT, _SIXTEEN = 8, 16
+_LANES_OF_8, _LANES_OF_16 = 8, 16
 _ALL_BITS = (1 << 64) - 1
 _NOTHING = 0x7FF8DEAD7FF8DEAD
 """What is left where nothing was asked for: no number, and no count."""
@@ -110,19 +110,19 @@ def prefetch(start: Pointer, count: int) -> None:
 
 def lanes_at(start: Pointer, place: int) -> Eight:
     """Return ``start[place:place + 8]``; integers as the float64 of the same bits."""
-    eight = Eight(_EIGHT)
-    eight[:] = start.window(place, _EIGHT, "read").view(np.float64)
+    eight = Eight(_LANES_OF_8)
+    eight[:] = start.window(place, _LANES_OF_8, "read").view(np.float64)
     return eight
 
 
 def put_lanes(start: Pointer, place: int, values: Eight) -> None:
     """Store to ``start[place:place + 8]``."""
-    start.window(place, _EIGHT, "written").view(np.float64)[:] = values
+    start.window(place, _LANES_OF_8, "written").view(np.float64)[:] = values
 
 
 def splat(value: float) -> Eight:
     """Return eight times the same number."""
-    eight = Eight(_EIGHT)
+    eight = Eight(_LANES_OF_8)
     eight.fill(value)
     return eight
 
@@ -193,12 +193,12 @@ def total(a: Eight) -> Any:
 
 
 def _gaps(sites: Pointer, place: tuple[float, ...], out: Pointer) -> None:
-    whole = sites.window(0, _SIXTEEN * len(place), "read").reshape(_SIXTEEN, len(place))
+    whole = sites.window(0, _LANES_OF_16 * len(place), "read").reshape(_LANES_OF_16, len(place))
     far = None
     for axis, at in enumerate(place):
         d = whole[:, axis] - at
         far = d * d if far is None else far + d * d
-    out.window(0, _SIXTEEN, "written")[:] = far
+    out.window(0, _LANES_OF_16, "written")[:] = far
 
 
 def gaps_plane(sites: Pointer, x: float, y: float, out: Pointer) -> None:
@@ -213,11 +213,11 @@ def gaps_sphere(sites: Pointer, x: float, y: float, z: float, out: Pointer) -> N
 
 def at_most(values: Pointer, bound: float) -> int:
     """Return a bit for each of ``values[:16]``: whether it is at most the bound."""
-    return _mask(values.window(0, _SIXTEEN, "read") <= bound)
+    return _mask(values.window(0, _LANES_OF_16, "read") <= bound)
 
 
 def _append(values: NDArray[Any], flags: NDArray[np.bool_], out: Pointer) -> int:
-    room, found = out.window(0, _SIXTEEN, "written").view(np.int64), values[flags].view(np.int64)
+    room, found = out.window(0, _LANES_OF_16, "written").view(np.int64), values[flags].view(np.int64)
     room[: len(found)] = found
     room[len(found) :] = _NOTHING
     return len(found)
@@ -225,15 +225,15 @@ def _append(values: NDArray[Any], flags: NDArray[np.bool_], out: Pointer) -> int
 
 def append_flagged(mask: int, values: Pointer, first: int, out: Pointer, names: Pointer) -> int:
     """Write those of ``values[:16]`` whose bit is set to ``out``, and their numbers to ``names``."""
-    flags = np.concatenate([_flags(mask), _flags(mask >> _EIGHT)])
-    _append(values.window(0, _SIXTEEN, "read").copy(), flags, out)
-    return _append(np.arange(first, first + _SIXTEEN), flags, names)
+    flags = np.concatenate([_flags(mask), _flags(mask >> _LANES_OF_8)])
+    _append(values.window(0, _LANES_OF_16, "read").copy(), flags, out)
+    return _append(np.arange(first, first + _LANES_OF_16), flags, names)
 
 
 def append_names(mask: int, first: int, out: Pointer) -> int:
     """Write first + i to ``out`` for each bit i that is set among the lowest 16; returns how many are."""
-    flags = np.concatenate([_flags(mask), _flags(mask >> _EIGHT)])
-    return _append(np.arange(first, first + _SIXTEEN), flags, out)
+    flags = np.concatenate([_flags(mask), _flags(mask >> _LANES_OF_8)])
+    return _append(np.arange(first, first + _LANES_OF_16), flags, out)
 
 
 def ball_meets(ball: Pointer, x: float, y: float, z: float, reach: float) -> int:
@@ -248,7 +248,7 @@ def ball_meets(ball: Pointer, x: float, y: float, z: float, reach: float) -> int
 
 def _placing(chunks: int) -> Any:
     def put(keys: Pointer, first: int, count: int, n: int, out: Pointer) -> None:
-        keys.window(first, _SIXTEEN * chunks, "read")
+        keys.window(first, _LANES_OF_16 * chunks, "read")
         every, own = keys.window(0, n, "read"), keys.window(first, count, "read")
         for key in own.tolist():
             out[n - 1 - int(np.count_nonzero(every > key))] = key

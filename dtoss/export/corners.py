@@ -14,7 +14,7 @@ _NEAR = 1e-8
 """Radians, 6 cm, or as a share of the bounds: a corner that is further from where its cell has it is left there."""
 _FINE = 2.0**-42
 """Share of the diagonal of the bounds to which corners of a plane are rounded: thousands of roundings."""
-_ONE = 1e-8
+_SAME_CORNER = 1e-8
 """Degrees, 1 mm: corners nearer together than this may be one."""
 _STEPS = 4.0
 """Steps of the grid of a plane: corners nearer together than this may be one."""
@@ -64,7 +64,7 @@ def corners_of(
         first, places = _long_arcs(first, places, along, long, right, sites, others, np.unique(cell[long]))
     x, y, z = places.T
     lonlat = np.column_stack([np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))])
-    return first, together(on_grid(lonlat), _ONE)
+    return first, together(on_grid(lonlat), _SAME_CORNER)
 
 
 def together(points: NDArray[np.float64], apart: float) -> NDArray[np.float64]:

@@ -34,7 +34,7 @@ from dtoss.queries.open_partitions import OpenPartitions
 
 OBJECTS_AT_ONCE = 262_144
 Columns: TypeAlias = dict[str, pa.Array]
-_ONE = 1e-8
+_SAME_CORNER = 1e-8
 """Degrees, 1 mm: corners of regions nearer together than this are one."""
 _HALVES = [[np.array([[x, 90.0], [x, 0.0], [x, -90.0], [180.0 - x, 0.0], [x, 90.0]])] for x in (0.0, 180.0)]
 
@@ -231,7 +231,11 @@ def planar_regions(
     if rings:
         corners = np.concatenate(rings)
         # neighbours have the same corners to some roundings: unions lose whole regions over those
-        points = on_plane(corners, bounds) if bounds is not None else together(on_grid(lonlat.positions(corners)), _ONE)
+        points = (
+            on_plane(corners, bounds)
+            if bounds is not None
+            else together(on_grid(lonlat.positions(corners)), _SAME_CORNER)
+        )
         rings = np.split(points, np.cumsum([len(ring) for ring in rings])[:-1])
     waiting = iter(rings)
     drawn = np.full(len(shapes), None, object)

@@ -46,7 +46,7 @@ _ATAN_3, _ATAN_5, _ATAN_7, _ATAN_9, _ATAN_11, _ATAN_13, _ATAN_15 = (1.0 / k for 
 _ASIN_3, _ASIN_5, _ASIN_7 = 1.0 / 6.0, 3.0 / 40.0, 15.0 / 336.0
 _ASIN_9, _ASIN_11, _ASIN_13 = 105.0 / 3456.0, 945.0 / 42240.0, 10395.0 / 599040.0
 """Those of the arcsine."""
-_QUARTER = 0.25
+_HALVED_CHORD2 = 0.25
 """Of the squared chord: the square of its half, of which the angle's half is the arcsine."""
 _HALF_PI = 1.5707963267948966
 NEAR_CHORD2 = 0.015625
@@ -86,13 +86,13 @@ def _arcsine_series(s):
 @kernel
 def near_distance(chord2):
     """Return the great-circle distance in metres for a squared chord of at most ``NEAR_CHORD2``."""
-    return EARTH_RADIUS * (np.sqrt(chord2) * _arcsine_series(_QUARTER * chord2))
+    return EARTH_RADIUS * (np.sqrt(chord2) * _arcsine_series(_HALVED_CHORD2 * chord2))
 
 
 @kernel
 def near_distances(chords2):
     """Return eight distances as :func:`near_distance` would, of as many squared chords; the bits are the same."""
-    return EARTH_RADIUS * (roots(chords2) * _arcsine_series(_QUARTER * chords2))
+    return EARTH_RADIUS * (roots(chords2) * _arcsine_series(_HALVED_CHORD2 * chords2))
 
 
 @kernel

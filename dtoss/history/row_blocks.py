@@ -101,13 +101,13 @@ def id_words(ids: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
         return np.asarray(column.cast(pa.int64()).to_numpy())
     begins = column.cast(pa.large_binary()).dictionary_encode()
     words = [
-        int.from_bytes(value[:_WORD].ljust(_WORD, b"\0"), "big") - _HALF for value in begins.dictionary.to_pylist()
+        int.from_bytes(value[:_WORD].ljust(_WORD, b"\0"), "big") - _MIDDLE for value in begins.dictionary.to_pylist()
     ]
     return np.array(words, np.int64)[begins.indices.to_numpy()]
 
 
-_WORD, _HALF = 8, 1 << 63
-"""Bytes of a number, and half of all its values."""
+_WORD, _MIDDLE = 8, 1 << 63
+"""Bytes of a number, and the middle of all its values."""
 
 
 def starts_of(rows: int) -> NDArray[np.int64]:

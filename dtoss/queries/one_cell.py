@@ -23,7 +23,7 @@ DRAWN_ROOM = (VERTICES + 2 * PAD) * POLYGON_COLUMNS + 2 * SPHERE
 """Numbers of the workspace of floats; that of whole numbers needs fewer."""
 CROWDED = 1e-14
 """Chord, 64 nm or 100 ulps, within which rounding decides which sites cut each other's cells."""
-TWICE = 2.0
+CLEAR = 2.0
 """How far from doubt an edge has to be: doubt itself is some thousand times what rounding makes."""
 CORNER_DOUBT = 1e-15
 """Share of the largest coordinate within which a line goes by a corner."""
@@ -96,7 +96,7 @@ def _stay(site, sketch, kept, count, m, radius):
         if sketch.owner[i] >= 0:
             # the lines of the edges before and after meet behind this one, as far as the sine of both turns is positive
             behind = max(sine * cosine_on + cosine * sine_on, 0.0)
-            rough = TWICE * EDGE_DOUBT * max(this[_GAP], radius)
+            rough = CLEAR * EDGE_DOUBT * max(this[_GAP], radius)
             far_enough = sketch.length[i] * sine * sine_on > rough * behind
             sketch.sure[sketch.owner[i]] = 1 if far_enough else 0
         this, sine, cosine = after, sine_on, cosine_on
@@ -119,7 +119,7 @@ def _pass_by(site, sketch, i, m, radius):
         else:
             depth = ((a - site.x) * x + (b - site.y) * y) / gap - 0.5 * gap
         rough = max(EDGE_DOUBT * max(gap, radius), CORNER_DOUBT * max(abs(a), abs(b), abs(c)))
-        if not depth < -TWICE * rough:
+        if not depth < -CLEAR * rough:
             for edge in (j, j - 1 if j > 0 else m - 1):
                 if sketch.owner[edge] >= 0:
                     sketch.sure[sketch.owner[edge]] = 0

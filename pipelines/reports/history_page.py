@@ -32,7 +32,7 @@ _TALLEST = (640, 520)
 """Pixels that a map may be high: one alone, and each of two."""
 _MOST_TICKS = 8
 """Versions that are named below a chart."""
-_ABOUT_A_TENTH = 0.1
+_ALIKE = 0.1
 """A difference of costs that a model does not tell from none."""
 
 
@@ -88,9 +88,9 @@ def saving_sentence(facts: Facts) -> str:
         return f"{cost}."
     times = best["dollarsADay"] / ours["dollarsADay"]
     than = f"{best['label'][0].lower()}{best['label'][1:]}"
-    if times > 1 + _ABOUT_A_TENTH:
+    if times > 1 + _ALIKE:
         return f"{cost}; {than}, the cheapest of the others, would cost {_times(times)} as much."
-    if times > 1 / (1 + _ABOUT_A_TENTH):
+    if times > 1 / (1 + _ALIKE):
         return f"{cost}, about what {than} would cost."
     return f"{cost}; {than} would cost less: {_dollars(best['dollarsADay'])}."
 
@@ -149,7 +149,7 @@ def _remarks(facts: Facts) -> list[tuple[str, str]]:
         kind["kind"]
         for kind in facts["kinds"]
         if min(cost for name, cost in kind["costAQuestion"].items() if name != "ours")
-        < kind["costAQuestion"]["ours"] / (1 + _ABOUT_A_TENTH)
+        < kind["costAQuestion"]["ours"] / (1 + _ALIKE)
     ]
     if lost:
         found.append(("", f"Of these kinds of questions another layout would read less: {', '.join(lost)}; see below."))

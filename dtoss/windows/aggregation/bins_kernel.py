@@ -8,7 +8,8 @@ from dtoss.compiled.kernel import kernel
 
 _NUMBERS, _SLOTS = "Array(int64, 1, 'C', readonly=True)", "Array(int32, 1, 'C', readonly=True)"
 _TABLE = "Array(int64, 2, 'C', readonly=True)"
-_HUNDRED = 100
+_WHOLE_PERCENT = 100
+"""Of all that is counted."""
 
 
 AT_PANE, AT_CELL, AT_COUNT = range(3)
@@ -167,7 +168,7 @@ def _slide_key(entries, stop, asked, state, length, key, block):
 
 @kernel
 def _rank(percent, total):
-    return (percent * total + _HUNDRED - 1) // _HUNDRED
+    return (percent * total + _WHOLE_PERCENT - 1) // _WHOLE_PERCENT
 
 
 @kernel

@@ -19,7 +19,6 @@ from dtoss.windows.durations import duration_text
 from dtoss.windows.spec import Spec
 
 _FAR = 1 << 62
-_HUNDRED = 100
 
 
 def sums_before(spec: Spec, state: PaneState, end: int) -> Backwards:
@@ -137,7 +136,7 @@ def _percentiles(columns: Columns, bins: Cells, slots: Slots) -> dict[str, NDArr
     moved = total > 0
     found = {}
     for which in columns.percentiles:
-        rank = -(-PERCENTILES[which] * total // _HUNDRED)
+        rank = -(-PERCENTILES[which] * total // 100)
         at = np.searchsorted(up_to[1:], (before + rank)[moved])
         answer = np.full(len(slots), -1, np.int64)
         answer[moved] = MIDDLES[cells[at] % wide]

@@ -46,6 +46,12 @@ WAITING_CODES = 32
 """Numbers that wait for their memory: each twice and one more, and one more where it is taken back; 0 is none."""
 HIGHER = 2
 """What is added to a speed in the table of the greatest: 0 is a cell that nothing touched, 1 one without moves."""
+ROW_CELLS, END_CELLS = 4, 2
+"""Cells of a key that a row changes at the most, and the end of an object's rows, beside the ends of visits."""
+KEYS_OF_ROWS = 2
+"""Rows whose keys a row changes: its own and those of the row before."""
+SLOTS_OF_CELL = 2
+"""Slots of a table by hash for each cell, at the least: so one that is free is near."""
 FETCHED_AHEAD = 12
 """Rows between one that is added and the one whose memory is asked for."""
 _MM, _PER_SECOND = 1000.0, 1_000_000
@@ -425,10 +431,10 @@ def walk(
     while stays and chain < begin.size:
         here = end[chain] - start[chain] + old_end[chain] - old_begin[chain]
         known = start[chain] - begin[chain] + visit_end[chain] - visit_begin[chain]
-        need = (here * (lengths.size + HIGHER * HIGHER) + known * lengths.size + HIGHER) * most * HIGHER
-        stays = table.dense or HIGHER * (used[0] + need) <= labels.size
+        need = (here * (lengths.size + ROW_CELLS) + known * lengths.size + END_CELLS) * most * KEYS_OF_ROWS
+        stays = table.dense or SLOTS_OF_CELL * (used[0] + need) <= labels.size
         if rules.maxima and not highest.dense:
-            stays = stays and HIGHER * (high_used[0] + here * most) <= high_labels.size
+            stays = stays and SLOTS_OF_CELL * (high_used[0] + here * most) <= high_labels.size
         if not stays:
             continue
         prefix = start[chain] - begin[chain]
