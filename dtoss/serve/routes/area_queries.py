@@ -24,6 +24,7 @@ from dtoss.serve.bulk.hit_rows import Form, check_columns, encode_rows
 from dtoss.serve.bulk.places_in import is_arrow
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
 from dtoss.serve.bulk.shapes_in import read_shapes
+from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import counting, note
@@ -47,63 +48,8 @@ from dtoss.serve.state.worker_state import WorkerState
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     """Return the routes of questions about boxes and polygons."""
     limits, serving = state.settings.limits, state.serving
-    space = serving.now.index.space
-    west_of, south_of, east_of, north_of = sides(space.geographic)
+    west_of, south_of, east_of, north_of = sides(serving.now.index.space.geographic)
     numbers: Any = QueryParameter(default=False, description="Only how many objects there are, and no list.")
-
-    def form_of(request: Asker, where: str | None, having: str | None, columns: str, ids: str, count: bool) -> Form:
-        check_condition(where, limits.condition_length)
-        check_condition(having, limits.condition_length, "having")
-        if count and having:
-            raise Problem(400, "having is a condition on hits, which count=1 does not list: use where", limit="having")
-        return Form(
-            wants_arrow(request), ids == "string", names_of(columns), having or None, query=request.method == "POST"
-        )
-
-    async def answer(
-        request: Asker,
-        served: ServedSnapshot,
-        form: Form,
-        where: str | None,
-        count: bool,
-        kind: str,
-        text: bytes | bytearray,
-    ) -> ASGIResponse:
-        middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
-
-        async def make(stop: Stop) -> Iterator[bytes]:
-            shapes, corners = read_shapes(kind, text, space, limits, stop)
-            seen = sight.condition(where, form.having, form.columns)
-            check_columns(served, form)
-            if seen:
-                served.conditions.get(seen)
-            if served.share is None:
-                found = found_within(
-                    served.index, shapes, corners, seen, limits.hits, stop, state.metrics, state.sizes.tested
-                )
-                middles.append(middles_of(served, shapes))
-                if not count:
-                    return encode_rows(
-                        served, counting(request.scope, list_hits(served, found, form, limits.hits)), form
-                    )
-                numbers = found.count
-            else:
-                told = await questions.shapes(kind, bytes(text), seen, form, count, len(shapes), stop)
-                middles.append(middles_of(served, shapes))
-                if not count:
-                    return encode_rows(served, counting(request.scope, pieces_of_table(told, form, BATCH_HITS)), form)
-                numbers = told
-            note(request.scope, hits=int(numbers.sum()))
-            if form.arrow or form.query:
-                return counts_out(served, numbers, form.arrow)
-            return iter([orjson.dumps({"snapshot": served.name, "count": int(numbers[0])})])
-
-        response = await answer_in_chunks(state, request, served, form.kind, make)
-        positions, radii = middles[0]
-        note(request.scope, positions=positions)
-        state.accesses.many(positions[:, 0], positions[:, 1], None, radii)
-        return response
 
     @get("/box", opt={"responses": responses(IN_BOX, arrow=True)})
     async def box(
@@ -123,10 +69,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         if same := unless_modified(request, served):
             return same
-        form = form_of(request, where, having, columns, ids, count)
+        form = form_of(limits, request, where, having, columns, ids, count)
 
         sides = orjson.dumps([west, south, east, north])
-        return await answer(request, served, form, where, count, "box", sides)
+        return await answer(state, request, served, form, where, count, "box", sides)
 
     @post("/box", status_code=200, opt=said(boxes_body()))
     async def boxes(
@@ -140,10 +86,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     ) -> ASGIResponse:
         """Answer with all objects in each box, ordered by (query, id)."""
         served = serving.named(snapshot)
-        form = form_of(request, where, having, columns, ids, count)
+        form = form_of(limits, request, where, having, columns, ids, count)
         no_arrow(request)
         async with bodies.of(request) as body:
-            return await answer(request, served, form, where, count, "boxes", body)
+            return await answer(state, request, served, form, where, count, "boxes", body)
 
     @post("/within", status_code=200, opt=said(polygon_body()))
     async def within(
@@ -157,12 +103,72 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     ) -> ASGIResponse:
         """Answer with all objects within polygons or on their edges, ordered by (query, id)."""
         served = serving.named(snapshot)
-        form = form_of(request, where, having, columns, ids, count)
+        form = form_of(limits, request, where, having, columns, ids, count)
         no_arrow(request)
         async with bodies.of(request, of_corners(limits)) as body:
-            return await answer(request, served, form, where, count, "within", body)
+            return await answer(state, request, served, form, where, count, "within", body)
 
     return [box, boxes, within]
+
+
+def form_of(
+    limits: Limits, request: Asker, where: str | None, having: str | None, columns: str, ids: str, count: bool
+) -> Form:
+    """Return how hits are wanted, or refuse that."""
+    check_condition(where, limits.condition_length)
+    check_condition(having, limits.condition_length, "having")
+    if count and having:
+        raise Problem(400, "having is a condition on hits, which count=1 does not list: use where", limit="having")
+    return Form(
+        wants_arrow(request), ids == "string", names_of(columns), having or None, query=request.method == "POST"
+    )
+
+
+async def answer(
+    state: WorkerState,
+    request: Asker,
+    served: ServedSnapshot,
+    form: Form,
+    where: str | None,
+    count: bool,
+    kind: str,
+    text: bytes | bytearray,
+) -> ASGIResponse:
+    """Answer with what lies in the shapes of a text, and note where these are."""
+    limits, space = state.settings.limits, state.serving.now.index.space
+    middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    sight, questions = sight_of(state, request, served), questions_of(state, served)
+
+    async def make(stop: Stop) -> Iterator[bytes]:
+        shapes, corners = read_shapes(kind, text, space, limits, stop)
+        seen = sight.condition(where, form.having, form.columns)
+        check_columns(served, form)
+        if seen:
+            served.conditions.get(seen)
+        if served.share is None:
+            found = found_within(
+                served.index, shapes, corners, seen, limits.hits, stop, state.metrics, state.sizes.tested
+            )
+            middles.append(middles_of(served, shapes))
+            if not count:
+                return encode_rows(served, counting(request.scope, list_hits(served, found, form, limits.hits)), form)
+            numbers = found.count
+        else:
+            told = await questions.shapes(kind, bytes(text), seen, form, count, len(shapes), stop)
+            middles.append(middles_of(served, shapes))
+            if not count:
+                return encode_rows(served, counting(request.scope, pieces_of_table(told, form, BATCH_HITS)), form)
+            numbers = told
+        note(request.scope, hits=int(numbers.sum()))
+        if form.arrow or form.query:
+            return counts_out(served, numbers, form.arrow)
+        return iter([orjson.dumps({"snapshot": served.name, "count": int(numbers[0])})])
+
+    response = await answer_in_chunks(state, request, served, form.kind, make)
+    positions, radii = middles[0]
+    note(request.scope, positions=positions)
+    state.accesses.many(positions[:, 0], positions[:, 1], None, radii)
+    return response
 
 
 def middles_of(served: ServedSnapshot, shapes: list[list[Shape]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

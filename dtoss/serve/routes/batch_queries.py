@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -20,7 +21,7 @@ from dtoss.serve.answers.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, wants_arrow
-from dtoss.serve.bulk.hit_rows import Form, check_columns, encode_rows, rows_of_hits
+from dtoss.serve.bulk.hit_rows import Form, Rows, check_columns, encode_rows, rows_of_hits
 from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
 from dtoss.serve.bulk.point_batches import check_hits, count_within, nearest, reversed_nearest, within_radius
 from dtoss.serve.bulk.request_bodies import Bodies
@@ -56,50 +57,55 @@ Work: TypeAlias = Callable[[Places, Stop], Awaitable[Iterator[bytes]]]
 Record: TypeAlias = Callable[[Places], tuple[Any, Any]]
 
 
+class BatchQuery(NamedTuple):
+    """A question about many places: who asks, of which snapshot, what is wanted of hits, and what answers it."""
+
+    state: WorkerState
+    request: Asker
+    served: ServedSnapshot
+    sight: Sight
+    questions: Any
+    form: Form
+    where: str | None
+
+    def seen(self) -> str | None:
+        """Return the condition on what is seen, evaluated; in a thread."""
+        seen = self.sight.condition(self.where, self.form.having, self.form.columns)
+        check_columns(self.served, self.form)
+        if seen:
+            self.served.conditions.get(seen)
+        return seen
+
+    def rows_out(self, rows: Iterable[Rows], every: int | None = None) -> Iterator[bytes]:
+        """Return hits as bytes, and count them for the log; ``every``: hits of each place, where that is known."""
+        return encode_rows(self.served, counting(self.request.scope, rows), self.form, every)
+
+
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     """Return the routes of questions about many places."""
     limits, serving = state.settings.limits, state.serving
-    space = serving.now.index.space
+    geographic = serving.now.index.space.geographic
     nearest_of: Any = QueryParameter(
         default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects."
     )
     most, radius_of = distance("At most so far away", wanted=False), distance("How far, of all places", wanted=False)
 
-    def said(answer: Schema, *, radius: bool = False) -> dict[str, Any]:
-        body = body_of(space.geographic, radius=radius)
-        return {"responses": responses(answer, arrow=True, kept=False), "body": body}
-
-    async def answer(
-        request: Asker, served: ServedSnapshot, kind: bytes, work: Work, radius: bool, record: Record
-    ) -> ASGIResponse:
-        arrow = is_arrow(request)
-        async with bodies.of(request) as body:
-
-            async def make(stop: Stop) -> Iterator[bytes]:
-                places = places_in(body, arrow, space, limits.bulk_queries, stop, radius)
-                held.append(places)
-                return await work(places, stop)
-
-            held: list[Places] = []
-            response = await answer_in_chunks(state, request, served, kind, make)
-        places = held[0]
-        note(request.scope, positions=places.positions)
-        k, far = record(places)
-        state.accesses.many(places.positions[:, 0], places.positions[:, 1], k, far)
-        return response
-
-    def form_of(request: Asker, having: str | None, columns: str, ids: str) -> Form:
+    def query_of(
+        request: Asker,
+        snapshot: str | None,
+        where: str | None = None,
+        having: str | None = None,
+        columns: str = "",
+        ids: str = "number",
+    ) -> BatchQuery:
+        served = serving.named(snapshot)
+        check_condition(where, limits.condition_length)
         check_condition(having, limits.condition_length, "having")
-        return Form(wants_arrow(request), ids == "string", names_of(columns), having or None)
+        form = Form(wants_arrow(request), ids == "string", names_of(columns), having or None)
+        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        return BatchQuery(state, request, served, sight, questions, form, where)
 
-    def evaluate(sight: Sight, where: str | None, form: Form) -> str | None:
-        seen = sight.condition(where, form.having, form.columns)
-        check_columns(sight.served, form)
-        if seen:
-            sight.served.conditions.get(seen)
-        return seen
-
-    @post("/knn", status_code=200, opt=said(HITS))
+    @post("/knn", status_code=200, opt=said(HITS, geographic))
     async def many_knn(
         request: Asker,
         k: int = nearest_of,
@@ -111,28 +117,11 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Answer with the k nearest objects of each place, ordered by (query, distance, id)."""
-        served = serving.named(snapshot)
-        check_condition(where, limits.condition_length)
-        form = form_of(request, having, columns, ids)
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        query = query_of(request, snapshot, where, having, columns, ids)
+        work = partial(nearest_out, query, k, max_distance)
+        return await answer(query, bodies, work, lambda places: (k, max_distance))
 
-        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            # how many objects there are in all is not for everybody
-            size = k if sight.token.where is not None else min(k, max(len(served.whole), 1))
-            check_hits(len(places) * size, limits.hits, FEWER_PLACES)
-            condition = evaluate(sight, where, form)
-            radius = np.full(len(places), inf if max_distance is None else max_distance)
-            if served.share is not None:
-                table = await questions.table(asked_of(places, radius, size, condition, form), stop)
-                full = form.having is None and len(places) > 0 and len(table) == size * len(places)
-                pieces = counting(request.scope, pieces_of_table(table, form, BATCH_HITS))
-                return encode_rows(served, pieces, form, size if full else None)
-            found, every = nearest(served, places.positions, radius, size, condition, form, stop, state.metrics)
-            return encode_rows(served, counting(request.scope, found), form, every)
-
-        return await answer(request, served, form.kind, work, False, lambda places: (k, max_distance))
-
-    @post("/range", status_code=200, opt=said(HITS, radius=True))
+    @post("/range", status_code=200, opt=said(HITS, geographic, radius=True))
     async def many_range(
         request: Asker,
         radius: float | None = radius_of,
@@ -143,99 +132,133 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Answer with all objects within a radius of each place, ordered by (query, distance, id)."""
-        served = serving.named(snapshot)
-        check_condition(where, limits.condition_length)
-        form = form_of(request, having, columns, ids)
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        query = query_of(request, snapshot, where, having, columns, ids)
+        work = partial(within_out, query, radius)
+        return await answer(query, bodies, work, lambda places: (None, radii_of(places, radius)), radius=True)
 
-        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            condition = evaluate(sight, where, form)
-            radii = radii_of(places, radius)
-            if served.share is not None:
-                hits = int((await questions.counts(places.positions, radii, condition, stop)).sum())
-                check_hits(hits, limits.hits, FEWER_OR_NEARER)
-                table = await questions.table(asked_of(places, radii, 0, condition, form), stop)
-                return encode_rows(served, counting(request.scope, pieces_of_table(table, form, BATCH_HITS)), form)
-            counts = count_within(served, places.positions, radii, condition, stop, state.metrics)
-            check_hits(int(counts.sum()), limits.hits, FEWER_OR_NEARER)
-            found = within_radius(served, places.positions, radii, counts, condition, form)
-            return encode_rows(served, counting(request.scope, found), form)
-
-        return await answer(request, served, form.kind, work, True, lambda places: (None, radii_of(places, radius)))
-
-    @post("/count", status_code=200, opt=said(ALL_COUNTED, radius=True))
+    @post("/count", status_code=200, opt=said(ALL_COUNTED, geographic, radius=True))
     async def many_count(
         request: Asker, radius: float | None = radius_of, where: Where = None, snapshot: Snapshot = None
     ) -> ASGIResponse:
         """Answer with how many objects lie within a radius of each place."""
-        served = serving.named(snapshot)
-        check_condition(where, limits.condition_length)
-        arrow = wants_arrow(request)
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        query = query_of(request, snapshot, where)
+        work = partial(numbers_out, query, radius)
+        return await answer(query, bodies, work, lambda places: (None, radii_of(places, radius)), radius=True)
 
-        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            condition = evaluate(sight, where, Form(arrow))
-            radii = radii_of(places, radius)
-            if served.share is not None:
-                counts = await questions.counts(places.positions, radii, condition, stop)
-            else:
-                counts = count_within(served, places.positions, radii, condition, stop, state.metrics)
-            note(request.scope, hits=int(counts.sum()))
-            return counts_out(served, counts, arrow)
-
-        return await answer(
-            request,
-            served,
-            ARROW_TYPE if arrow else JSON_TYPE,
-            work,
-            True,
-            lambda places: (None, radii_of(places, radius)),
-        )
-
-    @post("/locate", status_code=200, opt=said(ALL_LOCATED))
+    @post("/locate", status_code=200, opt=said(ALL_LOCATED, geographic))
     async def many_locate(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
         """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
-        served = serving.named(snapshot)
-        form = Form(wants_arrow(request), ids == "string")
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        query = query_of(request, snapshot, ids=ids)
+        return await answer(query, bodies, partial(owners_out, query), lambda places: (1, None))
 
-        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            if len(served.whole) == 0:
-                raise ValueError(NO_OBJECT)
-            radius, seen = np.full(len(places), inf), evaluate(sight, None, form)
-            if served.share is not None:
-                table = await questions.table(asked_of(places, radius, 1, seen, form), stop)
-                pieces = pieces_of_table(table, form, BATCH_HITS)
-            else:
-                pieces, _ = nearest(served, places.positions, radius, 1, seen, form, stop, state.metrics)
-            kind = pa.large_string() if served.index.string_ids else pa.int64()
-            found = pa.concat_arrays([pa.array([], kind), *(rows.ids.cast(kind) for rows in pieces)])
-            if seen is not None and len(found) < len(places):
-                raise ValueError(NO_OBJECT)
-            note(request.scope, hits=len(found))
-            if form.arrow:
-                return iter([column_stream(served, "id", found)])
-            values = found.to_pylist()
-            return told_lists(served, "ids", list(map(str, values)) if form.text_ids else values)
-
-        return await answer(request, served, form.kind, work, False, lambda places: (1, None))
-
-    @post("/reverse_nearest", status_code=200, opt=said(HITS))
+    @post("/reverse_nearest", status_code=200, opt=said(HITS, geographic))
     async def many_reverse_nearest(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
         """Answer with the objects that are nearer to each place than to any other object."""
-        served = serving.named(snapshot)
-        form = Form(wants_arrow(request), ids == "string")
-        questions = questions_of(state, served)
-
-        async def work(places: Places, stop: Stop) -> Iterator[bytes]:
-            if served.share is not None:
-                hits = await questions.reverse_nearest(places.positions, stop)
-                return encode_rows(served, counting(request.scope, [rows_of_hits(hits)]), form)
-            return encode_rows(served, counting(request.scope, reversed_nearest(served, places.positions, stop)), form)
-
-        return await answer(request, served, form.kind, work, False, lambda places: (1, None))
+        query = query_of(request, snapshot, ids=ids)
+        return await answer(query, bodies, partial(reverse_nearest_out, query), lambda places: (1, None))
 
     return [many_knn, many_range, many_count, many_locate, many_reverse_nearest]
+
+
+def said(answer: Schema, geographic: bool, *, radius: bool = False) -> dict[str, Any]:
+    """Return what the OpenAPI text says of a question about many places."""
+    body = body_of(geographic, radius=radius)
+    return {"responses": responses(answer, arrow=True, kept=False), "body": body}
+
+
+async def answer(
+    query: BatchQuery, bodies: Bodies, work: Work, record: Record, *, radius: bool = False
+) -> ASGIResponse:
+    """Read the places of a body, answer with what work makes of them, and note them as record says."""
+    state, request, held = query.state, query.request, list[Places]()
+    limits, space, arrow = state.settings.limits, state.serving.now.index.space, is_arrow(request)
+    async with bodies.of(request) as body:
+
+        async def make(stop: Stop) -> Iterator[bytes]:
+            places = places_in(body, arrow, space, limits.bulk_queries, stop, radius)
+            held.append(places)
+            return await work(places, stop)
+
+        response = await answer_in_chunks(state, request, query.served, query.form.kind, make)
+    places = held[0]
+    note(request.scope, positions=places.positions)
+    k, far = record(places)
+    state.accesses.many(places.positions[:, 0], places.positions[:, 1], k, far)
+    return response
+
+
+async def nearest_out(
+    query: BatchQuery, k: int, max_distance: float | None, places: Places, stop: Stop
+) -> Iterator[bytes]:
+    """Return the k nearest objects of each place as bytes; in a thread, as all that follow."""
+    served, sight, form = query.served, query.sight, query.form
+    # how many objects there are in all is not for everybody
+    size = k if sight.token.where is not None else min(k, max(len(served.whole), 1))
+    check_hits(len(places) * size, query.state.settings.limits.hits, FEWER_PLACES)
+    condition = query.seen()
+    radius = np.full(len(places), inf if max_distance is None else max_distance)
+    if served.share is not None:
+        table = await query.questions.table(asked_of(places, radius, size, condition, form), stop)
+        full = form.having is None and len(places) > 0 and len(table) == size * len(places)
+        return query.rows_out(pieces_of_table(table, form, BATCH_HITS), size if full else None)
+    found, every = nearest(served, places.positions, radius, size, condition, form, stop, query.state.metrics)
+    return query.rows_out(found, every)
+
+
+async def within_out(query: BatchQuery, radius: float | None, places: Places, stop: Stop) -> Iterator[bytes]:
+    """Return all objects within a radius of each place as bytes."""
+    served, form, most = query.served, query.form, query.state.settings.limits.hits
+    condition = query.seen()
+    radii = radii_of(places, radius)
+    if served.share is not None:
+        hits = int((await query.questions.counts(places.positions, radii, condition, stop)).sum())
+        check_hits(hits, most, FEWER_OR_NEARER)
+        table = await query.questions.table(asked_of(places, radii, 0, condition, form), stop)
+        return query.rows_out(pieces_of_table(table, form, BATCH_HITS))
+    counts = count_within(served, places.positions, radii, condition, stop, query.state.metrics)
+    check_hits(int(counts.sum()), most, FEWER_OR_NEARER)
+    return query.rows_out(within_radius(served, places.positions, radii, counts, condition, form))
+
+
+async def numbers_out(query: BatchQuery, radius: float | None, places: Places, stop: Stop) -> Iterator[bytes]:
+    """Return how many objects lie within a radius of each place as bytes."""
+    condition = query.seen()
+    radii = radii_of(places, radius)
+    if query.served.share is not None:
+        counts = await query.questions.counts(places.positions, radii, condition, stop)
+    else:
+        counts = count_within(query.served, places.positions, radii, condition, stop, query.state.metrics)
+    note(query.request.scope, hits=int(counts.sum()))
+    return counts_out(query.served, counts, query.form.arrow)
+
+
+async def owners_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[bytes]:
+    """Return the object whose cell holds each place as bytes."""
+    served, form = query.served, query.form
+    if len(served.whole) == 0:
+        raise ValueError(NO_OBJECT)
+    radius, seen = np.full(len(places), inf), query.seen()
+    if served.share is not None:
+        table = await query.questions.table(asked_of(places, radius, 1, seen, form), stop)
+        pieces = pieces_of_table(table, form, BATCH_HITS)
+    else:
+        pieces, _ = nearest(served, places.positions, radius, 1, seen, form, stop, query.state.metrics)
+    kind = pa.large_string() if served.index.string_ids else pa.int64()
+    found = pa.concat_arrays([pa.array([], kind), *(rows.ids.cast(kind) for rows in pieces)])
+    if seen is not None and len(found) < len(places):
+        raise ValueError(NO_OBJECT)
+    note(query.request.scope, hits=len(found))
+    if form.arrow:
+        return iter([column_stream(served, "id", found)])
+    values = found.to_pylist()
+    return told_lists(served, "ids", list(map(str, values)) if form.text_ids else values)
+
+
+async def reverse_nearest_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[bytes]:
+    """Return the objects that are nearer to each place than to any other object as bytes."""
+    if query.served.share is not None:
+        return query.rows_out([rows_of_hits(await query.questions.reverse_nearest(places.positions, stop))])
+    return query.rows_out(reversed_nearest(query.served, places.positions, stop))
 
 
 def asked_of(places: Places, radius: NDArray[np.float64], k: int, where: str | None, form: Form) -> ShardQuery:

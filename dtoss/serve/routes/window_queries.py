@@ -94,42 +94,13 @@ Format: TypeAlias = Annotated[
     QueryParameter(title="AnswerFormat", description="What the header Accept says when left out."),
 ]
 
+Make: TypeAlias = Callable[[Windows], tuple[dict[str, Any], pa.Table]]
+"""From windows to what is said of an answer, and its rows."""
+
 
 def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
     """Return the routes of windows."""
-    most = state.settings.limits.hits
     opened = state.windows
-
-    async def answer(
-        request: Asker,
-        name: str,
-        format_: str | None,
-        make: Callable[[Windows], tuple[dict[str, Any], pa.Table]],
-    ) -> Ready:
-        """Return the answer of one commit, which its ETag names, or that the client's own is still right."""
-        arrow = format_ == "arrow" or (format_ is None and wants_arrow(request))
-        served, target = state.serving.now, target_of(request)
-
-        def work(stop: Stop) -> tuple[bytes, bytes | None]:
-            windows = opened.find(name)
-            tag = b'"%s-%s-%08x"' % (name.encode(), version_of(windows).encode(), crc32(target, arrow))
-            if is_known(request, tag):
-                return tag, None
-
-            def body() -> bytes:
-                head, rows = make(windows)
-                write = arrow_body if arrow else json_body
-                return write(served.name, windows, head, check_rows(rows, most))
-
-            made = opened.body(tag, served.name, body)
-            if not arrow:
-                opened.remember(target, windows, tag)
-            return tag, made
-
-        tag, body = await state.pool.run(request, work)
-        if body is None:
-            return not_modified(served, tag)
-        return Ready(body, headers_of(served, len(body), tag, ARROW_TYPE if arrow else JSON_TYPE))
 
     @get("/windows", opt={"responses": responses(WINDOWS_NAMES, kept=False)})
     async def all_of_them(request: Asker) -> ASGIResponse:
@@ -180,7 +151,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             said = ",".join(windows.spec.names) if wide else length
             return {"window": said, "end": time_text(ends[0]) if ends else end_text(windows, end)}, rows
 
-        return await answer(request, name, format, make)
+        return await answer(state, request, name, format, make)
 
     @get("/windows/{name:str}/series", opt={"responses": responses(SERIES, arrow=True)})
     async def series(
@@ -202,7 +173,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             rows = windows.series(key, length, moment_of(since), moment_of(until))
             return {"window": length, "key": windows.names.key_of(key)}, rows
 
-        return await answer(request, name, format, make)
+        return await answer(state, request, name, format, make)
 
     @get("/windows/{name:str}/flow", opt={"responses": responses(FLOW_SAID, arrow=True)})
     async def flow(
@@ -216,6 +187,33 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             rows = windows.flow(moment_of(end), length)
             return {"window": length, "end": end_text(windows, end)}, rows
 
-        return await answer(request, name, format, make)
+        return await answer(state, request, name, format, make)
 
     return [all_of_them, at, series, flow]
+
+
+async def answer(state: WorkerState, request: Asker, name: str, format_: str | None, make: Make) -> Ready:
+    """Return the answer of one commit, which its ETag names, or that the client's own is still right."""
+    arrow = format_ == "arrow" or (format_ is None and wants_arrow(request))
+    served, target, opened = state.serving.now, target_of(request), state.windows
+
+    def work(stop: Stop) -> tuple[bytes, bytes | None]:
+        windows = opened.find(name)
+        tag = b'"%s-%s-%08x"' % (name.encode(), version_of(windows).encode(), crc32(target, arrow))
+        if is_known(request, tag):
+            return tag, None
+
+        def body() -> bytes:
+            head, rows = make(windows)
+            write = arrow_body if arrow else json_body
+            return write(served.name, windows, head, check_rows(rows, state.settings.limits.hits))
+
+        made = opened.body(tag, served.name, body)
+        if not arrow:
+            opened.remember(target, windows, tag)
+        return tag, made
+
+    tag, body = await state.pool.run(request, work)
+    if body is None:
+        return not_modified(served, tag)
+    return Ready(body, headers_of(served, len(body), tag, ARROW_TYPE if arrow else JSON_TYPE))
