@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dtoss
-from dtoss.geometry.lonlat import to_lonlat
-from dtoss.geometry.space import space_of
+from dtoss.geometry.space import space_of, to_lonlat
 
 PLANE = ("uniform in the plane", "line", "tilted line", "two parallel lines")
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names
 from dtoss.compiled.kernel import operand
-from dtoss.frames.query_places import as_places
+from dtoss.frames.coordinates import as_places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.locks import once
@@ -25,8 +25,8 @@ from dtoss.queries.gather import Whereabouts, take_columns, take_ids
 from dtoss.queries.one_query import OneQuery
 from dtoss.queries.open_partitions import OpenPartitions
 from dtoss.queries.open_snapshot import OpenSnapshot
-from dtoss.queries.query_vectors import query_vectors
 from dtoss.queries.raw_hits import RawHits
+from dtoss.queries.threads import query_vectors
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable

@@ -185,7 +185,7 @@ class Hits:
             If pandas is not installed.
         """
         need("pandas", "to_pandas", "frames")
-        from dtoss.frames.results.pandas_frame import pandas_frame
+        from dtoss.result_frames import pandas_frame
 
         return pandas_frame(self.to_arrow())
 
@@ -214,8 +214,8 @@ class Hits:
         ValueError
             If a CRS is given and the index has another one, or nothing knows where the objects are.
         """
-        from dtoss.frames.results.geo_frame import geo_frame
         from dtoss.geometry.space import NO_CRS, same_crs
+        from dtoss.result_frames import geo_frame
 
         known = self.crs
         if crs is not None and known is not None and not same_crs(crs, known):

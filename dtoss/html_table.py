@@ -1,4 +1,7 @@
-"""Small tables of HTML, as notebooks show an object: no script, no colour of their own, every value as text."""
+"""Small tables of HTML, as notebooks show an object: no script, no colour of their own, every value as text.
+
+What a notebook shows of an index.
+"""
 
 from __future__ import annotations
 
@@ -89,3 +92,22 @@ def _text(value: Any) -> str:
 def _shortened(text: str) -> str:
     half = LONGEST_CELL // 2
     return text if len(text) <= LONGEST_CELL else f"{text[:half]}…{text[-half + 1 :]}"
+
+
+def index_html(index: Any) -> str:
+    """Return the main facts of an index as a small table of HTML."""
+    space, bounds = index.space, index.bounds
+    compared = "on the sphere, in metres" if space.metric == "sphere" else "in the plane, in CRS units"
+    facts = [
+        ("objects", f"{len(index):,} at {how_many(index.sites, 'place')}"),
+        ("partitions", f"{len(index.parts):,}"),
+        ("crs", index.crs),
+        ("distances", compared),
+        ("ids", "text" if index.string_ids else "whole numbers"),
+        ("columns", index.column_names or "none"),
+    ]
+    if bounds is not None:
+        facts.append(("bounds of cells", [f"{value:.10g}" for value in bounds]))
+    if index.snapshot:
+        facts.append(("snapshot", index.snapshot))
+    return facts_html("dtoss.Index", facts)

@@ -86,7 +86,7 @@ class Index:
         return f"<dtoss.Index of {len(self):,} objects in {len(self.parts)} partitions, {self.crs}{name}>"
 
     def _repr_html_(self) -> str:
-        from dtoss.frames.index_html import index_html
+        from dtoss.html_table import index_html
 
         return index_html(self)
 
@@ -133,7 +133,7 @@ class Index:
         ----------
         positions
             (2,) or (m, 2): lon, lat in degrees or x, y in CRS units. Or a frame, a GeoSeries, shapely or GeoArrow
-            points, in the CRS of the index (:func:`dtoss.frames.query_places.places_of`); ``query`` is the row's
+            points, in the CRS of the index (:func:`dtoss.frames.coordinates.places_of`); ``query`` is the row's
             number.
         k
             At least 1; where fewer objects are known (or within ``max_distance``), all of them.
@@ -261,7 +261,7 @@ class Index:
         -----
         Hits are counted first: up to half as long again as :meth:`range`. It holds one batch, or the hits of one query.
         """
-        from dtoss.queries.range_stream import pieces_of
+        from dtoss.queries.batch_answer import pieces_of
 
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
@@ -416,7 +416,7 @@ class Index:
         Hits are counted first: up to a fifth as long again as :meth:`within`. It holds one batch, or the hits of one
         polygon.
         """
-        from dtoss.queries.range_stream import pieces_of
+        from dtoss.queries.batch_answer import pieces_of
 
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)

@@ -45,7 +45,7 @@ class Blocks:
     # first, neighbours: int32. The neighbours of block i are ``neighbours[first[i]:first[i + 1]]``
     first: NDArray[np.int32]
     neighbours: NDArray[np.int32]
-    # Balls of runs of blocks, made when large discs are first searched: :mod:`dtoss.queries.block_runs`
+    # Balls of runs of blocks, made when large discs are first searched: :mod:`dtoss.queries.open_snapshot`
     runs: list[NDArray[np.float64]] = field(default_factory=list, repr=False, compare=False)
 
 

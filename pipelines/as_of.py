@@ -14,18 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import InputError
-from dtoss.history.latest import latest
 from dtoss.history.query.read_plan import gather_column
+from dtoss.history.row_blocks import latest
 from dtoss.history.schema import OWN, Schema
 from dtoss.history.time_scale import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from pipelines.cycles.store_clock import Scale
-from pipelines.history_tasks.history_location import home_of
-from pipelines.history_tasks.scans import PastScan, as_batches, open_version, rows_frame
+from pipelines.history_tasks.scans import PastScan, as_batches, home_of, open_version, rows_frame
 from pipelines.rebuild import rebuild
 from pipelines.rows.by_id import by_hash, task_count
 from pipelines.rows.position_frame import DELETED, RAW, REASON, Positions, attribute_column
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ceps.model.costs import RequestCosts
 from ceps.model.number_text import how_many
 from dtoss.errors import InputError
 from dtoss.locks import processors
-from pipelines.calibration.curves import KS, RADII, curve, weights_by_k
+from pipelines.calibration.over_http import KS, RADII, curve, weights_by_k
 from pipelines.calibration.server_block import block, memory_of_partitions
 
 BATCHES = (16, 256, 1024, 4096)

@@ -28,16 +28,14 @@ from dtoss.snapshots.store import Store, on_stderr
 from dtoss.witnesses import USUAL_WITNESSES, Moment, checked_witnesses
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
-from pipelines.cycles.collect import Target, collect, timely, within
+from pipelines.cycles.collect import Target, collect, profile_of_tallies, timely, within
 from pipelines.cycles.column_agreement import agree_columns
 from pipelines.cycles.current_state import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
-from pipelines.cycles.in_process_share import USUAL, Here
 from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.policy import Shape, why_anew
-from pipelines.cycles.spread import spread_work
+from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
-from pipelines.cycles.update_counts import profile_of_tallies
 from pipelines.cycles.upsert_rules import rule
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
 from pipelines.loop.known_sources import columns_of

@@ -19,7 +19,7 @@ from dtoss.commits.lease import Writer
 from dtoss.erasure.forgotten import allow_ids, forget_ids
 from dtoss.erasure.mentions import Mentions
 from dtoss.errors import InputError
-from dtoss.history.maintenance.erase_from_history import erase_past
+from dtoss.history.maintenance.erase_rows import erase_past
 from dtoss.history.versions import Home as PastHome
 from dtoss.ids import LARGEST
 from dtoss.snapshots.store import Store, on_stderr

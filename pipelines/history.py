@@ -15,15 +15,15 @@ import pyarrow as pa
 
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space, space_of
-from dtoss.history.append_batches import AppendResult, Key, changed_sources, commit_batch, sources_below, unknown
+from dtoss.history.append_frame import AppendResult, Key, changed_sources, commit_batch, sources_below, unknown
 from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.cycle import check_cycle
 from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, key_files
-from pipelines.history_tasks.history_location import home_of
 from pipelines.history_tasks.into_files import WrittenFiles, history_schema, write_rows
+from pipelines.history_tasks.scans import home_of
 from pipelines.rebuild import check_arguments, check_wrap
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import Inputs, some_of

@@ -16,8 +16,7 @@ from dtoss.history.schema import Schema
 from dtoss.history.time_scale import interval_of
 from dtoss.names import not_carried
 from dtoss.queries.areas.covered import as_boxes
-from pipelines.history_tasks.history_location import home_of
-from pipelines.history_tasks.scans import PastScan, open_version, rows_frame
+from pipelines.history_tasks.scans import PastScan, home_of, open_version, rows_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,10 +20,9 @@ from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
 from dtoss.names import not_carried
 from pipelines.history_tasks.history_answers import PastAsk, answer_batch, asked_of
-from pipelines.history_tasks.history_location import home_of
 from pipelines.history_tasks.interval_columns import Interval
 from pipelines.history_tasks.query_groups import Parts, parts_of, router
-from pipelines.history_tasks.scans import open_version, spark_types
+from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices
 from pipelines.rows.position_frame import Columns, coordinate, out_of_range
 from pipelines.rows.text_types import exactly

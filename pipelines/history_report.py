@@ -12,10 +12,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from dtoss.errors import InputError
-from dtoss.history.adaptive.rivals import StorePrices
-from dtoss.history.adaptive.row_sample import sample_of
-from dtoss.history.query_log import gather
-from dtoss.history.questions import Questions
+from dtoss.history.adaptive.rivals import StorePrices, sample_of
+from dtoss.history.questions import Questions, gather
 from dtoss.history.versions import Home
 from pipelines.reports.history_facts import facts_of
 from pipelines.reports.history_frames import adapting_of, drawn_versions, frames_of, known_versions

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 import ceps
 from ceps import Patterns, Plan, PlanDiff
-from ceps.model.number_text import how_many, per_cent
+from ceps.model.number_text import dollars, how_many, per_cent
 from ceps.model.patterns import WEEK
 from ceps.model.problem import Progress
 from ceps.offers.payment import LABELS
 from ceps.plan.offer import Offer, safer_than
 from ceps.plan.planning import KEEPS_APART
 from ceps.plan.plans import DAYS_A_MONTH, bytes_text
-from ceps.reporting.dollars import dollars
 from ceps.reporting.offer_rows import option_row, own_offer
 from ceps.reporting.sentences import (
     PAYING,

@@ -19,9 +19,8 @@ from dtoss.commits.lease import Writer
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
 from dtoss.names import free_names, renamed_of_manifest, renames, said_renamed
-from dtoss.partitioning.bounds import bounds_round
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
-from dtoss.partitioning.regions import Regions
+from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.snapshots.manifest import make_manifest, reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycles.build_tasks import BuildPlan

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from dtoss.history.append_batches import OF_STREAM, Key, check_stream
+from dtoss.history.append_frame import OF_STREAM, Key, check_stream
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle
-from pipelines.history_tasks.history_location import home_of
+from pipelines.history_tasks.scans import home_of
 from pipelines.loop.known_sources import columns_of, current_manifest, ledger_of
 from pipelines.loop.queries import QUERY
 from pipelines.rows.position_frame import Positions, from_frame

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.processing.watch_plan import ledger_of

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dtoss
-from dtoss.commits.batch_source import Source
-from dtoss.erasure.rejected import encode_rejected
+from dtoss.commits.offsets import Source
+from dtoss.erasure.mentions import encode_rejected
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.history_facts_of import counting_files
 from dtoss.history.maintenance.verify_history import verify as verify_history
 from dtoss.history.versions import Home as PastHome
-from dtoss.serve.observability.access_files import AccessFiles, Waiting
-from dtoss.serve.observability.request_sample import Sample
+from dtoss.serve.observability.access_log import AccessFiles, Waiting
+from dtoss.serve.observability.partition_counts import Sample
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify_store import verify_store

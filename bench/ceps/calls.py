@@ -26,7 +26,7 @@ from bench.measuring.points import DATA
 from ceps import Patterns
 from ceps.model.patterns import DAY, WEEK
 from ceps.model.reads import bound_reads, reads_together
-from dtoss.geometry.lonlat import to_lonlat
+from dtoss.geometry.space import to_lonlat
 from dtoss.partitioning.partition_bounds import reads_of
 from pipelines.patterns import furthest_hits
 

@@ -21,8 +21,8 @@ import polars as pl
 import pyarrow as pa
 
 import dtoss
+from dtoss.frames.coordinates import as_places
 from dtoss.frames.objects_of import Objects, objects_of
-from dtoss.frames.query_places import as_places
 from dtoss.geometry.space import space_of
 
 K = 8

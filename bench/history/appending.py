@@ -26,13 +26,11 @@ from bench.measuring.updates import reporting, reports, world
 from datasets.tables.command import run, say
 from dtoss.geometry.space import space_of
 from dtoss.history.append_frame import append
-from dtoss.history.change import Change, Entry, NewPeriod
 from dtoss.history.data_file import NewFile, write_file
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, Entry, NewPeriod, commit
 from dtoss.history.layouts.rows_in_parts import source_of
 from dtoss.history.layouts.write_layout import MAKERS, Sizes
-from dtoss.history.row_blocks import BY_PLACE, BY_TIME, ORDER_NAMES
-from dtoss.history.row_tables import rows_of, sorted_rows
+from dtoss.history.row_blocks import BY_PLACE, BY_TIME, ORDER_NAMES, rows_of, sorted_rows
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home
 
@@ -121,8 +119,7 @@ def _later(home: Home, file: NewFile, day: int) -> NewFile:
 
 def look(place: str) -> None:
     """Open a history and plan questions, in a process of its own: what each takes, and memory."""
-    from dtoss.history.query.block_queries import BlockQueries
-    from dtoss.history.query.query_intervals import spans_of
+    from dtoss.history.query.block_queries import BlockQueries, spans_of
     from dtoss.history.query.read_plan import plan
 
     before = _resident()

@@ -28,10 +28,8 @@ from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.adaptive.layout_reads import leaf_rows, order_of
 from dtoss.history.append_frame import append
 from dtoss.history.layouts.compaction import settle
-from dtoss.history.query.note_queries import Learner
-from dtoss.history.query.open_history import open_history
-from dtoss.history.query_log import gather
-from dtoss.history.questions import Questions
+from dtoss.history.query.open_history import Learner, open_history
+from dtoss.history.questions import Questions, gather
 from dtoss.history.row_blocks import BY_PLACE
 from dtoss.history.versions import Home, Version
 from pipelines.reports.history_facts import own_reads

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from bench.history.worlds import HOTSPOTS, METRES, SPREAD
 from bench.measuring.points import DATA
-from dtoss.history.adaptive.rivals import Sample
-from dtoss.history.adaptive.row_sample import SAMPLED_BLOCKS, SAMPLED_ROWS, sample_of
+from dtoss.history.adaptive.rivals import SAMPLED_BLOCKS, SAMPLED_ROWS, Sample, sample_of
 from dtoss.history.append_frame import append
 from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.questions import Questions

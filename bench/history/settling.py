@@ -24,12 +24,10 @@ import typer
 from bench.history.kept import cab_rows
 from bench.measuring.points import DATA
 from datasets.tables.command import run, say
-from dtoss.history.change import Change, Entry, NewPeriod
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, Entry, NewPeriod, commit
 from dtoss.history.layouts.compaction import make_order, settle
-from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
-from dtoss.history.row_tables import sorted_rows
+from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, sorted_rows
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 

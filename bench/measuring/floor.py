@@ -15,8 +15,8 @@ from pipelines.cycles import write_snapshot
 from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.current_state import stands_of
-from pipelines.cycles.in_process_share import Here
 from pipelines.cycles.merge_tasks import compare
+from pipelines.cycles.spread import Here
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import rule
 from pipelines.rows.position_frame import DELETED, attribute_column

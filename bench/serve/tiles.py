@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.reload.prepare import first
-from dtoss.serve.routes.tile_layers import TileRequest, layer_of
-from dtoss.serve.routes.tiles import gzipped
+from dtoss.serve.routes.tiles import TileRequest, gzipped, layer_of
 from dtoss.serve.tiles.tiling import DEEPEST_TILE, Tiles
 
 T = TypeVar("T")

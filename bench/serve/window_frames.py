@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from dtoss.buckets import bucket_of
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix

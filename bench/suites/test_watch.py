@@ -20,10 +20,10 @@ from bench.watch.gi2 import GI2
 from bench.watch.words import formulas, matched, squares, towns
 from bench.watch.worlds import WORLDS, shuffled
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded, vocabulary_in
 from dtoss.watch.matching.matcher import Matcher
+from dtoss.watch.watch_settings import Rows
 from dtoss.watch.words.messages import messages_of
 
 # what else the machine does counts less

@@ -26,17 +26,15 @@ from bench.watch.gi2 import GI2
 from bench.watch.worlds import WORLDS, World, circles, districts
 from dtoss.commits.folder import LocalFolder
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.index_changes import prepare
 from dtoss.watch.index.index_files import open_built, write_built
 from dtoss.watch.index.large_and_small import Standing, standing_of
 from dtoss.watch.index.subscription_index import SubscriptionIndex
-from dtoss.watch.matching.match_all import StandingMatcher
-from dtoss.watch.matching.matcher import Matcher
+from dtoss.watch.matching.matcher import Matcher, StandingMatcher
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 
 SHARES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5)
 """Of subscriptions that are changed."""

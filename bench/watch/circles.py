@@ -22,13 +22,13 @@ from bench.watch.baselines import BoxTree, Reversed, circles_of
 from bench.watch.gi2 import GI2, count_lists
 from bench.watch.worlds import WORLDS, World, elsewhere, shuffled
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.cell_frame import GLOBE
 from dtoss.watch.index.covers import circle_rects
 from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.matching.matches import Matches
+from dtoss.watch.watch_settings import Rows
 
 LEVELS = range(8, 21)
 """Of single grids: rows of 78 km down to 19 m."""

@@ -23,15 +23,14 @@ import typer
 from bench.measuring.machine import resident
 from bench.watch.fleets import BEGIN, TOWN, circles, moved, places, radius_of
 from datasets.tables.command import run, say
-from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Commit
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import LONLAT, space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import ENTER, LEAVE
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 from tests.dtoss.watch.watch_batch import run_batch
 
 SETTINGS = Settings(space_of(LONLAT), "int64", "double")
@@ -53,7 +52,7 @@ def worker(home: Home, table: pa.Table, end: Connection) -> None:
     """Match rows against what stands as a task does, tell, and wait."""
     plan = plan_batch(home, SETTINGS, Source(), Options(max_ahead=None), time.time_ns() // 1000)
     assert plan is not None
-    from dtoss.watch.matching.match_all import StandingMatcher
+    from dtoss.watch.matching.matcher import StandingMatcher
 
     at = np.stack([table.column("lon").to_numpy(), table.column("lat").to_numpy()], axis=1)
     standing = plan.standing

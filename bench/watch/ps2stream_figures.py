@@ -21,9 +21,8 @@ from bench.measuring.verdicts import Goals
 from bench.watch.spoken_rounds import WORK, Talk, spoken, switching, talk, workload
 from bench.watch.words import TOWNS
 from ceps.balance.cell_layout import Layout
-from ceps.balance.ps2stream.adjusting import counted
 from ceps.balance.ps2stream.kdt import By, kdt_tree
-from ceps.balance.ps2stream.ps2stream import PS2Stream
+from ceps.balance.ps2stream.ps2stream import PS2Stream, counted
 from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.round_costs import Loads, WorkModel, work_of_workers
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot
 from bench.watch.swarm_lines import no_statistics
 from ceps.balance.rehearse import StrategyRun, rehearse
-from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, exchange
-from ceps.balance.swarm_moves import halved
+from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, exchange, halved
 from ceps.strategies import strategy_of
 
 NAMES = ("replicated", "uniform", "history", "swarm", "swarm-work", "swarm-always", "ours")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ceps.balance.cell_layout import Floats, Ints
-from ceps.balance.swarm_statistics import FADING
+from ceps.balance.swarm import FADING
 
 
 class Part(NamedTuple):

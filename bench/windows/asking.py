@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.windows.durations import duration_text
 from dtoss.windows.query.window_query import Windows, open_windows

@@ -23,8 +23,7 @@ from scipy.sparse import coo_array
 from bench.measuring.verdicts import Goals
 from bench.windows.taxis import FILE, SLOTS, UNSEEN, Taxis, taxis
 from ceps.bounds.solver import minimise
-from ceps.streams.co_location import share_cut
-from ceps.streams.rebalance import rebalance
+from ceps.streams.rebalance import rebalance, share_cut
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bench.measuring.points import DATA
 from dtoss.buckets import BUCKETS, bucket_of
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.window_orphans import clear_debris

@@ -31,7 +31,7 @@ from bench.windows.against_spark import COUNTS, SCHEMA, SETTINGS, Day, day_of
 from bench.windows.sliding import ALL, FOUR
 from datasets.tables.command import run, say
 from dtoss.buckets import BUCKETS
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.window_document import Document

@@ -22,8 +22,7 @@ from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION, choose_pivots
 from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.aggregation.reduce_step import groups_step
-from dtoss.windows.keys import Keys, region_keys
-from dtoss.windows.labels import Labels
+from dtoss.windows.keys import Keys, Labels, region_keys
 from dtoss.windows.spec import MEASURES, Spec, spec_of
 from dtoss.windows.trajectories.known_rows import ObjectState
 from dtoss.windows.trajectories.map_step import objects_step

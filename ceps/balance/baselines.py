@@ -7,8 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ceps.balance.cell_layout import MOST_WORKERS, Floats, Ints, Layout, of_cells, replicated
-from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
+from ceps.balance.cell_layout import (
+    FIRST_COLUMN,
+    FIRST_ROW,
+    LAST_COLUMN,
+    LAST_ROW,
+    MOST_WORKERS,
+    Floats,
+    Ints,
+    Layout,
+    of_cells,
+    replicated,
+)
 from ceps.balance.round_costs import Loads
 from ceps.balance.strategy import Decision, Memory
 from ceps.balance.subscription_load import SubscriptionLoad

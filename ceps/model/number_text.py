@@ -1,4 +1,7 @@
-"""Numbers of things and shares, as people write them."""
+"""Numbers of things and shares, as people write them.
+
+How the report writes dollars.
+"""
 
 from __future__ import annotations
 
@@ -53,3 +56,15 @@ def per_cent_kept(value: float) -> str:
     shown = 100 * value
     step = 10.0 ** (math.floor(math.log10(shown)) - 1) if shown > 0 else 1.0
     return f"{math.ceil(shown / step * (1 - 1e-12)) * step:.10f}".rstrip("0").rstrip(".") + "%"
+
+
+def dollars(value: float) -> str:
+    """Return dollars for people: thousands separated, to the cent, as plans print them.
+
+    Examples
+    --------
+    >>> dollars(12_345.678), dollars(45.5), dollars(0.0), dollars(-3.0)
+    ('$12,345.68', '$45.50', '$0', '-$3.00')
+    """
+    sign = "-" if value <= -0.005 else ""
+    return f"{sign}${abs(value):,.2f}" if value else "$0"

@@ -1,10 +1,15 @@
-"""One placement, paid in each way: the same partitions on the same servers, and what that costs and cannot undercut."""
+"""One placement, paid in each way: the same partitions on the same servers, and what that costs and cannot undercut.
+
+What a plan is as an offer.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +20,8 @@ from ceps.offers.hourly import dearest_types, extras_of
 from ceps.offers.mixed import cheaper_way, mixed_bound, words_of
 from ceps.offers.payment import at_base_prices, at_hourly_prices, base_prices, priced
 from ceps.offers.schedules import Terms
+from ceps.plan.offer import Offer, likely_costs
+from ceps.plan.overload import overload_risk
 from ceps.plan.plans import Plan
 
 
@@ -105,3 +112,40 @@ def _servers_as_items(plan: Plan, servers: Sequence[ServerType]) -> Problem:
         np.arange(count)[:, None], np.zeros(count + 1, dtype=np.int64), np.empty(0, dtype=np.int64),
         np.full(count, -1), copies=plan.copies,
     )  # fmt: skip
+
+
+def offer_of_plan(made: Plan, name: str, **more: Any) -> Offer:
+    """Return the offer that a plan is, of its own figures.
+
+    ``made``: the plan; its risk is found where it does not hold it; ``more``: what the plan does not know: `meets`,
+    `recommended`, `note` of `Offer`.
+    """
+    risk = made.risk or overload_risk(made)
+    peak = float(made.loads.sum(axis=0).max(initial=0.0)) / made.growth
+    events = peak * made.slot_seconds * made.days / made.requests_per_event
+    common = 0.0 if made.variation is None else made.variation.common
+    low, high = likely_costs(made.cost_per_day, events, made.days, common)
+    return Offer(
+        name=name,
+        cost_per_day=made.cost_per_day,
+        low_cost_per_day=low,
+        high_cost_per_day=high,
+        lower_bound=made.lower_bound,
+        servers=len(made),
+        overload=made.overload,
+        risk=risk.worst,
+        worst_day=risk.worst_name,
+        bytes_moved_per_day=made.extras.get("bytes_loaded", 0.0),
+        servers_a_request=made.servers_a_request,
+        utilisation=made.utilisation,
+        pools=pools_of(made),
+        **more,
+    )
+
+
+def pools_of(made: Plan) -> tuple[tuple[str, str, int, float], ...]:
+    """Servers that are alike, by what one costs: type, how they are paid, how many, and dollars a day of one."""
+    words = made.rented or ("list",) * len(made)
+    names = [kind.name for kind in made.types]
+    counts = Counter(zip(names, words, made.dollars_by_server.tolist(), strict=True))
+    return tuple((name, word, count, cost) for (name, word, cost), count in counts.items())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ceps.model.number_text import how_many
 from ceps.model.risk import WEEKDAYS
-from ceps.reporting.kit.html_tables import table
+from ceps.reporting.kit.html_page import table
 
 MOST_ROWS = 32
 """Servers in a picture; of more, the fullest."""

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 from ceps.model.number_text import how_many, per_cent
 from ceps.plan.plans import Plan
-from ceps.reporting.kit.html_page import section
-from ceps.reporting.kit.html_tables import table
+from ceps.reporting.kit.html_page import section, table
 from ceps.reporting.realised import Bill, change_dollars, rentals, to_cents
 
 SHOWN = 40

@@ -12,8 +12,7 @@ from ceps.model.number_text import how_many
 from ceps.model.patterns import Patterns
 from ceps.model.problem import TOLERANCE, InfeasibleError
 from ceps.model.servers import ServerType
-from ceps.offers.of_plan import offer_of_plan
-from ceps.offers.paying import all_day, by_hour
+from ceps.offers.paying import all_day, by_hour, offer_of_plan
 from ceps.offers.payment import LABELS, way_of, ways_of
 from ceps.offers.schedules import Terms
 from ceps.plan.offer import LEAST_RISK, Offer

@@ -25,7 +25,7 @@ from ceps.offers.comparison import (
     compare,
     what_if,
 )
-from ceps.offers.of_plan import offer_of_plan
+from ceps.offers.paying import offer_of_plan
 from ceps.offers.payment import LABELS as PAYMENTS
 from ceps.offers.payment import at_base_prices, way_of, ways_of
 from ceps.plan.offer import Offer, safer_than

@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from ceps.model.number_text import how_many, per_cent
+from ceps.model.number_text import dollars, how_many, per_cent
 from ceps.plan.offer import NO_RISK
 from ceps.plan.plans import bytes_text
 from ceps.reporting import charts
 from ceps.reporting.bill_section import realised_section
-from ceps.reporting.dollars import dollars
-from ceps.reporting.kit.cards import Card, cards, steps
-from ceps.reporting.kit.html_page import document, fold, notes, section, terms
-from ceps.reporting.kit.html_tables import table
+from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, steps, table, terms
 from ceps.reporting.report import Report
 from ceps.reporting.sentences import (
     PAYING,

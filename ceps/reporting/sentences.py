@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ceps.model.number_text import how_many, per_cent, per_cent_kept
+from ceps.model.number_text import dollars, how_many, per_cent, per_cent_kept
 from ceps.offers.payment import LABELS
 from ceps.plan.offer import wanted_risk
-from ceps.reporting.dollars import dollars
 
 _PRICES = {
     "list": "list prices", "reserved": "prices reserved for a year", "reserved-3y": "prices reserved for 3 years",

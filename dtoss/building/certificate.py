@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from dtoss.cells.cell_polygons import shapes
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.position import place_at
+from dtoss.geometry.distance import place_at
 from dtoss.geometry.rounding import CERTIFY
-from dtoss.partitioning.borders import fences_of
-from dtoss.partitioning.regions import Regions, furthest_past_border
+from dtoss.partitioning.regions import Regions, fences_of, furthest_past_border
 
 
 @kernel("void(float64[:, ::1], float64[:, ::1], float64[::1], int32[:, ::1], float64[:, ::1], int64, float64[::1])")

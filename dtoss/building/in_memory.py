@@ -17,9 +17,8 @@ from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import Space
 from dtoss.partition import Ids, Partition, numbers
 from dtoss.partitioning.assign import assign
-from dtoss.partitioning.bounds import planar_bounds
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
-from dtoss.partitioning.regions import Regions
+from dtoss.partitioning.regions import Regions, planar_bounds
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from dtoss.building.certificate import furthest_past, needed_reach
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
+from dtoss.geometry.distance import place_at
 from dtoss.geometry.hilbert import curve_order
-from dtoss.geometry.position import place_at
-from dtoss.partitioning.borders import fences_of
-from dtoss.partitioning.regions import Regions, past_border, pivot_gap2
+from dtoss.partitioning.regions import Regions, fences_of, past_border, pivot_gap2
 
 UNCERTIFIED_COST = 4.0
 """What a cell that is not certified costs, in copies."""

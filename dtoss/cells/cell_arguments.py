@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.cells.box_tree import LIST, NEAR, SIDES
 from dtoss.cells.half_planes import PAD
-from dtoss.cells.near_leaves import LIST, NEAR, SIDES
 from dtoss.cells.oriented_boxes import NEAREST
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import part_of, pointer, shift
-from dtoss.geometry.position import SPHERE, Place
+from dtoss.geometry.distance import SPHERE, Place
 
 STACK = 1024
 """Room for the nodes of the tree that wait."""

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.box_tree import CHILDREN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF, list_leaves, list_near
 from dtoss.cells.cell_arguments import Earlier, Made, Nodes, Search, Settled, Tree, Workpiece, parts_of
-from dtoss.cells.half_planes import chord, frame, furthest, plane_area, sphere_area
+from dtoss.cells.half_planes import chord, frame, furthest, plane_area, seen_from, sphere_area, tangent
 from dtoss.cells.leaf_cuts import COMPACT, cut_by, cut_by_leaves, limit_of
-from dtoss.cells.near_leaves import list_leaves, list_near
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import equal, least, splat, where
 from dtoss.compiled.pointers import pointer, shift, trailing_zeros
-from dtoss.geometry.position import SPHERE, place_at
-from dtoss.geometry.tangent import seen_from, tangent
+from dtoss.geometry.distance import SPHERE, place_at
 
 EARLIER = 8
 """Neighbours before a site on the curve that are kept for it."""

@@ -16,14 +16,15 @@ from dtoss.cells.half_planes import (
     furthest,
     is_framed,
     plane_area,
+    seen_from,
     sphere_area,
+    tangent,
 )
 from dtoss.cells.rim import drawn_rim_cells
 from dtoss.compiled.kernel import kernel, operand, step
 from dtoss.compiled.pointers import part_of, pointer
-from dtoss.geometry.position import SPHERE, place_at
+from dtoss.geometry.distance import SPHERE, place_at
 from dtoss.geometry.rounding import CUT
-from dtoss.geometry.tangent import seen_from, tangent
 
 
 @dataclass(frozen=True, slots=True)

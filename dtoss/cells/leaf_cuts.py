@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.cells.box_tree import CHILDREN, LEAF
+from dtoss.cells.box_tree import ALL_SETTLED, CHILDREN, LEAF, LIST, box_gap, box_gaps
 from dtoss.cells.cell_arguments import Corner
-from dtoss.cells.half_planes import cut, furthest, is_framed, lanes_in
-from dtoss.cells.near_leaves import ALL_SETTLED, LIST, box_gap, box_gaps
+from dtoss.cells.half_planes import cut, furthest, in_plane, in_space, is_framed, lanes_in, seen_from
 from dtoss.cells.oriented_boxes import ROW, least_along, nearest_beyond, push_children
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.compiled.pointers import bits_float, shift, trailing_zeros
-from dtoss.geometry.position import SPHERE, Place
+from dtoss.geometry.distance import SPHERE, Place
 from dtoss.geometry.rounding import CUT, DISC_SLACK
-from dtoss.geometry.tangent import in_plane, in_space, seen_from
 
 COMPACT = 32.0 * 32.0
 """Squared ratio of the distances of a compact cell's furthest vertex and nearest edge, at the most."""

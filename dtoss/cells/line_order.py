@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.cells.box_tree import CHILDREN, LEAF
 from dtoss.compiled.kernel import kernel
-from dtoss.geometry.position import SPHERE
+from dtoss.geometry.distance import SPHERE
 from dtoss.geometry.rounding import OFF_PLANE
 
 _PLANES, _SITES_A_PLANE = 12, 8

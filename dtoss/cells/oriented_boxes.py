@@ -23,15 +23,14 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.cells.box_tree import CHILDREN, LEAF, Boxes, box_tree, child_columns, leaf_columns
+from dtoss.cells.box_tree import CHILDREN, LEAF, Boxes, box_gaps, box_tree, child_columns, leaf_columns
 from dtoss.cells.half_planes import lanes_in
 from dtoss.cells.line_order import line_order
-from dtoss.cells.near_leaves import box_gaps
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import above, equal, greatest, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shift, trailing_zeros
+from dtoss.geometry.distance import SPHERE
 from dtoss.geometry.hilbert import take_rows
-from dtoss.geometry.position import SPHERE
 
 _RADIUS, _AXES = SPHERE, SPHERE + 1
 _ENDS = _AXES + SPHERE * SPHERE

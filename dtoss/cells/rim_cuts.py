@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dtoss.cells.box_tree import CHILDREN, LEAF
+from dtoss.cells.box_tree import CHILDREN, LEAF, SIDES, box_gaps
 from dtoss.cells.cell_arguments import Corner
-from dtoss.cells.half_planes import lanes_in
+from dtoss.cells.half_planes import lanes_in, offset_of
 from dtoss.cells.leaf_cuts import GUIDED, PLAIN
-from dtoss.cells.near_leaves import SIDES, box_gaps
 from dtoss.cells.oriented_boxes import ROW, least_along, least_upright, nearest_beyond, push_children
 from dtoss.cells.rim_polygon import (
     CORNER,
@@ -28,9 +27,8 @@ from dtoss.cells.rim_polygon import (
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, roots, splat, where
 from dtoss.compiled.pointers import shift, trailing_zeros
-from dtoss.geometry.position import SPHERE
+from dtoss.geometry.distance import SPHERE
 from dtoss.geometry.rounding import RIM_CUT
-from dtoss.geometry.tangent import offset_of
 
 _CROWDED = 4.0
 """How much deeper a cut must be where more than GUIDED sites have cut a cell: many that meet in one corner, mostly."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from dtoss.cells.half_planes import in_plane, in_space, tangent
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes
 from dtoss.compiled.pointers import pointer, shift
-from dtoss.geometry.position import SPHERE
+from dtoss.geometry.distance import SPHERE
 from dtoss.geometry.rounding import NO_ARC2, OPPOSITE, RIM_CUT, STEEPEST_TIE, TIE
-from dtoss.geometry.tangent import in_plane, in_space, tangent
 
 CORNER = 2 * WIDTH
 """Numbers of a corner, those below from these places on."""

@@ -15,8 +15,7 @@ from dtoss.cells.cell_arguments import workspace
 from dtoss.cells.cell_kernel import DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, cut_cells
 from dtoss.cells.diagram import PIECE, Diagram, symmetric
 from dtoss.cells.oriented_boxes import NO_LINES
-from dtoss.cells.rim import rim_cells
-from dtoss.cells.site_search import Search, search_of
+from dtoss.cells.rim import Search, rim_cells, search_of
 from dtoss.compiled.kernel import kernel, operand
 
 ROOM = 7

@@ -16,8 +16,7 @@ from dtoss.client.batch_queries_out import Bulk
 from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
-from dtoss.client.remote_server import Server
-from dtoss.client.server_facts import Facts
+from dtoss.client.remote_server import Facts, Server
 from dtoss.client.url_and_hits import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
 from dtoss.errors import DtossError
 from dtoss.frames.frame_types import Places

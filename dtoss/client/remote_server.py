@@ -1,8 +1,12 @@
-"""One server and its snapshot: what is known of it, and questions that are checked here before they go there."""
+"""One server and its snapshot: what is known of it, and questions that are checked here before they go there.
+
+What a server says of the snapshot that it has open.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,11 +14,11 @@ from numpy.typing import NDArray
 
 from dtoss.client.chunked_queries import answered_whole
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections
-from dtoss.client.server_facts import Facts, facts_of
 from dtoss.client.url_and_hits import table_bytes, target
 from dtoss.errors import DtossError
+from dtoss.frames.coordinates import as_places, places_of
 from dtoss.frames.frame_types import Places
-from dtoss.frames.query_places import as_places, places_of
+from dtoss.geometry.space import LONLAT, Space, space_of
 
 T = TypeVar("T")
 
@@ -123,3 +127,47 @@ class Server:
         if radius is None:
             return table_bytes(self.names(), columns)
         return table_bytes([*self.names(), "radius"], [*columns, radius[rows]])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A snapshot that a server has open."""
+
+    snapshot: str
+    # objects, sites, partitions: how many there are; 0 sites where the token may see some objects only, whose places
+    # nobody counts
+    objects: int
+    sites: int
+    partitions: int
+    space: Space  # What its positions mean
+    # The rectangle that planar cells are clipped to; None on the sphere
+    bounds: tuple[float, float, float, float] | None
+    string_ids: bool  # Whether ids are texts
+    columns: Mapping[str, str]  # Attributes of the objects, and their types as Arrow writes them
+    version: str
+
+
+def facts_of(document: Mapping[str, Any]) -> Facts:
+    """Return the facts in the answer of ``/snapshot``."""
+    try:
+        bounds = document["bounds"]
+        return Facts(
+            snapshot=str(document["snapshot"]),
+            objects=int(document["objects"]),
+            sites=int(document.get("sites") or 0),
+            partitions=int(document["partitions"]),
+            space=_space(document["crs"], document["metric"]),
+            bounds=None if bounds is None else (bounds[0], bounds[1], bounds[2], bounds[3]),
+            string_ids=document["id_type"] != "int64",
+            columns=dict(document["columns"]),
+            version=str(document["version"]),
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DtossError(f"/snapshot says something else than a server of dtoss of this version ({error!r})") from None
+
+
+def _space(crs: str, metric: str) -> Space:
+    """Return a space; a library that reads names of CRS is loaded only where one may be projected."""
+    if metric == "plane" or crs == LONLAT:
+        return Space(crs, metric)
+    return space_of(crs, metric)

@@ -12,7 +12,7 @@ LINE = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` 
 FIRST_KERNELS = {
     "build": "dtoss.cells.cell_kernel.cut_cells",
     "open": "dtoss.snapshots.structure._first_bad",
-    "windows": "dtoss.windows.trajectories.merge_kernel.merge",
+    "windows": "dtoss.windows.trajectories.fold_horizon.merge",
 }
 """A kernel that whatever follows a function needs: building cells, checking what a file holds, counting in windows."""
 QUIET = "DTOSS_QUIET"

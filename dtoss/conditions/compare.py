@@ -21,8 +21,7 @@ from dtoss.conditions.compare_numbers import (
     constants_of_type,
     number_of,
 )
-from dtoss.conditions.language import Mismatch
-from dtoss.conditions.literals import instant
+from dtoss.conditions.language import Mismatch, instant
 from dtoss.conditions.program import Step
 
 TEXT = pa.large_string()

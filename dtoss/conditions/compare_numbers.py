@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.conditions.language import Mismatch
-from dtoss.conditions.literals import DIGITS
+from dtoss.conditions.language import DIGITS, Mismatch
 
 Number: TypeAlias = "int | float | Decimal | Fraction"
 Compared: TypeAlias = "tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]"

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from dtoss.conditions.language import Mismatch, parse_tree, said
-from dtoss.conditions.literals import DIGITS, instant, moment, number
+from dtoss.conditions.language import DIGITS, Mismatch, instant, moment, number, parse_tree, said
 
 KNOWN = (
     "comparisons, and, or, not, in, between, like, ilike, is null, is distinct from, + - * / % ||, lower, upper, abs, "

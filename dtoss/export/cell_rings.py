@@ -12,8 +12,7 @@ from dtoss.building.border import BorderTable
 from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.edge_doubt import edges_in_doubt
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.geometry.distance import EARTH_RADIUS
-from dtoss.geometry.position import SPHERE, YMAX
+from dtoss.geometry.distance import EARTH_RADIUS, SPHERE, YMAX
 from dtoss.geometry.rounding import EDGE_TURN, ONE_CORNER, OVER_POLE
 from dtoss.locks import once
 from dtoss.partition import Partition

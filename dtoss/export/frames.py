@@ -25,13 +25,13 @@ from dtoss.export.export_layers import (
     planar_regions,
 )
 from dtoss.extras import need
-from dtoss.frames.results.geo_frame import geo_frame
 from dtoss.geometry.space import Space
 from dtoss.partition import Partition
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.cell_of import CellView
 from dtoss.queries.find_by_id import Place
 from dtoss.queries.open_partitions import OpenPartitions
+from dtoss.result_frames import geo_frame
 
 if TYPE_CHECKING:
     import geopandas

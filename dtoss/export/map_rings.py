@@ -17,7 +17,7 @@ def region_rings(manifest: dict[str, Any]) -> dict[int, list[NDArray[np.float64]
     A ring over the antimeridian stands there twice, once at either edge; one round a pole is closed along it. In a
     plane without a CRS, coordinates are as they are.
     """
-    from dtoss.geometry.lonlat import to_lonlat
+    from dtoss.geometry.space import to_lonlat
     from dtoss.partitioning.region_polygons import region_shapes
     from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dtoss.arguments import whole_number
 from dtoss.export.land import land_outline
 from dtoss.extras import need
-from dtoss.geometry.lonlat import to_lonlat
-from dtoss.geometry.space import Space
+from dtoss.geometry.space import Space, to_lonlat
 from dtoss.partitioning.region_polygons import region_shapes
 
 Box = tuple[float, float, float, float]

@@ -1,11 +1,16 @@
-"""Tables of other libraries: their columns by name, read when they are asked for, and all of them as Arrow's."""
+"""Tables of other libraries: their columns by name, read when they are asked for, and all of them as Arrow's.
+
+Warnings about a frame, at the line of whoever gave it.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -179,3 +184,14 @@ def _is(value: Any, library: str, kind: str) -> bool:
     """Return whether a value is of a class of a library; one that is not loaded has made none."""
     module = sys.modules.get(library)
     return module is not None and isinstance(value, getattr(module, kind))
+
+
+PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the innermost line that calls this package, however many of our own functions are between."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

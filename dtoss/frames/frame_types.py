@@ -34,4 +34,4 @@ Frame: TypeAlias = ArrowStream | Mapping[str, Any] | NDArray[Any]
 """A table with named columns: :func:`dtoss.frames.arrow_tables.table_of`."""
 
 Places: TypeAlias = ArrayLike | ArrowStream | ArrowArray | Geometries | Sequence[Geometries] | Mapping[str, Any]
-"""Positions: :func:`dtoss.frames.query_places.places_of`, or what numpy reads."""
+"""Positions: :func:`dtoss.frames.coordinates.places_of`, or what numpy reads."""

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.frames.arrow_tables import Table, plain_column, read_column, table_of
-from dtoss.frames.coordinates import Located, locate_rows, there
+from dtoss.frames.arrow_tables import Table, plain_column, read_column, table_of, warn_caller
+from dtoss.frames.coordinates import Located, locate_rows, places_of, there
 from dtoss.frames.crs_names import agree_crs, short
-from dtoss.frames.frame_warnings import warn_caller
-from dtoss.frames.query_places import places_of
 from dtoss.geometry.space import NO_CRS, space_of
 from dtoss.ids import as_ids
 from dtoss.partition import Ids, numbers

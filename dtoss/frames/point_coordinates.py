@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.extras import need
+from dtoss.frames.arrow_tables import warn_caller
 from dtoss.frames.crs_names import crs_name
-from dtoss.frames.frame_warnings import warn_caller
 from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
 from dtoss.queries.threads import in_pieces
 

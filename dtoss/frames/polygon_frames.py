@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.frames.arrow_tables import read_column, table_of
+from dtoss.frames.arrow_tables import read_column, table_of, warn_caller
 from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name
-from dtoss.frames.frame_warnings import warn_caller
 from dtoss.frames.geo_columns import GeoColumn, geo_column, of_capsules
 from dtoss.geometry.polygons import (
     Polygon,

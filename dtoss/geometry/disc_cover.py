@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.geometry.distance import EARTH_RADIUS, distance
+from dtoss.geometry.distance import EARTH_RADIUS, SPHERE, distance
 from dtoss.geometry.polygons import Polygon
-from dtoss.geometry.position import SPHERE
 from dtoss.geometry.rounding import DISC, DISC_METRES
 from dtoss.geometry.space import Space
 

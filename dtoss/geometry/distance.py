@@ -2,11 +2,14 @@
 
 Only additions, multiplications, divisions and square roots are used, which IEEE 754 rounds exactly; library arctangents
 differ in the last bit between processors, and the order of answers is the order of reported distances.
+
+A place as kernels pass it on: one argument in stead of four.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -14,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import roots
-from dtoss.geometry.position import SPHERE
 
 EARTH_RADIUS = 6_371_008.8
 """Mean radius of the Earth in metres (IUGG)."""
@@ -159,3 +161,25 @@ def chord_of(radius: ArrayLike) -> NDArray[np.float64]:
     """Return the chord of the unit sphere that spans a distance in metres; 2 from half round the Earth on."""
     angle = np.minimum(np.asarray(radius, dtype=np.float64) / (2.0 * EARTH_RADIUS), _HALF_PI)
     return 2.0 * np.sin(angle)
+
+
+SPHERE = 3
+"""Numbers in a place of the sphere, a unit vector; a place of the plane has two."""
+XMIN, YMIN, XMAX, YMAX = range(4)
+"""Where the bounds of a planar index stand in their array."""
+
+
+class Place(NamedTuple):
+    """A place of either surface, made inside a kernel: compiled, it is four registers."""
+
+    x: float  # x, y, z: CRS units and z = 0 in the plane, a unit vector on the sphere
+    y: float
+    z: float
+    dimension: int
+
+
+@kernel
+def place_at(vectors, row, dimension):
+    """Return the place in a row of vectors (n, dimension), of which ``vectors`` is the pointer."""
+    at = row * dimension
+    return Place(vectors[at], vectors[at + 1], vectors[at + 2] if dimension == SPHERE else 0.0, dimension)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.position import SPHERE, XMAX, XMIN, YMAX, YMIN
+from dtoss.geometry.distance import SPHERE, XMAX, XMIN, YMAX, YMIN
 
 
 def _hilbert_table() -> NDArray[np.int64]:

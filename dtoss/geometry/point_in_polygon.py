@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
+from dtoss.geometry.distance import SPHERE, Place
 from dtoss.geometry.polygons import Polygon
-from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.rounding import DETERMINANT
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN, space_of
 

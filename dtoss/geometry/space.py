@@ -1,4 +1,7 @@
-"""The two metrics and one way to see them: positions as vectors whose chords are compared."""
+"""The two metrics and one way to see them: positions as vectors whose chords are compared.
+
+Vectors of any CRS as longitude and latitude, for maps.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.axes import by_name
-from dtoss.geometry.position import SPHERE
+from dtoss.geometry.distance import SPHERE
 from dtoss.plain_numbers import floats
 
 if TYPE_CHECKING:
@@ -270,3 +273,12 @@ def _unit_vectors(lonlat):
             out[begin + i, 1] = cos_lat * sin_lon + 0.0
             out[begin + i, 2] = sine[_BLOCK + i] + 0.0
     return out
+
+
+def to_lonlat(space: Space, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return lon and lat of vectors, float64 (n, 2), whatever the CRS; coordinates as they are where there is none."""
+    if space.metric == "sphere":
+        return space_of().positions(vectors)
+    if space.crs == NO_CRS:
+        return np.array(vectors)
+    return np.stack(_transformer(space.crs).transform(vectors[:, 0], vectors[:, 1]), axis=1)

@@ -4,14 +4,19 @@ A change is made of a version. Who loses the race for the next number tries agai
 can, unless its key stands in the ledger by now; what rewrites leaves can as long as they still stand. Every commit is
 held to this: the rows of the time order have the sum of the ledger's entries, and each derived order of a period that
 of its time order.
+
+What a change that fails has written goes again, so that a disk that was full is no fuller, and it can be tried.
+
+What is to become of a version: files and periods that come, leaves that go, entries of the ledger.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,14 +26,11 @@ from numpy.typing import NDArray
 
 from dtoss.commits.chain import Conflict
 from dtoss.errors import StoreError
-from dtoss.history.change import Change
 from dtoss.history.data_file import NewFile
-from dtoss.history.rollback import undone
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks, join_blocks
 from dtoss.history.schema import TIME_TYPES, Schema
-from dtoss.history.segments import SEGMENTS, Segment, read_segment, write_segment
-from dtoss.history.version_leaves import Files, Leaves
-from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Home, Version
+from dtoss.history.segments import SEGMENTS, WRITTEN, Fresh, Segment, read_segment, write_segment
+from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Files, Home, Leaves, Version, files_of
 
 TRIES = 1000
 """Races that a change may lose before it gives up."""
@@ -340,3 +342,73 @@ def _none(schema: Schema) -> Leaves:
         shape = (0, wide[name]) if name in wide else (0,)
         made[name] = np.zeros(shape, np.float64 if name in wide else kinds.get(name, np.int64))
     return Leaves(**made)
+
+
+@contextmanager
+def undone(home: Home, after: Version | None) -> Iterator[None]:
+    """Remove what is written within where it fails, whatever the reason; a version that stands by then keeps its own.
+
+    ``after``: the version that the change is made of; None where there is none.
+
+    A file that another writer has found there and touched stays. On object stores nothing tells that it was touched:
+    there, as after a kill, files wait for :func:`dtoss.history.maintenance.vacuum.clear`.
+    """
+    written: list[Fresh] = []
+    token = WRITTEN.set(written)
+    try:
+        yield
+    except BaseException:
+        # where nobody can say what is needed, all stays
+        with suppress(OSError, StoreError):
+            _remove(home, 0 if after is None else after.number, written)
+        raise
+    finally:
+        WRITTEN.reset(token)
+
+
+def _remove(home: Home, number: int, written: list[Fresh]) -> None:
+    # a commit of which the last sync failed stands
+    head = home.head() if written else None
+    newest = 0 if head is None else head.number
+    needed = {name for later in range(number + 1, newest + 1) for name in files_of(home.version(later))}
+    for fresh in written:
+        if f"{fresh.room}/{fresh.name}" not in needed:
+            home.folder.remove_unchanged(fresh.mark, fresh.room, fresh.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of the ledger: a batch that came, or rows that went (then ``rows`` and ``sum`` are negative)."""
+
+    key: str  # What tells the batch from others
+    kind: str  # "file", "stream", "given", "forget" or "retain"
+    source: str  # The path or query
+    batch: int  # The number of a stream's batch; else -1
+    rows: int
+    sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewPeriod:
+    """A period that a change makes."""
+
+    tier: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to become of a version."""
+
+    what: str  # In a word, such as "append"
+    # Files that were written, each with its period: the number of one that stands, or -1 - i for ``periods[i]``
+    files: tuple[tuple[NewFile, int], ...] = ()
+    # Leaves that go and have to stand still: the name of the file and the number of the first row group
+    gone: tuple[tuple[str, int], ...] = ()
+    gone_periods: tuple[int, ...] = ()  # Periods that go with all their leaves
+    periods: tuple[NewPeriod, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    schema: Schema | None = None  # Of the rows that come; None where none do
+    detail: Mapping[str, Any] = field(default_factory=dict)  # What the version says of itself
+    options: Mapping[str, Any] = field(default_factory=dict)  # Of the history, where they change
+    oldest: int = 0  # The oldest version that can be asked from now on; 0 where that does not change
+    bare: bool = False  # No segment keeps blocks of leaves that are gone: they say between which ids these were

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from dtoss.commits.file_entry import map_file
 from dtoss.commits.folder import Folder, LocalFolder, Mark
-from dtoss.commits.mapped import map_file
 from dtoss.errors import StoreError
 
 SEGMENTS = "segments"
@@ -32,7 +32,7 @@ class Fresh(NamedTuple):
 
 
 WRITTEN: ContextVar[list[Fresh] | None] = ContextVar("WRITTEN", default=None)
-"""The files that a change has written, where :mod:`dtoss.history.rollback` wants to know."""
+"""The files that a change has written, where :mod:`dtoss.history.history_commit` wants to know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.position import place_at
-from dtoss.partitioning.borders import fences_of
+from dtoss.geometry.distance import place_at
 from dtoss.partitioning.partition_bounds import is_listed
-from dtoss.partitioning.regions import Regions, nearest_region, past_border, pivot_gap2
+from dtoss.partitioning.regions import Regions, fences_of, nearest_region, past_border, pivot_gap2
 
 
 @dataclass(frozen=True, slots=True)

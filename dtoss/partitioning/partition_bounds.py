@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.distance import EARTH_RADIUS, chord_of
-from dtoss.geometry.position import Place, place_at
+from dtoss.geometry.distance import EARTH_RADIUS, Place, chord_of, place_at
 from dtoss.geometry.rounding import PRUNE
-from dtoss.partitioning.borders import fences_of
-from dtoss.partitioning.regions import Regions, furthest_past_border, nearest_region, past_border, pivot_gap2
+from dtoss.partitioning.regions import Regions, fences_of, furthest_past_border, nearest_region, past_border, pivot_gap2
 
 
 @kernel

@@ -4,22 +4,28 @@ The region of pivot i is where ``|x - p_i|^2 - w_i`` is least (ties: lowest numb
 ``f_j(x) = x . n - c`` with n the unit vector from p_i to p_j is the signed distance past it, positive on j's side.
 Powers are rounded, so a place is on a side of a border only within a slack (:func:`power_slack`): whoever compares a
 place with a border, to leave something out, allows it. Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
+
+The borders between partitions as kernels pass them on: one argument in stead of six.
+
+The bounds of a planar index: given, or the box of its objects grown by a tenth.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.position import SPHERE, place_at
+from dtoss.geometry.distance import SPHERE, place_at
 from dtoss.geometry.rounding import BORDER
+from dtoss.geometry.space import FURTHEST
 from dtoss.locks import once
-from dtoss.partitioning.borders import fences_of
+from dtoss.plain_numbers import floats
 
 LISTED = 256
 """Borders listed for one region, the nearest to its pivot first."""
@@ -220,3 +226,50 @@ def _nearest(vectors, pivots, weights, order, distance):
         guess = nearest_region(place_at(v, r, dimension), fences, guess)
         out[r] = guess
     return out
+
+
+class Fences(NamedTuple):
+    """The pivots and borders of all partitions, made inside a kernel by :func:`fences_of`."""
+
+    pivots: Any  # pivots, weights: pointers to float64, as in :class:`~dtoss.partitioning.regions.Regions`
+    weights: Any
+    order: Any  # order, border: pointers to int32 and float64, as ``order`` and ``distance`` of its borders
+    border: Any
+    partitions: int  # How many there are
+    listed: int  # Borders that are listed for each
+
+
+@kernel
+def fences_of(pivots, weights, order, border):
+    """Return the fences of the arrays of regions, in their order; the caller keeps them alive."""
+    return Fences(pointer(pivots), pointer(weights), pointer(order), pointer(border), pivots.shape[0], order.shape[1])
+
+
+def planar_bounds(vectors: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
+    """Return the rectangle that planar cells are clipped to, float64 (4,)."""
+    low = vectors.min(axis=0) if len(vectors) else np.zeros(2)
+    high = vectors.max(axis=0) if len(vectors) else np.zeros(2)
+    return bounds_round(low, high, bounds)
+
+
+def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: ArrayLike | None) -> NDArray[np.float64]:
+    """Return bounds that hold the box ``low, high``: those given, or the box grown by a tenth of its longer side."""
+    if bounds is None:
+        side = float((high - low).max())
+        margin = 0.1 * side if side > 0.0 else 1.0
+        return np.concatenate([low - margin, high + margin])
+    try:
+        box = floats(bounds)
+    except (TypeError, ValueError, OverflowError):
+        box = np.zeros(0)
+    if box.shape != (4,) or not np.isfinite(box).all() or not (box[0] < box[2] and box[1] < box[3]):
+        raise ValueError(
+            f"bounds are {np.asarray(bounds).tolist()}: xmin, ymin, xmax, ymax with xmin < xmax, ymin < ymax"
+        )
+    if np.abs(box).max() > FURTHEST:
+        raise ValueError(f"bounds are {box.tolist()}: at most {FURTHEST:g} in size is legal")
+    if (low < box[:2]).any() or (high > box[2:]).any():
+        raise ValueError(
+            f"bounds {box.tolist()} do not hold all objects, which reach from {low.tolist()} to {high.tolist()}"
+        )
+    return box

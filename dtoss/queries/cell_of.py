@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dtoss.building.border import BorderTable
 from dtoss.cells.cell_polygons import CellPolygons, shapes
-from dtoss.cells.edge_doubt import edges_in_doubt
-from dtoss.cells.edge_length import edge_length
+from dtoss.cells.edge_doubt import edge_length, edges_in_doubt
 from dtoss.compiled.kernel import operand
 from dtoss.errors import StoreError
 from dtoss.geometry.distance import EARTH_RADIUS

@@ -13,7 +13,7 @@ from dtoss.cells.edge_doubt import NEARLY
 from dtoss.cells.half_planes import PAD, chord, furthest, is_framed, plane_area, sphere_area
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import part_of, pointer
-from dtoss.geometry.position import SPHERE, Place
+from dtoss.geometry.distance import SPHERE, Place
 from dtoss.geometry.rounding import EDGE_DOUBT
 
 MOST_LISTED = 64

@@ -1,6 +1,6 @@
 """Whether an edge in doubt counts, where floating point numbers with known errors tell; else exact ones have to.
 
-The edge of two sites as :mod:`dtoss.cells.edge_length` has it, in radians round the middle of what one other site
+The edge of two sites as :mod:`dtoss.cells.edge_doubt` has it, in radians round the middle of what one other site
 leaves of the bisector on the sphere, and in lengths of the bisector's direction in the plane. A site on the sphere is
 the direction of its vector, so how far its length is from 1 is made up for: that is what tells sites a metre apart.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.position import SPHERE, XMIN, YMAX, YMIN
+from dtoss.geometry.distance import SPHERE, XMIN, YMAX, YMIN
 
 ROUNDED = 1e-14
 """Relative error of what leads from one site to another, and of what is made of it: 90 u, where 10 to 20 are made."""
@@ -197,7 +197,7 @@ def counts(
     """Return whether the edge between two sites is longer than ``shortest``, None where this cannot tell.
 
     ``a``, ``b``: (dimension,), distinct; ``others``: (c, dimension). As for
-    :func:`dtoss.cells.edge_length.edge_length`; a and b are passed over; ``bounds``: float64 (4,). Those of the plane;
+    :func:`dtoss.cells.edge_doubt.edge_length`; a and b are passed over; ``bounds``: float64 (4,). Those of the plane;
     ``shortest``: A length: CRS units or a chord.
     """
     rest = others[~((others == a).all(axis=1) | (others == b).all(axis=1))]

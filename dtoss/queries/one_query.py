@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from dtoss.compiled.checked_memory import address
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
-from dtoss.queries.block_runs import addresses_of_runs
 from dtoss.queries.gather import Whereabouts, take_ids
-from dtoss.queries.kernels import one_arguments as one
+from dtoss.queries.kernels import one_kernel as one
 from dtoss.queries.kernels.address_table import AddressTable
 from dtoss.queries.kernels.knn_kernel import NOT_OPEN
 from dtoss.queries.kernels.one_kernel import NO_PLACE, TOO_SMALL, nearest_to_one, within_of_one
 from dtoss.queries.kernels.query_arguments import NO_ROOM
 from dtoss.queries.open_partitions import needed
-from dtoss.queries.open_snapshot import OpenSnapshot, arguments_of
+from dtoss.queries.open_snapshot import OpenSnapshot, addresses_of_runs, arguments_of
 from dtoss.queries.raw_hits import RawHits
 from dtoss.queries.workspace import workspace
 

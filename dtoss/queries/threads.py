@@ -1,4 +1,7 @@
-"""Pieces of a batch shared among threads, which are kept for the next batch with the memory they work in."""
+"""Pieces of a batch shared among threads, which are kept for the next batch with the memory they work in.
+
+The vectors of a batch's positions, made by several threads where they are many.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+from dtoss.geometry.space import Space
 
 T = TypeVar("T")
 PIECES = 4
@@ -68,6 +74,25 @@ def _replace() -> None:
 
 
 _pool = _fresh()
+
 if hasattr(os, "register_at_fork"):
     # threads do not come along into a forked process
     os.register_at_fork(after_in_child=_replace)
+
+
+SHARED_FROM = 4096
+"""Positions from which on threads share the work."""
+
+
+def query_vectors(places: NDArray[np.float64], space: Space, threads: int) -> NDArray[np.float64]:
+    """Return the vectors (n, dimension) of legal positions (n, 2): as :meth:`dtoss.geometry.space.Space.vectors`."""
+    # positions of such a CRS are transformed together: an error names the row
+    if threads == 1 or len(places) < SHARED_FROM or space.to_lonlat:
+        return space.vectors(places)
+    vectors = np.empty((len(places), space.dimension))
+
+    def some(a: int, b: int) -> None:
+        vectors[a:b] = space.vectors(places[a:b])
+
+    in_pieces(len(places), threads, some, SHARED_FROM // 2)
+    return vectors

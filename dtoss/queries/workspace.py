@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dtoss.compiled.checked_memory import address
 from dtoss.compiled.lanes16 import LANES
 from dtoss.partition import BLOCK
-from dtoss.queries.kernels import one_arguments as one
+from dtoss.queries.kernels import one_kernel as one
 from dtoss.queries.kernels.address_table import AddressTable
-from dtoss.queries.kernels.ring_sort import RINGS
+from dtoss.queries.kernels.hit_writing import RINGS
 
 
 class Sizes(NamedTuple):

@@ -28,8 +28,7 @@ from dtoss.serve.description import openapi_text
 from dtoss.serve.requests.cluster_requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
 from dtoss.serve.requests.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.requests.hot_protocol import Desk
-from dtoss.serve.rights.gate import check_call
-from dtoss.serve.rights.sight import AS_ASKED
+from dtoss.serve.rights.sight import AS_ASKED, check_call
 from dtoss.serve.routes import (
     area_queries,
     batch_queries,

@@ -69,7 +69,7 @@ def write_tombstones(store: Store, snapshot: str, ids: Ids, times: pa.Array) -> 
     ``ids``: int64 (n,) or large strings, distinct, in any order; ``times``: an Arrow array of length n without nulls:
     when each was deleted.
     """
-    from dtoss.snapshots.tombstones import encode_tombstones
+    from dtoss.snapshots.partition_file import encode_tombstones
 
     written = _write(store, snapshot, "tombstones", encode_tombstones(ids, times))
     return {"rows": len(ids), **asdict(written)}

@@ -48,7 +48,7 @@ def open_source(folder: Folder, path: str, size: int | None = None) -> Source:
             with folder.filesystem.open_input_file(path) as stream:
                 source = Source(path, stream.read_buffer())
         else:
-            from dtoss.commits.mapped import map_file  # which loads pyarrow
+            from dtoss.commits.file_entry import map_file  # which loads pyarrow
 
             data, there = map_file(path)
             source = Source(path, data, (there.st_dev, there.st_ino))

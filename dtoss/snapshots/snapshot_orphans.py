@@ -1,10 +1,14 @@
-"""Removing what is no snapshot, and snapshots that go: nothing that may still be written is touched."""
+"""Removing what is no snapshot, and snapshots that go: nothing that may still be written is touched.
+
+The folder of a snapshot in the making: it has a mark from the first, and in the end only what is listed.
+"""
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from dtoss.commits.chain import Chain
 from dtoss.commits.folder import Folder
@@ -12,7 +16,7 @@ from dtoss.commits.lease import Holder, leftovers
 from dtoss.commits.log_compaction import clear_passing
 from dtoss.commits.process import STALE_SECONDS, is_passing
 from dtoss.errors import StoreError, reason
-from dtoss.snapshots.folder_names import FRESH, REMOVED, is_left_over, removed_name
+from dtoss.snapshots.folder_names import FRESH, REMOVED, fresh_name, is_left_over, removed_name
 
 MARK = "WRITING"
 """The file that says who is making a snapshot; gone once it has become current."""
@@ -123,3 +127,39 @@ def warning(warn: Callable[[str], None], path: str) -> Iterator[None]:
         why = reason(error) if isinstance(error, OSError) else str(error)
         name = getattr(error, "filename", None) or path
         warn(f"{name} could not be removed ({why}): the next rebuild tries again")
+
+
+def make_folder(folder: Folder, name: str) -> bool:
+    """Make a snapshot's folder with the mark of this process; return whether no other process was faster."""
+    mark = Holder.me().data
+    if not folder.renames:
+        # where folders are only names the mark is the first that has this one: without it, it would be debris
+        if not folder.exclusive:
+            folder.make("snapshots", name, "partitions")
+        created = folder.create(mark, "snapshots", name, MARK)
+        if created and folder.exclusive:
+            folder.make("snapshots", name, "partitions")
+        return created
+    fresh = fresh_name()
+    try:
+        folder.make("snapshots", fresh, "partitions")
+        folder.replace(mark, "snapshots", fresh, MARK)
+        folder.move(("snapshots", fresh), ("snapshots", name))
+    except BaseException as error:
+        with suppress(OSError):
+            folder.remove_folder("snapshots", fresh)
+        if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            return False
+        raise
+    return True
+
+
+def strip(folder: Folder, snapshot: str, listed: Collection[str]) -> None:
+    """Remove the files of a snapshot that its manifest does not list: of tasks that were killed, or ran twice."""
+    # Spark's own files beside rejected rows tell that these are whole
+    folders = {file.rpartition("/")[0] for file in listed} - {"quarantine"} | {""}
+    for inner in folders:
+        parts = tuple(filter(None, inner.split("/")))
+        for name in folder.files("snapshots", snapshot, *parts):
+            if "/".join([*parts, name]) not in {*listed, MARK, "manifest.json"}:
+                folder.remove("snapshots", snapshot, *parts, name)

@@ -43,9 +43,17 @@ from dtoss.snapshots.lineage import check_committed, facts_of, files_of, line_of
 from dtoss.snapshots.manifest_fields import Manifest, check_manifest
 from dtoss.snapshots.mapped_file import Source, open_source
 from dtoss.snapshots.retention import KEPT_FOR_SECONDS, current_within, kept, snapshot_of
-from dtoss.snapshots.snapshot_orphans import MARK, clear_debris, remove_snapshot, settle, warning, why_unfinished
+from dtoss.snapshots.snapshot_orphans import (
+    MARK,
+    clear_debris,
+    make_folder,
+    remove_snapshot,
+    settle,
+    strip,
+    warning,
+    why_unfinished,
+)
 from dtoss.snapshots.store_location import folder_of, hide_keys
-from dtoss.snapshots.unfinished import make_folder, strip
 
 if TYPE_CHECKING:
     import pyarrow as pa

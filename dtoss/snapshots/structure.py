@@ -20,7 +20,7 @@ from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import float64_at, int32_at, int64_at, uint8_at
 from dtoss.errors import StoreError
-from dtoss.geometry.position import SPHERE, YMAX
+from dtoss.geometry.distance import SPHERE, YMAX
 from dtoss.geometry.rounding import UNIT
 from dtoss.geometry.space import FURTHEST
 from dtoss.id_filter import text_buffers, words_of

@@ -15,7 +15,7 @@ from dtoss.errors import InputError
 from dtoss.frames.arrow_tables import read_column, table_of
 from dtoss.frames.coordinates import locate_rows
 from dtoss.geometry.space import Space, as_positions
-from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.watch_settings import Rows
 
 ID_OF_ROWS, TIME_OF_ROWS = "id", "t"
 """The columns of ids and of times, in rows that callers give."""

@@ -15,18 +15,15 @@ from dtoss.watch.watch_folder import DEFAULT_NAME
 from pipelines.command import cycles, maintenance, planner, store_commands
 from pipelines.command.export_command import export
 from pipelines.command.fast_commands import QUIETLY, UsageError
-from pipelines.command.forgetting import forget
 from pipelines.command.history.app import history
-from pipelines.command.plans.billing import bill
-from pipelines.command.plans.catalogues import catalogue
+from pipelines.command.maintenance import forget, verify
+from pipelines.command.plans.plan_commands import bill, catalogue, route
 from pipelines.command.plans.replanning import replan
-from pipelines.command.plans.route import route
 from pipelines.command.query import knn_and_range
 from pipelines.command.query.sql import sql
 from pipelines.command.query.within import within
 from pipelines.command.serve import serve
 from pipelines.command.terminal.notes import hush
-from pipelines.command.verify_command import verify
 from pipelines.command.warm_command import warm
 from pipelines.command.watch import watch_command
 from pipelines.command.watch.events_command import events

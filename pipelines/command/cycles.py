@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pipelines.command.terminal import options, row_options
-from pipelines.command.terminal.batch_lines import say as windows_say
-from pipelines.command.terminal.batch_lines import say_json as windows_say_json
 from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.notes import say as windows_say
+from pipelines.command.terminal.notes import say_json as windows_say_json
 from pipelines.command.terminal.options import seconds_or_none
 from pipelines.command.terminal.output import say_compiling, start_spark
 

@@ -1,13 +1,26 @@
-"""What keeps a store in order: clearing it, and its log of commits; the standard library is enough on local disks."""
+"""What keeps a store in order: clearing it, and its log of commits; the standard library is enough on local disks.
+
+``dtoss forget``: a person out of all that a store and its histories hold.
+
+The command that looks at everything in a store.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.command.terminal.options import Json, Keep, KeepFor, Lease, Store, seconds_or_none
+from pipelines.command.terminal.options import Json, Keep, KeepFor, Lease, Snapshot, Store, seconds_or_none
+from pipelines.command.terminal.output import print_table
+
+if TYPE_CHECKING:
+    from dtoss.commits.verify_report import VerifyReport
+    from pipelines.forget import Report
 
 
 def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease = "on", as_json: Json = False) -> None:
@@ -55,8 +68,7 @@ def _clear_patterns(store: str) -> dict[str, int]:
     names = names_in(folder_of(path_in(store, "patterns")))
     if not names:
         return {}
-    from pipelines.load_patterns.pattern_orphans import clear_debris
-    from pipelines.load_patterns.patterns_folder import Home
+    from pipelines.load_patterns.patterns_folder import Home, clear_debris
 
     return {name: clear_debris(Home(store, name)) for name in names}
 
@@ -92,3 +104,159 @@ def _text(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+def forget(
+    store: Annotated[
+        str | None, typer.Option("--store", help="Path or URI of the store, with its watches and windows.")
+    ] = None,
+    history: Annotated[
+        list[str] | None,
+        typer.Option("--history", help="Path or URI of a history; may stand again.", metavar="H"),
+    ] = None,
+    id_: Annotated[list[str] | None, typer.Option("--id", help="Of an object; may stand again.", metavar="ID")] = None,
+    ids: Annotated[str | None, typer.Option("--ids", help="A file with an id a line.", metavar="FILE")] = None,
+    updates: Annotated[
+        list[str] | None,
+        typer.Option("--updates", help="Files and folders of yours to look through; may stand again.", metavar="PATH"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")] = False,
+    allow_again: Annotated[
+        bool, typer.Option("--allow-again", help="Instead: let rows of these ids count again from now on.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove objects from snapshots, histories, watches and windows, keep them away, and say what is left."""
+    from dtoss.errors import InputError
+    from pipelines.forget import allow_again as allow
+    from pipelines.forget import forget as forget_objects
+
+    named = [*(id_ or []), *_read_ids(ids)]
+    if allow_again:
+        if dry_run or updates:
+            raise InputError("--allow-again changes who may come, and nothing else: leave --dry-run and --updates out")
+        count = allow(store, named, histories=history or [])
+        print(json.dumps({"ids": len(set(named)), "allowed": count}) if as_json else f"{count:,} ids may come again")
+        return
+    report = forget_objects(store, named, histories=history or [], updates=updates or [], dry_run=dry_run)
+    if as_json:
+        print(json.dumps(asdict(report)))
+        return
+    _print(report)
+
+
+def _read_ids(file: str | None) -> list[str]:
+    """Return the ids of a file, a line each."""
+    from dtoss.errors import InputError
+
+    if file is None:
+        return []
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--ids {file} cannot be read: {error}") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _print(report: Report) -> None:
+    from pipelines.command.terminal.output import print_columns
+
+    ids = "1 id" if report.ids == 1 else f"{report.ids:,} ids"
+    if report.dry:
+        print(f"{ids} would be forgotten; nothing has changed")
+    else:
+        print(f"{ids} forgotten, {report.remembered:,} of them anew")
+    if report.went:
+        head = ("would go from", "what", "how many") if report.dry else ("gone from", "what", "how many")
+        print_columns(head, [[one.where, one.what, f"{one.count:,}"] for one in report.went])
+    else:
+        print("nothing was held of them")
+    if report.stays:
+        print_columns(("left in", "what", "until"), [[one.where, one.what, one.until] for one in report.stays])
+
+
+Watch = Annotated[
+    str | None,
+    typer.Option(
+        "--watch", help="Look at a watch instead of the snapshots; default if none is named.", metavar="[NAME]"
+    ),
+]
+Windows = Annotated[
+    str | None, typer.Option("--windows", help="Look at windows instead of the snapshots.", metavar="NAME")
+]
+Patterns = Annotated[
+    str | None, typer.Option("--patterns", help="Look at live patterns instead of the snapshots.", metavar="NAME")
+]
+
+
+def verify(
+    store: Store,
+    snapshot: Snapshot = None,
+    watch: Watch = None,
+    windows: Windows = None,
+    patterns: Patterns = None,
+    as_json: Json = False,
+) -> None:
+    """Compare all checksums through the chain of commits, and what files hold; name each file that is damaged."""
+    kinds = {"snapshot": snapshot, "watch": watch, "windows": windows, "patterns": patterns}
+    given = [name for name, value in kinds.items() if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"--{given[0]} and --{given[1]} are both given: one of them is wanted")
+    if windows is not None:
+        from dtoss.windows.processing.verify_windows import verify_windows
+        from dtoss.windows.storage.window_folder import Home as WindowsHome
+
+        _tell_chain(verify_windows(WindowsHome(store, windows)), as_json)
+    elif watch is not None:
+        from dtoss.watch.events.verify_watch import verify_watch
+        from dtoss.watch.watch_folder import Home as WatchHome
+
+        _tell_chain(verify_watch(WatchHome(store, watch)), as_json)
+    elif patterns is not None:
+        from pipelines.load_patterns.patterns_folder import Home as PatternsHome
+        from pipelines.load_patterns.verify_patterns import verify_live
+
+        _tell_chain(verify_live(PatternsHome(store, patterns)), as_json)
+    else:
+        _verify_snapshots(store, snapshot, as_json)
+
+
+def _verify_snapshots(store: str, snapshot: str | None, as_json: bool) -> None:
+    from dtoss.snapshots.store import Store as StorePlace
+    from dtoss.snapshots.verify_store import verify_store
+
+    found = verify_store(StorePlace(store), snapshot)
+    rows = [
+        ("snapshots", ", ".join(found.snapshots)),
+        ("commits", f"{found.commits:,}"),
+        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
+        ("objects", f"{found.objects:,}"),
+    ]
+    _tell(found, rows, as_json)
+
+
+def _tell_chain(found: VerifyReport, as_json: bool) -> None:
+    rows = [
+        ("commits", f"{found.commits:,}"),
+        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
+        *((name, f"{count:,}") for name, count in found.held.items()),
+    ]
+    _tell(found, rows, as_json)
+
+
+def _tell(found: Any, rows: list[tuple[str, str]], as_json: bool) -> None:
+    """Print what was looked at, and end with 2 where anything is damaged, with 1 where something could not be read."""
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        for line in [*found.damaged, *found.unread]:
+            print(line, file=sys.stderr)
+        nothing = "nothing of what could be read" if found.unread else "nothing"
+        rows = [*rows, ("damaged", _count_text(found.damaged) or nothing)]
+        print_table([*rows, ("could not be read", _count_text(found.unread))] if found.unread else rows)
+    if found.damaged or found.unread:
+        raise typer.Exit(2 if found.damaged else 1)
+
+
+def _count_text(lines: list[str]) -> str:
+    return f"{len(lines):,} things, named on stderr" if lines else ""

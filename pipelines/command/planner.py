@@ -220,8 +220,7 @@ def _live(
     as_json: bool,
 ) -> None:
     from dtoss.snapshots.store import Store
-    from pipelines.load_patterns.follow_log import Following
-    from pipelines.load_patterns.live_patterns import DEFAULT_NAME, LivePatterns, Look
+    from pipelines.load_patterns.live_patterns import DEFAULT_NAME, Following, LivePatterns, Look
     from pipelines.load_patterns.patterns_folder import Home
     from pipelines.rows.durations_and_shares import seconds_of
 

@@ -111,8 +111,7 @@ def serve(
 
     give_back()
     say_compiling("open")
-    from dtoss.serve.core.limits import Limits, limits_of
-    from dtoss.serve.core.server_settings import Settings
+    from dtoss.serve.core.server_settings import Limits, Settings, limits_of
     from dtoss.serve.processes.parent import run_server
 
     settings = Settings(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtoss.building.border import Border, fix
 from dtoss.building.construct import BuiltPartition, construct
 from dtoss.geometry.space import Space
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from dtoss.names import free_names
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from dtoss.errors import StoreError
 from dtoss.geometry.space import FURTHEST, Space, space_of
 from dtoss.names import renamed_of_manifest
-from dtoss.partitioning.bounds import bounds_round
-from dtoss.partitioning.regions import Regions
+from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
-from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.partition_file import decode, decode_tombstones
 from dtoss.snapshots.read_file import check_sum
 from dtoss.snapshots.store import FORMAT, Store
-from dtoss.snapshots.tombstones import decode_tombstones
 from pipelines.cycles.partitions import Wishes
 from pipelines.cycles.store_clock import Scale
 from pipelines.rows.manifest_columns import time_of

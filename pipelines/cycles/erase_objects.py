@@ -13,16 +13,14 @@ import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.lease import Writer
-from dtoss.erasure.mentions import Mentions
-from dtoss.erasure.rejected import encode_rejected, read_rejected, without_mentions
+from dtoss.erasure.mentions import Mentions, encode_rejected, read_rejected, without_mentions
 from dtoss.partition import Ids
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
-from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.partition_file import checksum, decode, decode_tombstones
 from dtoss.snapshots.read_file import check_sum
 from dtoss.snapshots.retention import KEPT_FOR_SECONDS, snapshot_of
 from dtoss.snapshots.snapshot_orphans import remove_snapshot, why_unfinished
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.tombstones import decode_tombstones
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.current_state import Stands, stands_of

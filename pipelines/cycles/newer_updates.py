@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.history.latest import order_keys
+from dtoss.history.row_blocks import order_keys
 from dtoss.partition import Ids, Partition
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.store_clock import Scale

@@ -22,7 +22,7 @@ from pipelines.rows.by_id import by_hash, count_repeated, task_count
 from pipelines.rows.position_frame import RAW, REASON, Positions
 from pipelines.rows.survey import Profile, sampled_vectors
 from pipelines.rows.text_types import exactly
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import cores
 from pipelines.spark.stage_progress import Stages
 

@@ -1,14 +1,17 @@
-"""Work on groups of partitions: in this process where it is little, in Spark's tasks where it is much."""
+"""Work on groups of partitions: in this process where it is little, in Spark's tasks where it is much.
+
+How much of a cycle the process that runs it does itself: where there is little, a job of Spark's costs more.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -61,3 +64,18 @@ def spread_work(
     numbers = session.range(0, len(groups), 1, len(groups))
     made = numbers.mapInArrow(freeze_imports(run), "made binary").toArrow()
     return [one for packed in made.column(0).to_pylist() for one in pickle.loads(packed)]
+
+
+class Here(NamedTuple):
+    """Up to how much of each step is done here; with -1 nothing is. What comes out is the same."""
+
+    # Of updates, as far as Spark can estimate them, that come to this process: shuffling so few costs more
+    update_bytes: int = 64 << 20
+    compared: int = 4_000_000  # Objects whose partitions are compared with the updates, where their files are local
+    built: int = 100_000  # Objects of partitions that are built, where files are local
+    copies: int = 1_000_000  # Replicas from which the border table is made, where files are local
+
+
+USUAL = Here()
+NOTHING = Here(-1, -1, -1, -1)
+"""All is done by Spark's tasks."""

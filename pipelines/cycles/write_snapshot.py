@@ -18,11 +18,10 @@ from dtoss.snapshots.manifest import write_borders
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, share_of_border
 from pipelines.cycles.current_state import Stands
-from pipelines.cycles.in_process_share import USUAL, Here
 from pipelines.cycles.merge_tasks import CyclePlan, Wanted, renew, stays
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.partitions import choose_regions, make_partitions
-from pipelines.cycles.spread import spread_work
+from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.rows.position_frame import RAW, REASON, Positions

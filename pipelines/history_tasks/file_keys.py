@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from dtoss.history.append_batches import OF_FILE, Key
+from dtoss.history.append_frame import OF_FILE, Key
 from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import Inputs
 

@@ -20,8 +20,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.history.append_frame import NEEDS_TIME
 from dtoss.history.data_file import NewFile, write_file
-from dtoss.history.row_blocks import BY_TIME
-from dtoss.history.row_tables import rows_of, sorted_rows, t_numbers
+from dtoss.history.row_blocks import BY_TIME, rows_of, sorted_rows, t_numbers
 from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
 from dtoss.history.segments import write_named
 from dtoss.history.time_scale import moment_of
@@ -29,7 +28,7 @@ from dtoss.history.versions import Home
 from pipelines.rows.position_frame import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, Positions, attribute_name
 from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
 from pipelines.rows.time_columns import LAST_SECOND
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,10 +1,14 @@
-"""What tasks read of a history: chosen blocks of a version, which each worker opens once."""
+"""What tasks read of a history: chosen blocks of a version, which each worker opens once.
+
+Where a history is, for processes that may run in another folder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
-from dtoss.history.query.block_queries import BlockQueries
+from dtoss.history.query.block_queries import BlockQueries, Spans, stored_kind
 from dtoss.history.query.place_batches import cuts
-from dtoss.history.query.query_intervals import Spans, stored_kind
 from dtoss.history.query.range_query import asked_of_shapes
 from dtoss.history.query.read_plan import ChosenBlocks, gather_column, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, condition_on, pieces_of, read_columns
 from dtoss.history.read_blocks import Reads
 from dtoss.history.versions import Home, Version
 from dtoss.queries.areas.covered import boxes_of
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:
@@ -149,3 +152,8 @@ _SIGNED = {
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
 }
+
+
+def home_of(history: str) -> Home:
+    """Return where a history is; workers of a cluster run in other directories, and a URI stays as it is."""
+    return Home(str(history) if "://" in str(history) else str(Path(history).absolute()))

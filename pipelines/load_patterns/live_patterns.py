@@ -1,23 +1,29 @@
-"""Live patterns: new files of a server's access log are added to panes, and patterns are made of all of them."""
+"""Live patterns: new files of a server's access log are added to panes, and patterns are made of all of them.
+
+Looks at a log, one after the other, and the patterns file that each leaves.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+import ceps
 from dtoss.commits.chain import Commit
 from dtoss.commits.lease import Writer, take
 from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.named import path_in
 from dtoss.commits.offsets import Ledger
+from dtoss.commits.process import passing_name
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store, on_stderr
@@ -27,6 +33,7 @@ from pipelines.load_patterns.patterns_folder import NAMES, NAMES_SCHEMA, PANED, 
 from pipelines.load_patterns.patterns_of_sums import EPOCH, CountedPatterns
 from pipelines.load_patterns.reads_by_request import Reader
 from pipelines.load_patterns.request_panes import Panes, added, panes_of, patterns_of
+from pipelines.loop.stopping import Stopping
 from pipelines.rows.access_rows import Asks
 
 DEFAULT_NAME = "live"
@@ -203,3 +210,81 @@ def leased(home: Home, warn: Callable[[str], None] = on_stderr) -> Writer:
     except OSError as error:
         why = error.strerror or error
         raise StoreError(f"live patterns of {hide_keys(home.store)} cannot be written: {why}") from None
+
+
+FAILURES_IN_A_ROW = 3
+"""Looks that may fail in a row; the last of them ends the following."""
+
+
+@dataclass(frozen=True)
+class Following:
+    """What is done with live patterns after each look."""
+
+    live: LivePatterns
+    out: str  # The patterns file: local, and never seen half written
+    max_bad: float = 0.10  # The share of bad rows from which on no patterns are made
+    # Is told of each file that was written
+    say: Callable[[Look, CountedPatterns], None] = field(default=lambda look, counted: None)
+
+    def once(self, *, recount: bool = False) -> None:
+        """Add what is new in the log, and write the file.
+
+        ``recount``: count all anew first.
+        """
+        with leased(self.live.home, self.live.warn) as lease:
+            done = self.live.look(lease, recount=recount)
+            if done.commit == 0:
+                raise InputError(
+                    f"no file of a log is in {hide_keys(self.live.log_path)}: dtoss serve writes one a minute; name "
+                    "its --access-log where that is elsewhere"
+                )
+            self._write(done)
+
+    def on_and_on(self, every: float, *, recount: bool = False, stopping: Stopping | None = None) -> None:
+        """Do so until somebody asks to end; the file is written where anything has changed, or a day has ended.
+
+        ``every``: seconds from look to look; ``recount``: count all anew first; ``stopping``: whether somebody has
+        asked to end; signals when None.
+        """
+        if not every > 0.0:
+            raise InputError(f"--every is {every:g} s: more than 0 is wanted")
+        stopping = stopping or Stopping()
+        with leased(self.live.home, self.live.warn) as lease, stopping.listening():
+            written: tuple[int, int] | None = None
+            failed = 0
+            while not stopping.asked:
+                try:
+                    with stopping.cycle():
+                        written = self._look(lease, recount, stopping, written)
+                    recount, failed = False, 0
+                except (OSError, StoreError) as error:
+                    failed += 1
+                    if failed >= FAILURES_IN_A_ROW:
+                        raise
+                    self.live.warn(f"{error}; the next look is in {every:g} s")
+                stopping.wait(every)
+
+    def _look(
+        self, lease: Writer, recount: bool, stopping: Stopping, written: tuple[int, int] | None
+    ) -> tuple[int, int] | None:
+        """Return the commit and the day that the file is of."""
+        done = self.live.look(lease, recount=recount, stop=lambda: stopping.asked)
+        of = done.commit, running_day(self.live.asks.time_zone)
+        if of == written or done.commit == 0:
+            return written
+        try:
+            self._write(done)
+        except InputError as error:
+            self.live.warn(str(error))  # no day has ended, say: it will
+        return of
+
+    def _write(self, done: Look) -> None:
+        counted = self.live.counted(done, self.max_bad)
+        target = Path(self.out)
+        aside = target.with_name(f".{target.name}.{passing_name()}")
+        try:
+            ceps.write_patterns(aside, counted.patterns)
+            aside.replace(target)
+        finally:
+            aside.unlink(missing_ok=True)
+        self.say(done, counted)

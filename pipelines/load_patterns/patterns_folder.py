@@ -8,6 +8,8 @@
       names/<hash>.parquet     names and bytes of the log's files that are in
       rows/<hash>.parquet      their rows: places, so that they can be counted by other pivots
       panes/<hash>.parquet     sums by day, slot and partition
+
+Files of live patterns that nothing needs: what runs that ended early have left, and sums that were replaced.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from dtoss.commits.file_entry import FileEntry, checked_bytes, merged_from, whol
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.commits.lease import LEASE_SECONDS
+from dtoss.commits.log_compaction import clear_passing
 from dtoss.commits.named import check_name, path_in
+from dtoss.commits.orphans import SPARED_DEBRIS_SECONDS, clear_unneeded
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import folder_of
 from pipelines.rows.access_rows import Asks
@@ -226,3 +230,20 @@ def check_spec(home: Home, state: State, spec: Spec) -> None:
             f"live patterns {home.name!r} are counted with {difference}: give others a name of their own "
             "(--name NAME), or count all of these anew (--recount)"
         )
+
+
+def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
+    """Remove files that the newest commit does not name, and return how many went.
+
+    ``spare_seconds``: files stay so long after they were written: a run that is under way may be about to name them.
+
+    Cost O(files).
+    """
+    head = home.chain.head()
+    state = None if head is None else State.of(head, home.chain.path(head.number))
+    clear_passing(home.chain)
+    gone = 0
+    for room in ROOMS:
+        named = set() if state is None else {file.name for file in state.listed[room]}
+        gone += clear_unneeded(home.folder, room, named, spare_seconds)
+    return gone

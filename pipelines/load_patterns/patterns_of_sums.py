@@ -16,7 +16,7 @@ from ceps import Patterns, Reads
 from ceps.model.patterns import DAY
 from ceps.model.reads import bound_reads, reads_together
 from dtoss.errors import InputError
-from dtoss.geometry.lonlat import to_lonlat
+from dtoss.geometry.space import to_lonlat
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from pipelines.load_patterns.reads_by_request import unpack_sets
 from pipelines.rows import day_counts

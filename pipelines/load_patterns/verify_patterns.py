@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.named import names_in, path_in
-from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import Look, VerifyReport, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting, verify_chain
 from dtoss.errors import InputError, StoreError
 from dtoss.names import did_you_mean
 from dtoss.snapshots.store_location import folder_of, hide_keys

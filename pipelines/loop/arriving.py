@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pyarrow import fs
 
-from dtoss.commits.batch_source import Source
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import InputError
 from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in

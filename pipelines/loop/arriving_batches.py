@@ -1,4 +1,7 @@
-"""Batch after batch of files that arrive in a folder, until a signal comes: what watches and windows go round in."""
+"""Batch after batch of files that arrive in a folder, until a signal comes: what watches and windows go round in.
+
+Which files make a batch: the oldest first, whole files, about so many rows together.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dtoss.commits.batch_source import Source
-from dtoss.commits.offsets import Ledger
+import pyarrow.parquet as pq
+
+from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import Arrivals, Patience, list_arrivals
-from pipelines.loop.batch_size import taken_files
 from pipelines.loop.odd_columns import FAIL, REFUSE, MixedFiles, may_refuse, refusal, session_of, take_apart
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.position_frame import DEFAULTS, Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import cause_text
-from pipelines.spark.renewal import renew_session
+from pipelines.spark.session import renew_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -267,3 +270,38 @@ def _read(loop: Loop, some: Arrivals, odd: Mapping[str, str]) -> bool:
 def _tell(loop: Loop, odd: Mapping[str, str]) -> None:
     for file, why in odd.items():
         loop._patience.tell(file, refusal(why), loop.warn)
+
+
+BYTES_A_ROW = 64
+"""Of text, about: how many rows a file has is known once it is read."""
+
+
+def taken_files(found: Arrivals, most_rows: int | None) -> list[dict[str, int]]:
+    """Return the fresh files of each batch with their bytes, oldest first, by name where the times are equal.
+
+    ``most_rows``: rows of a batch, about; None makes one batch of all.
+    """
+    written = dict(zip(found.where.files, found.where.written, strict=True))
+    order = sorted(found.fresh, key=lambda file: (written[file] or 0.0, file))
+    if most_rows is None:
+        return [{file: found.fresh[file] for file in order}] if order else []
+    batches: list[dict[str, int]] = []
+    left = 0
+    for file in order:
+        rows = _rows_in(found, file)
+        if not batches or rows > left:
+            batches.append({})
+            left = most_rows
+        batches[-1][file] = found.fresh[file]
+        left -= rows
+    return batches
+
+
+def _rows_in(found: Arrivals, file: str) -> int:
+    if found.kind == "parquet" and found.fresh[file]:
+        try:
+            with found.where.filesystem.open_input_file(file) as stream:
+                return int(pq.read_metadata(stream).num_rows)
+        except (OSError, ValueError):
+            return 0
+    return -(-found.fresh[file] // BYTES_A_ROW)

@@ -1,7 +1,11 @@
-"""Streaming queries whose batches are commits of ours: how one starts, who holds its lease, and until when."""
+"""Streaming queries whose batches are commits of ours: how one starts, who holds its lease, and until when.
+
+What a streaming query has planned to read, as its checkpoint says: whether a batch is the one of before.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
@@ -11,11 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.lease import Writer
 from dtoss.commits.named import path_in
-from dtoss.errors import InputError
-from pipelines.loop.checkpoint import planned
+from dtoss.commits.offsets import Source
+from dtoss.errors import DtossError, InputError
+from dtoss.snapshots.store_location import folder_of
 from pipelines.spark.causes import cause_text
 
 if TYPE_CHECKING:
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
 
 QUERY = "sql.streaming.queryId"
 """The local property of Spark's that says which query a batch is of; it stays the same on the same checkpoint."""
-
 _held: dict[str, tuple[StreamingQuery, threading.Thread]] = {}
 """The last query of each path in this process, and the thread that holds its lease."""
 
@@ -129,3 +132,20 @@ def _until_it_ends(query: StreamingQuery, batches: Batches, lease: Writer, beat:
     finally:
         batches.end()  # Spark does not wait for the function that it has given its last batch
         lease.release()
+
+
+OFFSETS = "offsets"
+"""The folder of a checkpoint in which Spark writes what a batch will read, before it reads anything."""
+
+
+def planned(checkpoint: str, batch: int) -> str:
+    """Return the hash of what a batch of a query reads; "" where this process cannot read it.
+
+    Spark gives the last batch once more when it does not know how that has ended, from the same plan. A batch of the
+    same number and another plan is of a checkpoint that was put back to an older one.
+    """
+    try:
+        data = folder_of(checkpoint.removeprefix("file://")).read(OFFSETS, str(batch))
+    except (DtossError, OSError, ValueError):
+        return ""
+    return "" if data is None else hashlib.sha256(data).hexdigest()

@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ceps.model.number_text import how_many, per_cent
+from ceps.model.number_text import dollars, how_many, per_cent
 from ceps.plan.plans import bytes_text
-from ceps.reporting.dollars import dollars
-from ceps.reporting.kit.cards import Card, cards
-from ceps.reporting.kit.html_page import document, fold, notes, section, terms
-from ceps.reporting.kit.html_tables import table
+from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps
 from ceps.reporting.kit.palette import series
 from ceps.reporting.kit.steps import step_through

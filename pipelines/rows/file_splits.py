@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from pipelines.rows.inputs import PACKED
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError
 from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import Space
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
 from pipelines.rows.position_frame import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE, Positions
 from pipelines.spark.session import cores

@@ -13,12 +13,12 @@ from ceps.balance.round_costs import Loads, Terms, WorkModel
 from ceps.balance.subscription_load import SubscriptionLoad
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.matching.candidates import candidates_of
-from dtoss.watch.matching.match_all import StandingMatcher
+from dtoss.watch.matching.grid_search import candidates_of
+from dtoss.watch.matching.matcher import StandingMatcher
 from dtoss.watch.sharding.routing_grid import RoutingGrid, cells_of
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+from dtoss.watch.watch_settings import Rows
 from dtoss.watch.words.messages import messages_of
 from dtoss.watch.words.vocabulary import Vocabulary
 

@@ -14,7 +14,6 @@ from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.strategies import AUTO, names, strategy_of
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.in_memory.in_memory_watch import columns_in
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
@@ -24,6 +23,7 @@ from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.subscriptions.known_columns import asked_space
 from dtoss.watch.subscriptions.subscription_files import read_files
 from dtoss.watch.watch_folder import Home, check_there
+from dtoss.watch.watch_settings import Rows
 from pipelines.simulation.rounds import Rounds, rounds_of
 from pipelines.simulation.stream_in import Names, read_stream
 

@@ -13,8 +13,8 @@ from pyarrow import csv
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.rows_of_frames import given_rows
+from dtoss.watch.watch_settings import Rows
 from pipelines.rows.inputs import look
 from pipelines.rows.position_frame import Columns
 

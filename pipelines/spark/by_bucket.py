@@ -1,8 +1,15 @@
-"""Rows shuffled by the bucket of their object, each task a plain function that says what it has done."""
+"""Rows shuffled by the bucket of their object, each task a plain function that says what it has done.
+
+Few rows are brought to this process, which costs less than a shuffle and tasks elsewhere.
+
+Tasks whose workers do not search all that they have imported for garbage, as Spark's do after every task.
+"""
 
 from __future__ import annotations
 
+import gc
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +18,6 @@ import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
 from pipelines.spark.causes import raised_in_task
-from pipelines.spark.collect_small import collect_small
-from pipelines.spark.freeze_imports import freeze_imports
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -91,3 +96,52 @@ def _told(frame: DataFrame, work: Callable[[int, pa.Table], Any]) -> list[Any]:
             raise ours from error  # whoever asked takes it as what it is: bad rows end a job, a lost worker does not
         raise
     return [pickle.loads(one) for one in told.column("done").to_pylist()]
+
+
+_LIMIT = "spark.driver.maxResultSize"
+
+
+def collect_small(frame: DataFrame, most: int) -> pa.Table | None:
+    """Return rows; None where they are too many to come here.
+
+    ``most``: bytes up to which they come, as far as Spark can tell beforehand. What a file says in few bytes may be far
+    more than that: where Spark finds more than it lets a process have, they stay as well.
+    """
+    if most < 0 or _expected_bytes(frame) > most:
+        return None
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        if _LIMIT in str(error):
+            return None
+        raise
+
+
+def _expected_bytes(frame: DataFrame) -> int:
+    """Return how large Spark expects rows to be; very large where it does not know."""
+    java: object = frame._jdf
+    return int(str(java.queryExecution().optimizedPlan().stats().sizeInBytes()))  # type: ignore[attr-defined]
+
+
+_SETTLED = [0]
+
+
+def freeze_imports(task: Callable[..., Iterator[pa.RecordBatch]]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return a task for ``mapInArrow`` that does the same, and leaves what its worker has imported out of collections.
+
+    A worker of Spark's collects garbage between two tasks: a twentieth of a second with what the kernels import.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from task(batches)
+        settle()
+
+    return run
+
+
+def settle() -> None:
+    """Leave what there is now out of all later collections, where modules were imported since the last time."""
+    if len(sys.modules) > _SETTLED[0]:
+        gc.collect()
+        gc.freeze()
+        _SETTLED[0] = len(sys.modules)

@@ -17,8 +17,7 @@ from pipelines.loop.arriving import Arrivals
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_rows, may_refuse, refusal, session_of, take_apart
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import unreadable
-from pipelines.ticks.three_commits import committed, how_read, read_files
-from pipelines.ticks.tick_constants import Steady
+from pipelines.ticks.three_commits import Steady, committed, how_read, read_files
 from pipelines.windowing.feed_windows import placed_rows
 
 if TYPE_CHECKING:

@@ -21,11 +21,10 @@ from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.odd_columns import REFUSE, check_words
 from pipelines.loop.stopping import Stopping
 from pipelines.spark.causes import cause_text
-from pipelines.spark.renewal import renew_session
-from pipelines.ticks.three_commits import Busy
+from pipelines.spark.session import renew_session
+from pipelines.ticks.three_commits import Busy, Steady
 from pipelines.ticks.tick import beat as beat_once
 from pipelines.ticks.tick import write_metrics
-from pipelines.ticks.tick_constants import Steady
 from pipelines.windowing.feed_windows import PARTITION, feeds_of, release
 from pipelines.windowing.window_options import WindowOptions
 

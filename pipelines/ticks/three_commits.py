@@ -1,27 +1,35 @@
-"""What has arrived counts in three commits: in the history, in windows, in the store."""
+"""What has arrived counts in three commits: in the history, in windows, in the store.
+
+Files of one beat, read once for all who take them: a store, its history and windows.
+
+What stays the same from beat to beat of a loop that makes snapshots, and what is remembered of the folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import DtossError, StoreError
+from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
 from pipelines.cycles.column_agreement import check_columns
 from pipelines.history import append_files, options_of_cycle
 from pipelines.history_tasks.file_keys import KeyedFile, key_files
 from pipelines.local_joins import first_look
-from pipelines.loop.arriving import Arrivals
+from pipelines.loop.arriving import Arrivals, Patience
 from pipelines.loop.arriving_batches import FileVanished
+from pipelines.loop.disposal import Disposal
 from pipelines.loop.known_sources import columns_of
-from pipelines.loop.shared_reads import Reads
+from pipelines.loop.loop_metrics import Metrics
+from pipelines.loop.odd_columns import REFUSE
+from pipelines.loop.stopping import Stopping
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.manifest_columns import types_of
 from pipelines.rows.position_frame import Columns, Positions
 from pipelines.rows.read_files import read_positions, unreadable
-from pipelines.ticks.tick_constants import Steady
 from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
 from pipelines.windowing.feed_windows import beat as feed_beat
 
@@ -155,3 +163,64 @@ def _append(
         files=keys,
         **options_of_cycle(manifest, loop.options),
     )
+
+
+@dataclass
+class Reads:
+    """Positions of files that have arrived; who asks for the same files gets the same positions."""
+
+    read: Callable[[SparkSession, Inputs], Positions]  # Reads files in a session
+    schema: str = "union"  # Of the files, as they were asked for
+    encoding: str | None = None  # Of the files, as they were asked for
+    _inputs: dict[frozenset[str], Inputs | None] = field(default_factory=dict)
+    _positions: dict[frozenset[str], Positions] = field(default_factory=dict)
+
+    def inputs(self, some: Arrivals) -> Inputs | None:
+        """Return the fresh files of what has arrived, as Spark is to read them; None where there is nothing in them."""
+        which = frozenset(some.fresh)
+        if which not in self._inputs:
+            self._inputs[which] = some.inputs(schema=self.schema, encoding=self.encoding)
+        return self._inputs[which]
+
+    def positions(self, session: SparkSession, some: Arrivals) -> Positions | None:
+        """Return the positions in the fresh files of what has arrived; None where there is nothing in them."""
+        which, inputs = frozenset(some.fresh), self.inputs(some)
+        if inputs is None:
+            return None
+        if which not in self._positions:
+            self._positions[which] = self.read(session, inputs)
+        return self._positions[which]
+
+    def last(self) -> Inputs | None:
+        """Return the files that were read last; None where none were."""
+        for which in reversed(self._positions):
+            return self._inputs[which]
+        return None
+
+    def release(self) -> None:
+        """Let go of what is kept of the files."""
+        for positions in self._positions.values():
+            positions.release()
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What stays the same from beat to beat."""
+
+    updates: str
+    home: Store
+    sessions: Callable[[], SparkSession]
+    columns: Mapping[str, Any]
+    schema: str
+    disposal: Disposal | None
+    pivots_hash: str | None
+    metrics: Metrics
+    stopping: Stopping
+    say: Callable[[dict[str, Any], float | None], None]
+    warn: Callable[[str], None]
+    lease: bool
+    history: str | None
+    feeds: Sequence[Feed]  # Windows that get the rows, too
+    options: Mapping[str, Any]
+    on_odd_file: str = REFUSE
+    patience: Patience = field(default_factory=Patience)  # What is remembered of files that were not read

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, judge
-from dtoss.watch.sharding.merge_events import merge_events
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.sharded_batch import run_judged
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows
-from pipelines.spark.by_bucket import shuffle_rows
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events
+from pipelines.spark.by_bucket import freeze_imports, shuffle_rows
 from pipelines.spark.causes import raised_in_task
-from pipelines.spark.freeze_imports import freeze_imports
 from pipelines.watching.tasks import buckets_of, key_of, rows_in
 
 if TYPE_CHECKING:

@@ -1,22 +1,25 @@
-"""A watch whose rows are spread over workers: the layout of each batch, rounds that end, what the next one is."""
+"""A watch whose rows are spread over workers: the layout of each batch, rounds that end, what the next one is.
+
+What rows of a round say, for strategies that split cells by words: counted by tasks, and summed for the decision.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import Layout
-from ceps.balance.round_costs import Loads, WorkModel, fit_work_model, shares_of_seconds
+from ceps.balance.round_costs import Loads, Terms, WorkModel, fit_work_model, shares_of_seconds
 from ceps.balance.strategy import Strategy
 from ceps.balance.subscription_load import SubscriptionLoad
-from dtoss.watch.processing.routing_files import RoutingFiles
-from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.processing.watch_plan import Plan, RoutingFiles
 from dtoss.watch.processing.watch_task import TaskResult
 from dtoss.watch.sharding.layout_files import open_arrays, open_routing, open_stored, write_arrays, write_routing
 from dtoss.watch.sharding.routing_grid import RoutingGrid
@@ -37,7 +40,6 @@ from pipelines.watching.strategy_layouts import (
     words_asked,
     write_all_stored,
 )
-from pipelines.watching.words_of_round import SaidInTexts, in_texts, splits_by_words, terms_of
 
 ROUND_SECONDS = 15.0
 """Of a round where nothing else is said, as SWARM has it: what workers hold is written anew where it changes."""
@@ -291,3 +293,40 @@ def _fresh_bytes(sizes: NDArray[np.float64], now: NDArray[np.int64], had: NDArra
     fresh[now] = True
     fresh[had] = False
     return float(sizes[fresh].sum())
+
+
+class SaidInTexts(NamedTuple):
+    """How many rows of a task say a word in a cell, with the words as texts: batches number them otherwise."""
+
+    cell: NDArray[np.int64]
+    word: pa.Array
+    rows: NDArray[np.int64]
+
+
+def splits_by_words(strategy: str) -> bool:
+    """Whether a strategy of that name wants to know what rows say."""
+    from ceps.strategies import BY_WORDS
+
+    return strategy in BY_WORDS
+
+
+def in_texts(plan: Plan, done: Sequence[TaskResult]) -> list[SaidInTexts]:
+    """Return what rows of tasks say."""
+    if plan.routed is None or plan.routed.words is None:
+        return []
+    words, _ = open_words(plan.home, plan.routed.words["name"])
+    said = [one.said for one in done if one.said is not None]
+    return [SaidInTexts(one.cell, words.take(pa.array(one.word)), one.rows) for one in said]
+
+
+def terms_of(said: Sequence[SaidInTexts], words: pa.Array, asked: SubscriptionLoad) -> Terms | None:
+    """Return what rows say of the words that are asked for now, None where nothing is known."""
+    if not said or not len(words):
+        return None
+    number = [pc.index_in(one.word, words).fill_null(-1).to_numpy(zero_copy_only=False) for one in said]
+    word, cell = np.concatenate(number).astype(np.int64), np.concatenate([one.cell for one in said])
+    rows, there = np.concatenate([one.rows for one in said]), word >= 0
+    key, of = np.unique(cell[there] * len(words) + word[there], return_inverse=True)
+    cell, word = key // len(words), key % len(words)
+    under = asked.under_words.over(cell, word).astype(np.float64)
+    return Terms(cell, word, np.bincount(of, rows[there], len(key)).astype(np.float64), under)

@@ -11,11 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.batch_source import Source
-from dtoss.watch.arriving_rows import Rows
+from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import REJECTED, TaskResult, run_task
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 from pipelines.rows.position_frame import RAW, REASON, attribute_column
 from pipelines.spark.by_bucket import done_by_bucket
 from pipelines.watching.typed_rows import MICROS

@@ -1,19 +1,28 @@
-"""One batch of a watch after another: planned, run by tasks, committed, and told of."""
+"""One batch of a watch after another: planned, run by tasks, committed, and told of.
+
+Where the objects are around which subscriptions ask: in the current snapshot of the store.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dtoss.buckets import BUCKETS
-from dtoss.commits.batch_source import Source
-from dtoss.errors import InputError
+from dtoss.commits.offsets import Source
+from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
+from dtoss.opening import open_index
+from dtoss.plain_numbers import whole_in
+from dtoss.snapshots.store import Store
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_retention import retain
-from dtoss.watch.index.background_build import PATIENCE, Background
+from dtoss.watch.index.index_changes import PATIENCE, Background
 from dtoss.watch.processing.expiry_events import worth_a_commit
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Options, Plan, plan_batch, set_back, settings_of
@@ -27,7 +36,6 @@ from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.position_frame import REASON, Positions
-from pipelines.watching.centres import CurrentCentres
 from pipelines.watching.missing_columns import Lacking
 from pipelines.watching.spark_batch import run_on_workers
 from pipelines.watching.spreading import Spreading, SpreadOptions
@@ -294,3 +302,36 @@ def check_amounts(
         max_bad=max_bad,
         witnesses=witnesses,
     )
+
+
+@dataclass
+class CurrentCentres:
+    """Looks objects up in a store's current snapshot, which is opened once."""
+
+    store: str
+    _opened: dict[str, Any] = field(default_factory=dict)
+
+    def name(self) -> str | None:
+        """Return the name of the current snapshot; None where there is none."""
+        try:
+            return Store(self.store).current()
+        except (DtossError, OSError):
+            return None
+
+    def find(self, ids: Sequence[str]) -> NDArray[np.float64]:
+        """Return the positions (n, 2) of objects by their ids as text, NaN where there is none."""
+        found = np.full((len(ids), 2), np.nan)
+        name = self.name()
+        if name is None:
+            return found
+        index = self._opened.get(name)
+        if index is None:
+            index = open_index(self.store, name)
+            self._opened = {name: index}  # at once: indexes are built in a thread, too
+        for row, text in enumerate(ids):
+            try:
+                place = index.place_of(text if index.string_ids else whole_in(text))
+            except (KeyError, ValueError):
+                continue
+            found[row] = place.partition.positions[place.item]
+        return found

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.lease import Writer
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dtoss.commits.batch_source import Source
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.offsets import Ledger, Source
 from dtoss.watch.watch_settings import Settings
+from dtoss.windows.durations import time_text
 from dtoss.windows.migration.begin_set import begin_next
 from dtoss.windows.migration.completeness import same_watermark
 from dtoss.windows.migration.migration_text import under_way
@@ -20,7 +20,6 @@ from dtoss.windows.storage.sets import Sets, coming_of, current_of, sets_of
 from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options
-from dtoss.windows.time_text import time_text
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.rows.position_frame import Positions
 from pipelines.windowing.begin_windows import Stands, fixed_for

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.batch_source import Source
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.log_compaction import fold
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings

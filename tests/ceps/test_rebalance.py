@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps.streams import relief
-from ceps.streams.co_location import share_cut
 from ceps.streams.evenness import fair_shares, least_imbalance
-from ceps.streams.rebalance import rebalance
+from ceps.streams.rebalance import rebalance, share_cut
 
 
 def shares_of(loads, workers):

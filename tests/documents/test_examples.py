@@ -359,7 +359,7 @@ def a_file(names, folder):
 
 def past(names, folder):
     """The page of histories has one, H, and tables of accidents and shifts."""
-    from dtoss.history.row_tables import rows_of
+    from dtoss.history.row_blocks import rows_of
     from tests.dtoss.history.worlds import SPHERE, new_home, put_batch, schema_of
 
     rng, n, spark = np.random.default_rng(0), 3000, names["spark"]

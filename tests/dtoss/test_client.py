@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.client.address import address_of
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.answering import Asked, answering
 from tests.dtoss.certificates import certificate
 from tests.dtoss.strategies import lonlat_queries, planar_queries

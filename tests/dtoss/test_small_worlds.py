@@ -12,8 +12,7 @@ from dtoss.cells import voronoi as diagrams
 from dtoss.cells.box_tree import box_tree, child_columns, leaf_columns
 from dtoss.cells.line_order import line_order
 from dtoss.cells.oriented_boxes import Oriented
-from dtoss.cells.rim import rim_cells
-from dtoss.cells.site_search import Search
+from dtoss.cells.rim import Search, rim_cells
 from dtoss.cells.voronoi import voronoi
 from dtoss.compiled.checked import CheckedKernel
 from dtoss.compiled.kernel import kernel

@@ -21,7 +21,7 @@ from dtoss.building.border import border_of
 from dtoss.building.construct import BuiltPartition
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from dtoss.names import free_names, renames
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
 from dtoss.snapshots.manifest_fields import MOMENTS

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceps.balance.cell_layout import Flags, Floats, Ints
-from ceps.balance.rectangles import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW
+from ceps.balance.cell_layout import FIRST_COLUMN, FIRST_ROW, LAST_COLUMN, LAST_ROW, Flags, Floats, Ints
 from ceps.balance.round_costs import Loads, Terms, either
 from ceps.balance.subscription_load import SubscriptionLoad
 

@@ -1,20 +1,24 @@
 """PS2Stream (Chen et al., ICDE 2017): a kdt-tree to begin with, and cells that move while loads are too uneven.
 
 That is its local adjustment (V-A). The global one (V-B), a new tree beside the old one, is not here.
+
+PS2Stream's local adjustment (Chen et al., V.A): cells are split or joined where that saves work, and cells move.
+
+Work is moved in units: what a worker has of a cell, which is the whole cell, its rest, or words of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from ceps.balance.baselines import stands
-from ceps.balance.cell_layout import MOST_WORKERS, Layout
-from ceps.balance.ps2stream.adjusting import Load, adjusted
+from ceps.balance.cell_layout import MOST_WORKERS, Flags, Floats, Ints, Layout, WordParts, of_parts
 from ceps.balance.ps2stream.kdt import LEAVES, MOST_LEAVES, UNEVEN, By, kdt_layout, most_leaves
-from ceps.balance.ps2stream.migration import Way
-from ceps.balance.round_costs import Loads
+from ceps.balance.ps2stream.migration import Way, chosen
+from ceps.balance.round_costs import Loads, Terms, WorkModel, sigma, split_work, work_of_workers
 from ceps.balance.strategy import Decision, Memory
 from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.model.argument_checks import number, whole
@@ -68,3 +72,237 @@ class PS2Stream:
         spoken = loads.terms is not None and len(asked.cover) > 0
         by: By = self.by if spoken else "space"
         return kdt_layout(loads, asked, self.workers, self.delta, theta, self.sigma, leaves=self.leaves, by=by)
+
+
+Load = Literal["paper", "work"]
+_MOST_MOVES = 64
+
+
+def counted(loads: Loads, asked: SubscriptionLoad, layout: Layout, load: Load) -> Loads:
+    """Return loads as a strategy counts them: "work" as they are, "paper" with each row held against all of its cell.
+
+    Rows times subscriptions is the load of a cell in def. 3; in def. 1 each row counts beside it. Words that a layout
+    names are there even if no row has said them.
+    """
+    if loads.terms is not None:
+        named = layout.words
+        loads = replace(loads, terms=with_asked(loads.terms, asked, named.cell, named.word))
+    if load == "work":
+        return loads
+    nothing, usual = np.zeros(len(loads.rows)), WorkModel()
+    model = replace(loads.model, c=0.0)
+    if model.b == 0.0:  # what a fit has found where all rows had about as many candidates
+        model = replace(model, b=model.a * usual.b / usual.a)
+    return replace(loads, candidates=loads.rows * loads.stored, matches=nothing, model=model)
+
+
+def with_asked(terms: Terms, asked: SubscriptionLoad, cell: Ints, word: Ints) -> Terms:
+    """Return terms with further pairs of a cell and a word, of which no row is known."""
+    if len(cell) == 0:
+        return terms
+    count = int(max(terms.word.max(initial=0), word.max())) + 1
+    known = terms.cell * count + terms.word
+    fresh = np.unique(cell * count + word)
+    fresh = fresh[np.append(known, -1)[np.searchsorted(known, fresh)] != fresh]
+    if len(fresh) == 0:
+        return terms
+    under = asked.under_words.over(fresh // count, fresh % count).astype(np.float64)
+    key = np.concatenate([known, fresh])
+    order = np.argsort(key, kind="stable")
+    rows = np.concatenate([terms.rows, np.zeros(len(fresh))])[order]
+    return Terms(key[order] // count, key[order] % count, rows, np.concatenate([terms.under, under])[order])
+
+
+@dataclass
+class Cells:
+    """A layout while it is adjusted."""
+
+    layout: Layout
+    loads: Loads  # As the strategy counts them
+    owner: Ints  # int64 (cells,). Who has each cell, or its rest
+    single: Flags  # bool (cells,). Cells that are not shared: the others stay as they are
+    words: WordParts  # Words of cells with workers of their own
+    changes: int = 0  # How often anything was moved
+
+    @classmethod
+    def of(cls, layout: Layout, loads: Loads) -> Cells:
+        """Return the cells of a layout."""
+        owner = layout.worker[layout.begin[:-1]].astype(np.int64)
+        return cls(layout, loads, owner, np.diff(layout.begin) == 1, layout.words)
+
+    def now(self) -> Layout:
+        """Return the layout as it stands."""
+        if self.changes == 0:
+            return self.layout
+        old = self.layout
+        worker = np.where(self.single[old.cell], self.owner[old.cell], old.worker)
+        return of_parts(old.shape, old.workers, old.cell, worker, old.share, self.words)
+
+    def _put(self, cell: Ints, word: Ints, worker: Ints) -> None:
+        """Take words of cells with their workers; those that go to the rest's worker stay with it."""
+        elsewhere = worker != self.owner[cell]
+        self.words = WordParts(cell[elsewhere], word[elsewhere], worker[elsewhere].astype(np.int32))
+        self.changes += 1
+
+    def give(self, cells: Ints, taker: int) -> None:
+        """Give whole cells, or the rest of cells, to a worker."""
+        if len(cells) == 0:
+            return
+        self.owner[cells] = taker
+        self._put(self.words.cell, self.words.word, self.words.worker.astype(np.int64))
+
+    def give_words(self, cell: Ints, giver: int, taker: int) -> None:
+        """Give what a worker has of words of some cells to another one."""
+        if len(cell) == 0:
+            return
+        mine = (self.words.worker == giver) & np.isin(self.words.cell, cell)
+        self._put(self.words.cell, self.words.word, np.where(mine, taker, self.words.worker).astype(np.int64))
+
+    def name(self, cell: int, words: Ints, worker: int) -> None:
+        """Name words of a cell that go to a worker."""
+        order = np.lexsort((np.append(self.words.word, words), np.append(self.words.cell, np.full(len(words), cell))))
+        self._put(
+            np.append(self.words.cell, np.full(len(words), cell))[order],
+            np.append(self.words.word, words)[order],
+            np.append(self.words.worker, np.full(len(words), worker))[order].astype(np.int64),
+        )
+
+
+def adjusted(
+    layout: Layout, loads: Loads, asked: SubscriptionLoad, limit: float, *, load: Load = "paper", way: Way = "GR",
+    heaviest: int = 0, rng: np.random.Generator,
+) -> Layout:  # fmt: skip
+    """Return a layout in which no worker has more than ``limit`` times another's work, as far as that can be had.
+
+    ``rng``: draws for "RA".
+
+    From the busiest worker to the least busy, up to 64 times. Phase I never makes the work of all more, by the loads of
+    the round; where rows hold no words, only phase II is there.
+    """
+    every = load == "paper"
+    cells = Cells.of(layout, counted(loads, asked, layout, load))
+    for _ in range(_MOST_MOVES):
+        work = work_of_workers(cells.now(), cells.loads, every)
+        if sigma(work) <= limit:
+            break
+        high, low = int(work.argmax()), int(work.argmin())
+        before = cells.changes
+        if heaviest and cells.loads.terms is not None:
+            split_and_join(cells, asked, high, low, heaviest, every)
+            work = work_of_workers(cells.now(), cells.loads, every)
+        if sigma(work) > limit and work[high] > work[low]:
+            _move(cells, high, low, float(work[high] - work[low]), way, every, rng)
+        if cells.changes == before:
+            break
+    return cells.now()
+
+
+def split_and_join(cells: Cells, asked: SubscriptionLoad, high: int, low: int, heaviest: int, every: bool) -> None:
+    """Do phase I from one worker to another; the work of all never rises.
+
+    ``cells``: the layout, with loads that have terms; changed.
+    """
+    work = work_of_workers(cells.now(), cells.loads, every)
+    _split(cells, asked, high, low, float(work[high] - work[low]), heaviest, every)
+    work = work_of_workers(cells.now(), cells.loads, every)
+    _join(cells, high, low, float(work[high] - work[low]), every)
+
+
+def _split(cells: Cells, asked: SubscriptionLoad, high: int, low: int, gap: float, heaviest: int, every: bool) -> None:
+    """Of the heaviest cells of the busiest let words go, or all but them, where that saves work in all.
+
+    The part with fewer subscriptions goes, unless its work is as much as the two workers differ by.
+    """
+    loads, model = cells.loads, cells.loads.model
+    whole = cells.single & (cells.owner == high)
+    whole[cells.words.cell] = False
+    mine = np.flatnonzero(whole & (loads.rows > 0.0))
+    for cell in mine[np.argsort(-loads.work[mine], kind="stable")[:heaviest]].tolist():
+        word, count = asked.under_words.in_cell(cell)
+        if len(word) == 0:
+            continue
+        here = np.full(len(word), cell)
+        terms = loads.terms
+        assert terms is not None
+        rows, _ = terms.at(here, word)
+        under = count.astype(np.float64)
+        order = np.argsort(rows / under, kind="stable")
+        there, held = float(loads.rows[cell]), float(loads.candidates[cell])
+        with np.errstate(divide="ignore"):
+            heard = -there * np.expm1(np.cumsum(np.log1p(-np.minimum(rows[order] / there, 1.0))))
+        gone = np.cumsum(under[order])
+        looked = np.cumsum((rows * under)[order])
+        spared = np.minimum(there * gone if every else looked, held)
+        own = model.a * heard + model.b * (np.minimum(heard * gone, spared) if every else spared)
+        saved = model.b * spared - own
+        at = int(saved.argmax())
+        if not saved[at] > 0.0:
+            continue
+        words = np.sort(word[order[: at + 1]])
+        few = gone[at] <= 0.5 * loads.stored[cell]
+        goes = float(own[at]) if few else float(loads.work[cell] - model.b * spared[at])
+        if goes >= gap:
+            continue
+        gap -= goes
+        if not few:
+            cells.give(np.array([cell]), low)
+        cells.name(cell, words, low if few else high)
+        cells.loads = loads = replace(loads, terms=with_asked(terms, asked, np.full(len(words), cell), words))
+
+
+def _join(cells: Cells, high: int, low: int, gap: float, every: bool) -> None:
+    """Let what the busiest has of split cells go to the least busy that has part of them, where that saves work."""
+    before = _by_cell(cells.now(), cells.loads, every)
+    held = cells.now().held
+    both = np.flatnonzero(held[high] & held[low] & cells.single)
+    if len(both) == 0:
+        return
+    trial = Cells(cells.layout, cells.loads, cells.owner.copy(), cells.single, cells.words, cells.changes)
+    trial.give(both[trial.owner[both] == high], low)
+    trial.give_words(both, high, low)
+    saved = before - _by_cell(trial.now(), cells.loads, every)
+    work = _work_in(cells, both, high, every)
+    order = np.argsort(-saved[both], kind="stable")
+    fits = np.cumsum(work[order]) < gap
+    some = both[order[fits & (saved[both][order] > 0.0)]]
+    if len(some):
+        cells.give(some[cells.owner[some] == high], low)
+        cells.give_words(some, high, low)
+
+
+def _by_cell(layout: Layout, loads: Loads, every: bool) -> Floats:
+    """Return the work of each cell by all workers, float64 (cells,)."""
+    split = split_work(layout, loads, every)
+    return loads.work + np.bincount(split.cell, split.work - split.spared, len(loads.rows))
+
+
+def _work_in(cells: Cells, some: Ints, worker: int, every: bool) -> Floats:
+    """Return what a worker does in some cells, float64 (n,)."""
+    split = split_work(cells.now(), cells.loads, every)
+    mine = split.worker == worker
+    found: Floats = np.bincount(split.cell[mine], split.work[mine], len(cells.owner)).astype(np.float64)
+    rest = cells.loads.work - np.bincount(split.cell, split.spared, len(cells.owner))
+    found += np.where(cells.owner == worker, rest, 0.0)
+    return found[some]
+
+
+def _move(cells: Cells, high: int, low: int, gap: float, way: Way, every: bool, rng: np.random.Generator) -> None:
+    """Phase II: move units with enough load and the fewest bytes from the busiest to the least busy."""
+    loads, count = cells.loads, len(cells.owner)
+    mine = np.flatnonzero(cells.single & (cells.owner == high))
+    load, size = loads.work[mine], loads.bytes[mine]
+    parts = np.zeros(0, np.int64)
+    if len(cells.words) and loads.terms is not None:
+        split = split_work(cells.now(), loads, every)
+        bytes_of = split.under / np.maximum(loads.stored[split.cell], 1.0) * loads.bytes[split.cell]
+        load = load - np.bincount(split.cell, split.spared, count)[mine]
+        size = np.maximum(size - np.bincount(split.cell, bytes_of, count)[mine], 0.0)
+        own = split.worker == high
+        parts = split.cell[own]
+        load, size = np.append(load, split.work[own]), np.append(size, bytes_of[own])
+    some = chosen(way, load, size, gap / 2, gap, rng)
+    if len(some) == 0:
+        return
+    whole, words = mine[some[some < len(mine)]], parts[some[some >= len(mine)] - len(mine)]
+    cells.give_words(words, high, low)
+    cells.give(whole, low)

@@ -1,7 +1,14 @@
-"""A page: its frame, its style, its sections and folds."""
+"""A page: its frame, its style, its sections and folds.
+
+Cards: a figure with its name and a few facts, and steps: what to do in order.
+
+Tables with a caption, heads and scopes; numbers to the right, and sideways room on narrow screens.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from ceps.reporting.kit.palette import css
@@ -126,3 +133,69 @@ def notes(texts: list[tuple[str, str]]) -> str:
 def terms(pairs: list[tuple[str, str]]) -> str:
     """Return names and what they mean, as a list of definitions."""
     return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs) + "</dl>"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One card."""
+
+    title: str
+    figure: str
+    unit: str = ""  # What stands small behind it, such as "a month"
+    facts: Sequence[tuple[str, str]] = ()  # Names and values below
+    why: str = ""  # A sentence at its end, or nothing
+    kind: str = ""  # "chosen" (the one to take), "dim" (only to compare with), or ""
+    badge: str = ""  # A word or two in its corner
+
+
+_LONG = 9  # signs of a figure from which on it is written smaller, so that it stays on its line
+
+
+def cards(items: Sequence[Card]) -> str:
+    """Return cards side by side where there is room, below one another where there is not."""
+    return f'<div class="cards">{"".join(_card(item) for item in items)}</div>\n' if items else ""
+
+
+def _card(card: Card) -> str:
+    unit = f" <small>{escape(card.unit)}</small>" if card.unit else ""
+    badge = f'<span class="badge">{escape(card.badge)}</span>' if card.badge else ""
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in card.facts)
+    kind = f"card {card.kind}".strip()
+    size = "figure long" if len(card.figure) > _LONG else "figure"
+    return (
+        f'<div class="{kind}">{badge}<h2>{escape(card.title)}</h2><p class="{size}">{escape(card.figure)}{unit}</p>'
+        + (f"<dl>{facts}</dl>" if facts else "")
+        + (f'<p class="why">{escape(card.why)}</p>' if card.why else "")
+        + "</div>"
+    )
+
+
+def steps(first: str, rest: Sequence[str] = (), more: int = 0) -> str:
+    """Return what to do: `first` as a sentence, the `rest` numbered from 2, and how many `more` are not shown."""
+    shown = "".join(f"<li>{escape(text)}</li>" for text in rest)
+    tail = f'<p class="quiet">and {more:,} more {"steps" if more > 1 else "step"}</p>' if more else ""
+    listed = f'<ol start="2">{shown}</ol>' if shown else ""
+    return f'<div class="next"><p id="next"><strong>Next:</strong> {escape(first)}</p>{listed}{tail}</div>\n'
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, chosen: int = -1, text: Sequence[int] = ()
+) -> str:
+    """Return a table; the first column heads its rows.
+
+    ``text``: columns, beside the first, that hold words and so begin at their left.
+    """
+    kinds = [' class="text"' if place in text else "" for place in range(len(head))]
+    top = "".join(f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=True))
+    body = []
+    for number, row in enumerate(rows):
+        first, *others = row
+        cells = "".join(f"<td{kind}>{escape(value)}</td>" for value, kind in zip(others, kinds[1:], strict=True))
+        mark = ' class="chosen"' if number == chosen else ""
+        body.append(f'<tr{mark}><th scope="row">{escape(first)}</th>{cells}</tr>')
+    # A region that scrolls sideways must be reached by keys.
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption>"
+        f"<thead><tr>{top}</tr></thead><tbody>{''.join(body)}</tbody></table></div>\n"
+    )

@@ -13,13 +13,10 @@ from dtoss.errors import InputError
 from dtoss.history.adaptive.by_paper import decide_by_paper
 from dtoss.history.adaptive.period import PlaceLeaves, cost_by, object_due, place_leaves, prices_of
 from dtoss.history.adaptive.rewrite_decisions import Decision, Rewriting, decide
-from dtoss.history.change import Change
 from dtoss.history.data_file import FILE_BYTES, NewFile, Part, write_file
-from dtoss.history.history_commit import Stale, commit
+from dtoss.history.history_commit import Change, Stale, commit, undone
 from dtoss.history.layouts.compaction import make_order
-from dtoss.history.query_log import gather, keep
-from dtoss.history.questions import Questions
-from dtoss.history.rollback import undone
+from dtoss.history.questions import Questions, gather, keep
 from dtoss.history.row_blocks import BY_PLACE, BY_TIME
 from dtoss.history.versions import Home, Version
 

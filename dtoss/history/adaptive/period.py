@@ -16,8 +16,7 @@ from dtoss.history.query.explain import QUESTIONS
 from dtoss.history.query.read_plan import request_bytes
 from dtoss.history.questions import Questions
 from dtoss.history.read_blocks import READ_OVER, read_blocks
-from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, Blocks
-from dtoss.history.row_tables import sorted_rows, t_numbers
+from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, Blocks, sorted_rows, t_numbers
 from dtoss.history.versions import Home, Version
 
 BLOCKS_OF_TRACK = 2

@@ -12,8 +12,7 @@ import numpy as np
 
 from dtoss.commits.folder import RemoteFolder
 from dtoss.errors import InputError
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit
 from dtoss.history.versions import Home
 
 SHORT_BYTES, LONG_BYTES = 4096, 8 * 2**20

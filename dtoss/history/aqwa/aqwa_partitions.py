@@ -1,23 +1,24 @@
 """AQWA itself: partitions, each a file that is read whole, and which of them questions make it cut.
 
 Its run question by question, with kNN and fading in turn, is in ``bench/history/aqwa_run.py``.
+
+The partitions that could be cut, the one that gains most first (4.2.2).
 """
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dtoss.history.aqwa.aqwa_cuts import Choice, best_cut, halves
+from dtoss.history.aqwa.aqwa_cuts import Choice, Cut, best_cut, halves
 from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
-from dtoss.history.aqwa.split_queue import SplitQueue
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
 FADE_EVERY = 200
 """Questions after which older ones fade, T. The paper tries 10 to 10,000 (Fig 16)."""
 FADING = 2.0
@@ -115,3 +116,45 @@ class Aqwa:
         self.numbers = np.append(self.numbers[stay], [self._made - 2, self._made - 1])
         self.rectangles = np.vstack([self.rectangles[stay], np.array(both, np.int64)])
         self.queue.remove(number)
+
+
+class SplitQueue:
+    """A max-heap of partitions by the value of their best cut. What was revalued is passed over when it comes up.
+
+    >>> queue = SplitQueue()
+    >>> queue.put(7, Cut(True, 3, saved=9.0, value=1.0))
+    >>> queue.put(8, Cut(True, 5, saved=9.0, value=3.0))
+    >>> queue.put(8, None)
+    >>> queue.top()
+    (7, Cut(across_rows=True, line=3, saved=9.0, value=1.0))
+    """
+
+    def __init__(self) -> None:
+        self.cuts: dict[int, Cut] = {}
+        self._heap: list[tuple[float, int, int]] = []
+        self._put: dict[int, int] = {}
+        self._puts = 0
+
+    def put(self, part: int, cut: Cut | None) -> None:
+        """Give a partition the value of its best cut; without one, it leaves the queue."""
+        self.remove(part)
+        if cut is None:
+            return
+        self._puts += 1
+        self.cuts[part] = cut
+        self._put[part] = self._puts
+        heapq.heappush(self._heap, (-cut.value, part, self._puts))
+
+    def remove(self, part: int) -> None:
+        """Take a partition out, if it is there."""
+        self.cuts.pop(part, None)
+        self._put.pop(part, None)
+
+    def top(self) -> tuple[int, Cut] | None:
+        """Return the partition that gains most and its cut, None of an empty queue. Of equals, the oldest partition."""
+        while self._heap:
+            _, part, put = self._heap[0]
+            if self._put.get(part) == put:
+                return part, self.cuts[part]
+            heapq.heappop(self._heap)
+        return None

@@ -1,4 +1,10 @@
-"""Settling: small periods become larger ones, and full ones get the orders that questions want."""
+"""Settling: small periods become larger ones, and full ones get the orders that questions want.
+
+Tiers of eight: which periods become one, so that few and large ones hold nearly everything.
+
+An append makes a period of tier 0. Eight of a tier become one of the next. So after n appends there are at most 7 small
+periods a tier, and a row was written once a tier: log8 n times.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +17,12 @@ from numpy.typing import NDArray
 
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import InputError
-from dtoss.history.change import Change, NewPeriod
 from dtoss.history.data_file import NewFile
-from dtoss.history.history_commit import Stale, commit
+from dtoss.history.history_commit import Change, NewPeriod, Stale, commit, undone
 from dtoss.history.layouts.rows_in_parts import source_of
-from dtoss.history.layouts.tiers import due
 from dtoss.history.layouts.write_layout import MAKERS, Sizes
-from dtoss.history.rollback import undone
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
-from dtoss.history.versions import Home, Version
+from dtoss.history.versions import Home, Periods, Version
 
 LOCAL_LEAF, REMOTE_LEAF = 500_000, 10_000_000
 """Bytes of a leaf on a local disk, and on an object store: what ten requests cost."""
@@ -102,7 +105,7 @@ def make_order(home: Home, period: int, order: str, *, leaf_bytes: float | None 
 
 
 def keys_of(version: Version, leaves: NDArray[np.int64]) -> tuple[tuple[str, int], ...]:
-    """Return leaves as :class:`dtoss.history.change.Change` names those that go."""
+    """Return leaves as :class:`dtoss.history.history_commit.Change` names those that go."""
     return tuple(
         (version.files.name[version.leaves.file[leaf]], int(version.blocks(int(leaf)).row_group[0]))
         for leaf in leaves.tolist()
@@ -201,3 +204,25 @@ def _options(orders: Sequence[str] | None, leaf_bytes: float | None, period_byte
                 raise InputError(f"{key} is {value!r}: a positive number of bytes is wanted")
             options[key] = value
     return options
+
+
+TIER = 8
+"""Periods of a tier that become one of the next."""
+
+
+def due(periods: Periods) -> list[NDArray[np.int32]]:
+    """Return the numbers of periods that are to become one each, the oldest of the lowest tier that is full first.
+
+    Examples
+    --------
+    >>> def of(*tiers):
+    ...     zeros = np.zeros(len(tiers), np.int64)
+    ...     return Periods(np.arange(len(tiers), dtype=np.int32), np.array(tiers, np.int16), zeros, zeros, zeros, zeros)
+    >>> [run.tolist() for run in due(of(*[0] * 8, 1))], due(of(*[0] * 7))
+    ([[0, 1, 2, 3, 4, 5, 6, 7]], [])
+    """
+    found = []
+    for tier in np.unique(periods.tier):
+        numbers = np.sort(periods.number[periods.tier == tier])
+        found += [numbers[first : first + TIER] for first in range(0, len(numbers) // TIER * TIER, TIER)]
+    return found

@@ -13,8 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.history.read_blocks import read_blocks
-from dtoss.history.row_blocks import BLOCK_ROWS, BY_TIME, Blocks, join_blocks
-from dtoss.history.row_tables import sorted_rows, t_numbers
+from dtoss.history.row_blocks import BLOCK_ROWS, BY_TIME, Blocks, join_blocks, sorted_rows, t_numbers
 from dtoss.history.versions import Home, Version
 
 PART_ROWS = 2_000_000

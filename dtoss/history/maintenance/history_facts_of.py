@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dtoss.errors import StoreError
-from dtoss.history.query.query_intervals import time_text
+from dtoss.history.query.block_queries import time_text
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.versions import Home, Version
 

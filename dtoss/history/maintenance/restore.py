@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dtoss.errors import StoreError, Unreadable
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit, undone
 from dtoss.history.layouts.compaction import keys_of, sizes_of
 from dtoss.history.layouts.rows_in_parts import source_of
 from dtoss.history.layouts.write_layout import MAKERS
 from dtoss.history.maintenance.verify_history import verify
-from dtoss.history.rollback import undone
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.versions import Home, Version
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dtoss.commits.log_compaction import clear_passing, fold
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit
 from dtoss.history.row_blocks import ORDER_NAMES
 from dtoss.history.segments import SEGMENTS
 from dtoss.history.versions import Home, Version, files_of

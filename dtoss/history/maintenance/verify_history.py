@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import line_of
+from dtoss.commits.verify_report import line_of, verify_chain
 from dtoss.errors import StoreError
 from dtoss.history.history_commit import WORD, check_kept
 from dtoss.history.read_blocks import read_blocks

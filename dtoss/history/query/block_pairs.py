@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.geometry.distance import EARTH_RADIUS, chord_of, plane_distance, sphere_distance
-from dtoss.geometry.position import SPHERE
+from dtoss.geometry.distance import EARTH_RADIUS, SPHERE, chord_of, plane_distance, sphere_distance
 from dtoss.geometry.rounding import NEARLY_AS_NEAR, TINY
 from dtoss.geometry.space import Space
 from dtoss.history.query.block_queries import first_since

@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.conditions.parse import Condition
-from dtoss.history.latest import order_keys
 from dtoss.history.query.scan_blocks import satisfying, stored_name
-from dtoss.history.row_tables import t_numbers
+from dtoss.history.row_blocks import order_keys, t_numbers
 from dtoss.history.schema import OWN, Schema
 from dtoss.hits import Hits
 

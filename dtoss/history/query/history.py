@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import column_names, distances, whole_number
-from dtoss.frames.query_places import as_places
+from dtoss.frames.coordinates import as_places
 from dtoss.geometry.space import Space
-from dtoss.history.query import many_places_at_once, nearest_query, range_query, trajectory_query
-from dtoss.history.query.block_queries import BlockQueries, discs
+from dtoss.history.query import nearest_query, place_batches, range_query, trajectory_query
+from dtoss.history.query.block_queries import BlockQueries, Spans, discs, ends_of, spans_of, stored_kind
 from dtoss.history.query.explain import QUESTIONS, Told
 from dtoss.history.query.found_rows import FoundRows, as_hits
 from dtoss.history.query.place_batches import NeighbourQuery
-from dtoss.history.query.query_intervals import Spans, ends_of, spans_of, stored_kind
 from dtoss.history.query.scan_blocks import Scan, condition_on, read_columns
 from dtoss.history.read_blocks import Reads
 from dtoss.history.schema import Schema
@@ -120,12 +119,12 @@ class History:
         scan = self._scan(columns, where, having)
         asked = discs(centres, radii, spans, self.space)
         began = time.perf_counter()
-        if len(centres) < many_places_at_once.TOGETHER_FROM:
+        if len(centres) < place_batches.TOGETHER_FROM:
             found, facts = range_query.rows_of(scan, asked, range_query.disc_test(scan, centres, radii))
         else:
             found, facts = (
-                many_places_at_once.near_many(scan, centres, radii, spans, NeighbourQuery()),
-                many_places_at_once.facts_of_many(scan, asked),
+                place_batches.near_many(scan, centres, radii, spans, NeighbourQuery()),
+                place_batches.facts_of_many(scan, asked),
             )
         return self._hits("range", asked, scan, facts, found, began, columns, having)
 
@@ -235,16 +234,16 @@ class History:
         scan = self._scan(columns, where, having)
         began = time.perf_counter()
         furthest = self._furthest(max_distance, len(centres))
-        if len(centres) < many_places_at_once.TOGETHER_FROM:
+        if len(centres) < place_batches.TOGETHER_FROM:
             found, rounds = nearest_query.nearest_rows(scan, centres, k, furthest, spans, per)
             asked, facts = (
                 discs(centres, nearest_query.reached(found, len(centres)), spans, self.space),
                 nearest_query.facts_of(rounds),
             )
         else:
-            found = many_places_at_once.near_many(scan, centres, furthest, spans, NeighbourQuery(k, per == "object"))
+            found = place_batches.near_many(scan, centres, furthest, spans, NeighbourQuery(k, per == "object"))
             asked = discs(centres, nearest_query.reached(found, len(centres)), spans, self.space)
-            facts = many_places_at_once.facts_of_many(scan, asked)
+            facts = place_batches.facts_of_many(scan, asked)
         return self._hits("knn", asked, scan, facts, found, began, columns, having)
 
     def count(

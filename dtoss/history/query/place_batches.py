@@ -2,24 +2,36 @@
 
 Where :mod:`dtoss.history.query.range_query` and :mod:`dtoss.history.query.nearest_query` answer place by place, here
 blocks are read once for all places that they concern, and rows are compared by a kernel.
+
+Many places of one question: blocks are read once for all of them, and rows are compared by a kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.history.latest import order_keys
-from dtoss.history.query.block_pairs import Places, Rows, answers, guessed, pairs, touched
+from dtoss.geometry.hilbert import curve_keys
+from dtoss.history.query.block_pairs import Places, Rows, answers, guessed, pairs, time_keys, touched
+from dtoss.history.query.block_queries import BlockQueries, Spans
 from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
-from dtoss.history.query.read_plan import ChosenBlocks, costs, every_block, gather_column, joined_chosen, request_bytes
+from dtoss.history.query.read_plan import (
+    ChosenBlocks,
+    costs,
+    every_block,
+    gather_column,
+    joined_chosen,
+    plan,
+    request_bytes,
+)
 from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
-from dtoss.history.row_blocks import BY_PLACE, BY_TIME
+from dtoss.history.row_blocks import BY_PLACE, BY_TIME, order_keys
 from dtoss.history.versions import Version
 
 MOST_HELD = 4_000_000
@@ -222,3 +234,30 @@ def cuts(rows: NDArray[np.integer], most: int) -> list[tuple[int, int]]:
     turn = (np.cumsum(rows, dtype=np.int64) - 1) // most
     firsts = np.flatnonzero(np.diff(turn, prepend=-1))
     return list(zip(firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True))
+
+
+TOGETHER_FROM = 8
+"""Places from which on they are asked together."""
+_AT_ONCE = 1024
+"""Places that are asked together, neighbours along a curve."""
+
+
+def near_many(
+    scan: Scan, centres: NDArray[np.float64], radii: NDArray[np.float64], spans: Spans, what: NeighbourQuery
+) -> FoundRows:
+    """Return the rows that answer places, in order: those of :mod:`dtoss.history.query.range_query` and ``nearest``.
+
+    ``centres``: float64 (m, dimension); ``radii``: float64 (m,).
+    """
+    places = Places(centres, radii, time_keys(spans.first), time_keys(spans.last))
+    order = np.argsort(curve_keys(np.ascontiguousarray(centres)), kind="stable")
+    parts = []
+    for begin in range(0, len(order), _AT_ONCE):
+        some = order[begin : begin + _AT_ONCE]
+        parts += [replace(one, question=some[one.question]) for one in near(scan, places.take(some), what)]
+    return in_order(joined_found(parts, scan.names, scan.version.schema))
+
+
+def facts_of_many(scan: Scan, asked: BlockQueries) -> dict[str, Any]:
+    """Return what each order would read for all of the places, as the facts of a plan."""
+    return dict(plan(scan.version, asked).facts)

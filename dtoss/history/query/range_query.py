@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import chord_of, distance
 from dtoss.geometry.space import Space
-from dtoss.history.query.block_queries import BlockQueries, chords_of, least_chords
+from dtoss.history.query.block_queries import BlockQueries, Spans, chords_of, least_chords
 from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
-from dtoss.history.query.query_intervals import Spans
 from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
 from dtoss.queries.areas.covered import Shape

@@ -18,8 +18,7 @@ from dtoss.conditions.parse import Condition, parse_condition
 from dtoss.history.query.block_queries import BlockQueries, pairs_of
 from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, read_over
 from dtoss.history.read_blocks import Reads, read_blocks
-from dtoss.history.row_blocks import Blocks
-from dtoss.history.row_tables import t_numbers
+from dtoss.history.row_blocks import Blocks, t_numbers
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 

@@ -10,13 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.conditions.parse import Condition
-from dtoss.history.latest import latest
-from dtoss.history.query.block_queries import BlockQueries
+from dtoss.history.query.block_queries import BlockQueries, Spans, stored_kind
 from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
-from dtoss.history.query.query_intervals import Spans, stored_kind
 from dtoss.history.query.read_plan import plan
 from dtoss.history.query.scan_blocks import Scan, pieces_of, satisfying
-from dtoss.history.row_blocks import id_words
+from dtoss.history.row_blocks import id_words, latest
 from dtoss.history.schema import Schema
 
 
@@ -56,8 +54,8 @@ def rows_at(scan: Scan, asked: BlockQueries, condition: Condition | None) -> tup
 
     ``scan``: all that is looked at, deletions too: without a condition.
 
-    Of equal times a deletion counts, else the greatest (x, y, attributes) does (:mod:`dtoss.history.latest`), so all
-    columns are read. Objects whose row is a deletion are not there.
+    Of equal times a deletion counts, else the greatest (x, y, attributes) does (:mod:`dtoss.history.row_blocks`), so
+    all columns are read. Objects whose row is a deletion are not there.
     """
     found = plan(scan.version, asked)
     first, moment = asked.spans.first[0], asked.spans.last[0]

@@ -18,11 +18,10 @@ from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygon_tables import Areas, areas_of
 from dtoss.geometry.polygons import Polygon
 from dtoss.partitioning.partition_bounds import owners_near
-from dtoss.queries.block_runs import addresses_of_runs
 from dtoss.queries.gather import take
 from dtoss.queries.kernels.address_table import OWNED_SITES
 from dtoss.queries.kernels.zone_kernel import IN, held_kernel, zone_kernel
-from dtoss.queries.open_snapshot import OpenSnapshot
+from dtoss.queries.open_snapshot import OpenSnapshot, addresses_of_runs
 from dtoss.queries.raw_hits import RawHits
 from dtoss.queries.threads import in_pieces
 

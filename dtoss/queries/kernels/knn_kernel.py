@@ -5,6 +5,8 @@ reported distances.
 
 A query goes through these steps, a function each: :func:`answer_nearest` (k = 1, by far the commonest question) or
 :func:`answer_at_home`, then :func:`widen_to_others` and :func:`write_answer` where its home does not know all.
+
+Which partition a query reads after its home: the nearest borders come first.
 """
 
 from __future__ import annotations
@@ -15,17 +17,14 @@ from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes8 import WIDTH, lanes_at, put_lanes, roots
 from dtoss.compiled.pointers import bits_float, float64_at, float_bits, int32_at, int64_at, pointer, prefetch, uint8_at
 from dtoss.compiled.rank_sort import NAMES
-from dtoss.geometry.distance import NEAR_CHORD2, near_distances
-from dtoss.geometry.position import place_at
+from dtoss.geometry.distance import NEAR_CHORD2, near_distances, place_at
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK
-from dtoss.partitioning.borders import fences_of
-from dtoss.partitioning.partition_bounds import depth_at, inside_near, knows, nowhere
-from dtoss.partitioning.regions import nearest_region
+from dtoss.partitioning.partition_bounds import depth_at, inside_near, knows, must_read, nowhere, other_partition
+from dtoss.partitioning.regions import fences_of, nearest_region, pivot_gap2
 from dtoss.queries.kernels.address_table import IDS, MASK, OBJECTS, OWNED_SITES, SINGLE, SITES, row_of
 from dtoss.queries.kernels.hit_order import far_of, heap_sort, settle
 from dtoss.queries.kernels.nearest_disc import at_least, by_density, expand, site_of
-from dtoss.queries.kernels.next_to_read import next_to_read
 from dtoss.queries.kernels.query_arguments import (
     NO_ROOM,
     Answers,
@@ -449,3 +448,29 @@ def knn_kernel(rows, furthest, pivots, weights, order, border, reach, bounds, qu
         elif size >= 0:
             write_answer(snapshot.rows, query, size, reads, scratch, out)
     return m
+
+
+@kernel
+def next_to_read(snapshot, place, home, far, step, everything):
+    """Return the next partition that may own an object within ``far`` of a place, and its step; -1 if there is none.
+
+    The first step comes after -1. With ``everything``, all partitions with sites are next in turn, also the home. One
+    that is not open has -1 owned sites.
+    """
+    fences = snapshot.fences
+    listed = fences.listed
+    d = np.sqrt(pivot_gap2(place, fences, home))
+    while True:
+        step += 1
+        if everything:
+            if step == fences.partitions:
+                return -1, step
+            p = step
+        else:
+            if step == fences.partitions - 1 or (step < listed and fences.border[home * listed + step] > d + far):
+                return -1, step
+            p = other_partition(fences, home, step)
+        if row_of(snapshot.rows, p)[OWNED_SITES] == 0:
+            continue
+        if everything or must_read(place, fences, snapshot.furthest, home, p, far):
+            return p, step

@@ -31,8 +31,17 @@ from dtoss.compiled.rank_sort import NAMES, sort_keys
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BLOCK, RADIUS
 from dtoss.queries.kernels.address_table import BALLS, IDS, MASK, OBJECTS, SINGLE, SITE_COUNT
-from dtoss.queries.kernels.block_search import consider, consider_rim, forget, gaps_of, meets
-from dtoss.queries.kernels.walk import fetch_ids, fetch_sites, lost, outside
+from dtoss.queries.kernels.walk import (
+    consider,
+    consider_rim,
+    fetch_ids,
+    fetch_sites,
+    forget,
+    gaps_of,
+    lost,
+    meets,
+    outside,
+)
 
 COARSE = 1.0 + 2.0**-23
 """A squared distance read back from a key is at most this much too small."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.lanes16 import LANES
 from dtoss.compiled.pointers import part_of, pointer
-from dtoss.geometry.position import Place
-from dtoss.partitioning.borders import Fences
+from dtoss.geometry.distance import Place
+from dtoss.partitioning.regions import Fences
 
 NO_ROOM = -1
 """In place of a number of hits: the workspace was too small. The caller makes it larger and asks again."""
@@ -47,7 +47,7 @@ class Ranged(NamedTuple):
     reach: Any
     furthest: Any
     bounds: Any
-    runs: Any  # Pointer to the addresses of the balls of runs of each partition: :mod:`dtoss.queries.block_runs`
+    runs: Any  # Pointer to the addresses of the balls of runs of each partition: :mod:`dtoss.queries.open_snapshot`
 
 
 class Disc(NamedTuple):
@@ -59,7 +59,7 @@ class Disc(NamedTuple):
     flood: float  # Squared distance within which the disc's sites are connected
     sure: float  # A little less than the radius, as vectors see it: a block within holds sites of the disc alone
     stop: int  # The site after the last one that counts
-    asked: int  # How many, their ids, or where they are: :mod:`dtoss.queries.kernels.disc_blocks`
+    asked: int  # How many, their ids, or where they are: :mod:`dtoss.queries.kernels.disc_search`
 
 
 class Nearest(NamedTuple):

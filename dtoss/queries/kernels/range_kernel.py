@@ -10,17 +10,14 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import pointer
-from dtoss.geometry.position import place_at
+from dtoss.geometry.distance import place_at
 from dtoss.geometry.rounding import PRUNE
-from dtoss.partitioning.borders import fences_of
 from dtoss.partitioning.partition_bounds import knows
-from dtoss.partitioning.regions import nearest_region
+from dtoss.partitioning.regions import fences_of, nearest_region
 from dtoss.queries.kernels.address_table import OWNED_SITES, row_of
-from dtoss.queries.kernels.disc_blocks import COUNTS, IDS_ONLY, PLACES
-from dtoss.queries.kernels.disc_search import search
+from dtoss.queries.kernels.disc_search import COUNTS, IDS_ONLY, PLACES, search
 from dtoss.queries.kernels.hit_writing import write_hits
-from dtoss.queries.kernels.knn_kernel import AHEAD
-from dtoss.queries.kernels.next_to_read import next_to_read
+from dtoss.queries.kernels.knn_kernel import AHEAD, next_to_read
 from dtoss.queries.kernels.query_arguments import Answers, Query, Ranged, scratch_of
 from dtoss.queries.kernels.walk import fetch_blocks
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import float64_at, int32_at, pointer, shift, uint8_at
+from dtoss.geometry.distance import SPHERE, Place
 from dtoss.geometry.point_in_polygon import side_beyond
 from dtoss.geometry.polygon_tables import (
     FACT_COLUMNS,
@@ -35,7 +36,6 @@ from dtoss.geometry.polygon_tables import (
     V_END,
     strip_of,
 )
-from dtoss.geometry.position import SPHERE, Place
 from dtoss.geometry.rounding import PRUNE
 from dtoss.partition import BALL, BLOCK, FAN, RADIUS
 from dtoss.queries.kernels.address_table import BALLS, MASK, OBJECTS, OWNED_SITES, SITES, row_of

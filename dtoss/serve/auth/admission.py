@@ -1,16 +1,22 @@
-"""The doors: whether a request may come in, by its headers alone; the same for both ways."""
+"""The doors: whether a request may come in, by its headers alone; the same for both ways.
+
+How often somebody may ask: a bucket that fills at a rate, and of which each request takes one.
+
+Which pages may ask from a browser (CORS), and the headers that tell it so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from math import ceil
+from time import monotonic
 from typing import Any
+from urllib.parse import urlsplit
 
 from dtoss.errors import InputError
-from dtoss.serve.auth.cors import Origins
 from dtoss.serve.auth.hosts import Hosts, is_name
-from dtoss.serve.auth.rate_limit import Buckets
 from dtoss.serve.auth.tokens import ADMIN, EVERYBODY, PEER, SUBSCRIBE, WRITE, Token, TokenBook, read_tokens
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Settings
@@ -147,3 +153,87 @@ def doors_of(settings: Settings, tell: Callable[..., Any] | None = None) -> Door
         settings.token_file, settings.rate, settings.cors, allow_host=hosts, workers=settings.workers, tell=tell,
         longest=settings.limits.condition_length,
     )  # fmt: skip
+
+
+class Buckets:
+    """A bucket for each name, full at first; it holds one second of the rate, and at least one request.
+
+    ``clock``: seconds that never go back.
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:
+        if not 0.0 < rate < float("inf"):
+            raise ValueError(f"rate is {rate}: a number of requests/s above 0 is wanted")
+        self._rate = rate
+        self._most = max(rate, 1.0)
+        self._clock = clock
+        self._full_at: dict[str, float] = {}
+
+    def take(self, name: str) -> int:
+        """Return 0 and take a request of a name, or whole seconds after which there is one again."""
+        now = self._clock()
+        # the moment when the bucket is full tells how much it lacks
+        full_at = max(self._full_at.get(name, now), now) + 1.0 / self._rate
+        lacking = (full_at - now) * self._rate - self._most
+        if lacking > 1e-9:
+            return max(ceil(lacking / self._rate), 1)
+        self._full_at[name] = full_at
+        return 0
+
+
+ANY = "*"
+Headers = list[tuple[bytes, bytes]]
+_SHOWN = b"etag, link, retry-after, x-dtoss-snapshot, x-request-id"
+_METHODS = b"GET, POST, DELETE, OPTIONS"
+_SENT = b"accept, authorization, content-type, if-none-match, last-event-id, x-request-id"
+_KEPT_SECONDS = b"7200"
+
+
+class Origins:
+    """Origins whose pages may ask."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        for origin in allowed:
+            if origin != ANY and not _is_origin(origin):
+                raise InputError(f"{origin!r} is no origin: https://map.example.org is one, or * for all")
+        self._any = ANY in allowed
+        self._told: dict[bytes, Headers] = {}
+        for origin in allowed:
+            self._told[origin.encode()] = _named(origin.encode())
+        # caches tell answers apart only if those for other origins say so too
+        self._others: Headers = [(b"vary", b"origin")] if allowed else []
+        self._all: Headers = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", _SHOWN)]
+
+    def headers(self, origin: bytes | None) -> Headers:
+        """Return what an answer says to the browser of a page of that origin."""
+        if origin is None:
+            return []
+        return self._all if self._any else self._told.get(origin, self._others)
+
+    def preflight(self, origin: bytes | None) -> Headers:
+        """Return what the browser hears that asks whether it may ask; nothing but ``vary`` where it may not."""
+        told = self.headers(origin)
+        if origin is None or told is self._others:
+            return told
+        return [
+            *told,
+            (b"access-control-allow-methods", _METHODS),
+            (b"access-control-allow-headers", _SENT),
+            (b"access-control-max-age", _KEPT_SECONDS),
+        ]
+
+
+def _named(origin: bytes) -> Headers:
+    return [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", _SHOWN),
+        (b"vary", b"origin"),
+    ]
+
+
+def _is_origin(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and f"{parts.scheme}://{parts.netloc}" == text
+    except ValueError:
+        return False

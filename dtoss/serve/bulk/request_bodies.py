@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from dtoss.serve.answers.responses import Asker
-from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import ClientGone
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits
 
 LARGEST_TOGETHER = 8
 """Times the largest body: what all bodies in hand may take together."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import httptools
 
 from dtoss.client.address import Address
-from dtoss.serve.cluster.wire_versions import WIRE_HEADER, WIRE_SAID
+from dtoss.serve.cluster.wire_messages import WIRE_HEADER, WIRE_SAID
 from dtoss.serve.observability.audit import ASKER
 
 IDLE = 32

@@ -1,18 +1,78 @@
-"""What servers say to each other, as bytes: questions as packed arrays, hits as Arrow."""
+"""What servers say to each other, as bytes: questions as packed arrays, hits as Arrow.
+
+The version of what servers say to each other: a major part that all of a plan share, a minor one that may differ.
+
+Questions in the words of a server of an older release, and its answers as those of this one.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.serve.cluster.wire_versions import SAYS_EDGES, WIRE_SPOKEN, Wire
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.space import Space
+from dtoss.queries.areas.covered import Shape
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import ShardQuery
+from dtoss.shards.shard_queries import ShardQuery, merge_hits
 from dtoss.shards.share import AtHome
+
+WIRE_HEADER = b"x-dtoss-wire"
+"""Of messages and of answers to them."""
+_WRITTEN = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+
+
+class Wire(NamedTuple):
+    """A version of messages."""
+
+    major: int  # Another one is not read
+    minor: int  # Rises with what is new, of which an older server is not asked in words that it does not know
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+UNSAID = Wire(1, 0)
+"""Of a server whose messages say no version."""
+WIRE_SPOKEN = Wire(1, 1)
+"""Of this one."""
+SAYS_EDGES = 1
+"""The minor part from which GeoJSON says what its edges are; before, they were arcs whose sides vectors decide."""
+WIRE_SAID = str(WIRE_SPOKEN).encode()
+
+
+def read_wire(said: bytes | str | None) -> Wire:
+    """Return the version that a message or a server says.
+
+    Examples
+    --------
+    >>> str(read_wire(b"2.13")), str(read_wire(None))
+    ('2.13', '1.0')
+    """
+    if said is None:
+        return UNSAID
+    text = said.decode("latin-1") if isinstance(said, bytes) else said
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:40]!r} is no version of messages: {WIRE_SPOKEN} is one")
+    return Wire(int(found[1]), int(found[2]))
+
+
+def unread(wire: Wire) -> str | None:
+    """Return why messages of a version are not read here; None where they are."""
+    if wire.major == WIRE_SPOKEN.major:
+        return None
+    mine = WIRE_SPOKEN
+    older = "that server" if wire.major < mine.major else "this one"
+    return f"its messages have version {wire}, this server reads {mine.major}.x and says {mine}: upgrade {older}"
+
 
 OF_HOMES, OF_HITS, OF_NUMBERS, OF_NEAREST, OF_SHAPES, OF_OBJECT = range(6)
 
@@ -185,3 +245,60 @@ def _table(table: pa.Table) -> bytes:
 
 def _read_table(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
+
+
+BOX_SLACK = 1e-9
+"""Radians by which a box round a disc is larger than rounding may make it."""
+
+
+def least_minor(question: Any, space: Space) -> int:
+    """Return the minor version of messages from which a server answers a question as this one does."""
+    edges = isinstance(question, ShapesQuestion) and question.kind == "within" and space.geographic
+    return SAYS_EDGES if edges else 0
+
+
+def in_older_words(
+    question: ShapesQuestion, space: Space, shapes: list[list[Shape]], most: int
+) -> tuple[ShapesQuestion, Callable[[pa.Table], Any]]:
+    """Return a question about boxes that cover shapes, and what makes of its answer that to the shapes.
+
+    ``space``: what positions mean: degrees.
+    """
+    parts = [(number, part) for number, whole in enumerate(shapes) for part in whole]
+    boxes = np.concatenate([np.zeros((0, 4)), *(_boxes_round(part, space) for _, part in parts)])
+    # the number of a box tells the part, of several that may hold an object
+    part_of = np.repeat(np.arange(len(parts)), [len(part.discs.radii) for _, part in parts])
+    asked = msgspec.structs.replace(
+        question, kind="boxes", text=orjson.dumps({"boxes": boxes.tolist()}), count=False, most=most,
+        columns=tuple(dict.fromkeys((*question.columns, "lon", "lat"))),
+    )  # fmt: skip
+
+    def within(found: pa.Table) -> Any:
+        at = np.column_stack([found.column("c:lon").to_numpy(), found.column("c:lat").to_numpy()]).reshape(-1, 2)
+        vectors, of = space.vectors(at), part_of[found.column("query").to_numpy()]
+        query, held = np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_)
+        for number, (shape, part) in enumerate(parts):
+            rows = np.flatnonzero(of == number)
+            query[rows], held[rows] = shape, part.holds(at[rows], vectors[rows])
+        kept = [name for name in found.column_names if name[:2] != "c:" or name[2:] in question.columns]
+        told = merge_hits([found.select(kept).set_column(0, "query", pa.array(query)).filter(pa.array(held))], 0)
+        if question.count:
+            return np.bincount(told.column("query").to_numpy(), minlength=len(shapes)).astype(np.int64)
+        return told
+
+    return asked, within
+
+
+def _boxes_round(shape: Shape, space: Space) -> NDArray[np.float64]:
+    """Return boxes west, south, east, north in degrees that hold the discs of a shape, float64 (d, 4)."""
+    lon, lat = np.radians(space.positions(shape.discs.centres)).T
+    angle = shape.discs.radii / EARTH_RADIUS + BOX_SLACK
+    south, north = lat - angle, lat + angle
+    pole = (south <= -np.pi / 2) | (north >= np.pi / 2)
+    half = np.arcsin(np.where(pole, 0.0, np.sin(angle) / np.cos(lat))) + BOX_SLACK
+    whole = pole | (half >= np.pi / 2)
+    turned = (np.degrees(np.stack([lon - half, lon + half])) + 180.0) % 360.0 - 180.0
+    west, east = np.where(whole, [[-180.0], [180.0]], turned)
+    return np.stack(
+        [west, np.degrees(np.maximum(south, -np.pi / 2)), east, np.degrees(np.minimum(north, np.pi / 2))], 1
+    )

@@ -16,8 +16,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
+from dtoss.serve.core.server_settings import Limits
 
 HEAD_BYTES = 65_536
 """Of a request's line and headers."""

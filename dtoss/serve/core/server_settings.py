@@ -1,11 +1,65 @@
-"""What a server was told."""
+"""What a server was told.
+
+How much one request may ask for, and how long it may take.
+
+How often a worker looks for something new, how long it waits, how much it makes at a time: users set none of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from dtoss.serve.core.limits import Limits
+from dtoss.errors import InputError
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of requests."""
+
+    k: int = 1_000  # Nearest objects of a question
+    bulk_queries: int = 100_000  # Questions of one request
+    body_bytes: int = 64_000_000  # Bytes of a request's body
+    hits: int = 1_000_000  # Hits of one answer
+    answer_bytes: int = 512_000_000  # Bytes of all answers of one worker that wait to be read
+    corners: int = 10_000  # Corners of all polygons of one request
+    line_bytes: int = 8_192  # Bytes of the line that holds a request's method and target
+    condition_length: int = 1_000  # Characters of a condition
+    pool_seconds: float = 30.0  # Seconds that a request may wait and be worked on in the pool
+    pool_queue: int = 64  # Requests that may wait for a thread of the pool
+    connections: int = 10_000  # Open connections of one worker
+    idle_seconds: float = 75.0  # Seconds that a connection may be idle
+    header_seconds: float = 10.0  # Seconds within which a request's header has to be complete
+    evaluations: int = 2  # Conditions that are evaluated at a time
+    live: int = 1_000  # Streams of ``/live`` that one worker sends
+    event_streams: int = 1_000  # Streams of ``/events`` that one worker sends
+    subscribe_bytes: int = 8_000_000  # Bytes of a body of subscriptions
+
+
+def limits_of(path: str) -> Limits:
+    """Return the limits that a TOML file sets; what it leaves out is as usual."""
+    try:
+        told = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"--limits {path}: {getattr(error, 'strerror', None) or error}") from None
+    kinds = {field.name: type(field.default) for field in fields(Limits)}
+    for name in told:
+        if name not in kinds:
+            raise InputError(f"--limits {path}: there is no limit {name!r}; there are {', '.join(sorted(kinds))}")
+    return Limits(**{name: _number(path, name, value, kinds[name]) for name, value in told.items()})
+
+
+def _number(path: str, name: str, value: Any, kind: type) -> Any:
+    """Return a limit's number, of the kind of its default."""
+    plain = isinstance(value, kind | int) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or value <= 0:
+        wanted = "a whole number" if kind is int else "a number"
+        raise InputError(f"--limits {path}: {name} is {value!r}: {wanted} above 0 is wanted")
+    return kind(value)
 
 
 @dataclass(frozen=True)
@@ -50,3 +104,37 @@ class Settings:
     def home(self) -> Home | None:
         """Return where the watch is; None where none is told of. Each worker makes its own, after the fork."""
         return None if self.watch is None else Home(self.store, self.watch)
+
+
+class Paces(NamedTuple):
+    """Seconds of a worker."""
+
+    look: float = 1.0  # Between two looks for a snapshot
+    live: float = 1.0  # Between two events of a stream of ``/live``
+    tail: float = 1.0  # Between two looks for a commit of the watch, while there are streams of its events
+    quiet: float = 15.0  # After which a stream that has nothing to tell says so: what stands in between would close it
+    windows: float = 0.5  # For which a commit of windows that was found is the newest one, without another look
+    behind: float = 2.0  # For which the commit before answers, while what is asked of windows is made of a newer one
+    # Within which a snapshot has to be open here that another worker serves already, newer or rolled back to
+    elsewhere: float = 3.0
+    slow: float = 0.5  # For which a reader may let a piece wait before files that are open for it are let go
+    # For which a page of rare events is looked for, as a share of what the pool has: it has those found until then
+    page: float = 0.25
+
+
+PACES = Paces()
+
+
+class Sizes(NamedTuple):
+    """How much a worker makes at a time."""
+
+    held: int = 1 << 23  # Bytes up to which an answer is made at once, and its length told
+    sent: int = 1 << 20  # Bytes of a longer one that are made at a time
+    tested: int = 100_000_000  # Objects times corners that are compared before it is asked whether anybody still waits
+    event_part: int = 1 << 17  # Bytes of events that are made at a time, about: one event may have more
+    events_page: int = 8 << 20  # Bytes of a page of events, about: one with longer events has fewer of them
+    # Bytes of a page of subscriptions, about: one with large polygons has fewer of them
+    subscriptions_page: int = 4 << 20
+
+
+USUAL_SIZES = Sizes()

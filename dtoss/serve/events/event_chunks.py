@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.serve.core.paces import USUAL_SIZES
+from dtoss.serve.core.server_settings import USUAL_SIZES
 from dtoss.serve.events.own import Own
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import join_lines, line_column

@@ -1,17 +1,24 @@
-"""Where a reader of events begins, and how it reads on: a part at a time, from files, in threads."""
+"""Where a reader of events begins, and how it reads on: a part at a time, from files, in threads.
+
+Pages of events, for those who ask now and then.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
 
 from dtoss.errors import InputError
-from dtoss.serve.core.paces import USUAL_SIZES
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.events.event_chunks import EventFilter, Part, nothing, parts_of
+from dtoss.serve.core.server_settings import USUAL_SIZES, Sizes
+from dtoss.serve.events.event_chunks import EventFilter, Part, nothing, parts_of, pieces_of
 from dtoss.serve.events.own import own_events
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
+from dtoss.watch.events.event_lines import line_column
 from dtoss.watch.events.event_log import EventPart, told_events, view_of
 from dtoss.watch.events.folded_list import Contents
 from dtoss.watch.events.watch_document import head_of
@@ -146,3 +153,54 @@ class Reading:
             if told.upto > at or self._wanted.own is not None:  # others may have many of a batch: it takes its time
                 yield nothing(at, told.upto)
                 at = told.upto
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some events."""
+
+    body: bytes  # As JSON, with where the next page begins, and whether there may be more behind it now
+    count: int  # How many they are
+
+
+def page_behind(
+    home: Home,
+    at: Cursor,
+    wanted: EventFilter,
+    limit: int,
+    seconds: float,
+    snapshot: str,
+    stop: Stop,
+    sizes: Sizes = USUAL_SIZES,
+) -> Page:
+    """Return the events behind a cursor, so many at the most; in a thread.
+
+    ``limit``: how many at the most.
+    """
+    until = time.monotonic() + seconds
+    lines: list[str] = []
+    size = 0
+
+    def page(*, more: bool) -> Page:
+        events = [orjson.Fragment(line) for line in lines]
+        said = {"snapshot": snapshot, "watch": home.name, "events": events, "next": str(at), "more": more}
+        return Page(orjson.dumps(said), len(lines))
+
+    head = head_of(home)
+    if head is None:
+        return page(more=False)
+    for told in wanted_behind(home, at, wanted):
+        stop.check()
+        some = () if told.events is None else pieces_of(told.events.slice(0, limit - len(lines)), sizes.event_part)
+        for piece in some:
+            found = line_column(piece, head.settings).to_pylist()
+            lines += found
+            size += sum(map(len, found))
+            last = piece.num_rows - 1
+            at = Cursor(piece.column("batch")[last].as_py(), piece.column("number")[last].as_py())
+            if len(lines) >= limit or size >= sizes.events_page:
+                return page(more=True)
+        at = told.upto
+        if time.monotonic() > until:
+            return page(more=True)
+    return page(more=False)

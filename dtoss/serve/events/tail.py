@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dtoss.errors import DtossError
-from dtoss.serve.core.paces import PACES
+from dtoss.serve.core.open_streams import OpenStreams
 from dtoss.serve.core.pool import ClientGone, Pool, Stop
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import PACES
 from dtoss.serve.events.event_chunks import Part, nothing, parts_of
-from dtoss.serve.sse.open_streams import OpenStreams
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_log import told_events
 from dtoss.watch.events.watch_document import head_of

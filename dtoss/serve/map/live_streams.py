@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from dtoss.serve.core.paces import PACES
-from dtoss.serve.sse.open_streams import OpenStreams
+from dtoss.serve.core.open_streams import OpenStreams
+from dtoss.serve.core.server_settings import PACES
 
 TO_ALL, TO_SUMS, TO_SOME = "all", "sums", "some"
 """Who is told of a kind: who may see all objects, sums over all of them, or some alone."""

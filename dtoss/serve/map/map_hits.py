@@ -18,7 +18,7 @@ from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers.json_out import json_value
 from dtoss.serve.answers.one_object import id_of, seen_at, seen_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.bulk.area_batches import found_within
+from dtoss.serve.bulk.query_pieces import found_within
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.metrics import Metrics

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtoss.geometry.space import NO_CRS, Space
 from dtoss.serve.answers.open_snapshots import Serving
-from dtoss.serve.core.paces import PACES, Paces
+from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.serve.map.live_streams import TO_ALL, TO_SOME, TO_SUMS, Kind, Live
 from dtoss.serve.map.map_files import PageFiles
 from dtoss.serve.map.partition_loads import Loads

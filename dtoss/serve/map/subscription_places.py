@@ -25,7 +25,7 @@ from dtoss.tiles.sample import hashes_of
 from dtoss.watch.index.covers import box_rects, circle_rects, polygon_rects
 from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON
-from dtoss.watch.subscriptions.polygon_text import polygons_kept
+from dtoss.watch.subscriptions.json_text import polygons_kept
 
 POINT_PIXELS = 4.0
 """What is smaller is drawn as a point."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space
 from dtoss.locks import Lock
-from dtoss.serve.map.event_totals import Totals
+from dtoss.serve.map.one_subscription import Totals
 from dtoss.serve.map.subscriptions_in_view import marks_of
 from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.event_files import read_events

@@ -60,7 +60,7 @@ def _check_certificate(settings: Settings) -> None:
 
 
 def _check_plan(settings: Settings) -> None:
-    from dtoss.client.peers import read_peers
+    from dtoss.client.address import read_peers
     from dtoss.serve.cluster.plan_placement import read_placement
     from dtoss.snapshots.store import Store
 
@@ -82,7 +82,7 @@ def _check_plan(settings: Settings) -> None:
 
 
 def _check_doors(settings: Settings) -> None:
-    from dtoss.client.peers import read_peers
+    from dtoss.client.address import read_peers
     from dtoss.serve.auth.admission import doors_of
 
     doors = doors_of(settings)

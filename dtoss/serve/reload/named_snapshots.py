@@ -48,7 +48,7 @@ def _holds_as_now(state: WorkerState, served: ServedSnapshot) -> bool:
 
 
 def _opened_now(state: WorkerState, name: str) -> ServedSnapshot | None:
-    from dtoss.serve.cluster.plan_share import held_by_plan
+    from dtoss.serve.cluster.plan_placement import held_by_plan
     from dtoss.serve.reload.prepare import Head, prepare
 
     serving = state.serving

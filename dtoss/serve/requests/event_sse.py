@@ -16,7 +16,7 @@ from dtoss.serve.events.event_chunks import EventFilter
 from dtoss.serve.events.event_reader import Reading
 from dtoss.serve.events.tail import Listener
 from dtoss.serve.requests import server_sent
-from dtoss.serve.rights.gate import token_of
+from dtoss.serve.rights.sight import token_of
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.watch.events.cursor import Cursor
 

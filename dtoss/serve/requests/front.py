@@ -17,12 +17,11 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from dtoss.serve.auth.hosts import HEADER as HOST
-from dtoss.serve.auth.report_cookies import is_pass
 from dtoss.serve.auth.route_table import OPEN_PATHS
-from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, PEER
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, PEER, is_pass
 from dtoss.serve.core.pool import Unread
 from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
+from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.observability.audit import ASKER, NOTED_HITS, NOTED_PLACES, Audit
 from dtoss.serve.requests.hot_requests import with_plain_numbers
 from dtoss.serve.state.worker_state import WorkerState

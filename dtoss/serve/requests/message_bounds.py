@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dtoss.geometry.space import Space, as_positions
 from dtoss.serve.bulk.request_bodies import of_corners
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
-from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits
 from dtoss.shards.merge_answers import CountQuestion, NearestToQuestion
 
 

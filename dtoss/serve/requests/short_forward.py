@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from dtoss.serve.auth.tokens import ADMITTED
-from dtoss.serve.cluster.wire_versions import WIRE_HEADER, WIRE_SAID
+from dtoss.serve.cluster.wire_messages import WIRE_HEADER, WIRE_SAID
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import ASKER
 from dtoss.serve.requests.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from dtoss.commits.chain import Conflict
 from dtoss.serve.auth.tokens import EVERYBODY, Token
-from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.rights.own_subscriptions import as_asked, narrow_subscriptions, seen_rows
 from dtoss.watch.events.event_counts import Tallies, tallies_of
 from dtoss.watch.events.watch_document import head_of

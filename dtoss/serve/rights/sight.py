@@ -1,12 +1,17 @@
 """What a token sees of a snapshot: the conditions that its questions are asked with, and the columns that there are.
 
 A column that it may not see is one that the objects do not carry: the same is said of both.
+
+Which calls the token of a request may make: the table says it, and a route without a row is nobody's.
+
+What is told of a snapshot to a token that may not see all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +25,10 @@ from dtoss.index import Index
 from dtoss.names import not_carried, position_names
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker
-from dtoss.serve.auth.tokens import Token
+from dtoss.serve.auth.route_table import ADMINS, CALLS, GETS_NOTHING, GETS_SUMS, OPEN, Call
+from dtoss.serve.auth.tokens import ADMIN, ADMITTED, AGGREGATES, EVERYBODY, Token
+from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.rights.gate import token_of
 from dtoss.serve.state.worker_state import WorkerState
 
 AS_ASKED = "dtoss.said"
@@ -121,3 +127,101 @@ class Sight:
 def sight_of(state: WorkerState, request: Asker, served: ServedSnapshot) -> Sight:
     """Return what a request sees of a snapshot."""
     return Sight(served, token_of(request), request.scope, state)
+
+
+_CALLS: dict[tuple[str, str], Call] = {(call.method, call.path): call for call in CALLS}
+
+
+def token_of(request: Asker) -> Token:
+    """Return the token of a request that has passed the doors."""
+    scope: Any = request.scope
+    token: Token = scope[ADMITTED]
+    return token
+
+
+def check_call(state: WorkerState, request: Asker) -> None:
+    """Refuse a call that a token may not make, or whose answer would tell of what it may not see."""
+    scope: Any = request.scope
+    path, token = scope["path_template"], scope.get(ADMITTED, EVERYBODY)
+    call = _CALLS.get((str(request.method), path))
+    if call is None:
+        if token.narrowed:
+            raise Problem(403, f"{path} is for tokens that may see all", limit="token")
+        return
+    if call.who == OPEN:
+        return
+    if call.who == ADMINS and not state.doors.is_admin(token):
+        raise Problem(
+            403, f"{path} is for admins: the line of the token in --token-file has to have the word {ADMIN}",
+            limit="token",
+        )  # fmt: skip
+    if call.narrowed == GETS_SUMS:
+        check_sums(token, path)
+    elif call.narrowed == GETS_NOTHING:
+        check_whole(token, path)
+
+
+def check_sums(token: Token, what: str) -> None:
+    """Refuse sums over all objects to a token that may not see all."""
+    if not token.sums:
+        raise Problem(
+            403,
+            f"{what} tells sums over all objects, and this token may see some: its line in --token-file has to have "
+            f"the word {AGGREGATES}",
+            limit="token",
+        )
+
+
+def check_whole(token: Token, what: str) -> None:
+    """Refuse what is made of all objects to a token whose objects have a condition."""
+    if token.where is not None:
+        raise Problem(
+            403, f"{what} is made of all objects, of which this token may see some: ask for objects by /knn, /range, "
+            "/box or /within", limit="token",
+        )  # fmt: skip
+
+
+_OF_ALL = ("sites", "objects_held")
+"""Facts that count objects, beside ``objects``."""
+
+
+async def seen_count(sight: Sight, request: Asker, questions: Any) -> int:
+    """Return how many objects a request sees, on all servers."""
+    if sight.token.where is None:
+        return int(sight.served.facts["objects"])
+
+    async def work(stop: Stop) -> int:
+        seen = sight.own()
+        if sight.served.share is None:
+            assert seen is not None
+            return seen.count
+        whole = sight.served.whole
+        anywhere = whole.space.positions(whole.partitioning.pivots[:1])
+        return int((await questions.count(anywhere, inf, where=sight.token.where))[0])
+
+    return await sight.state.pool.run_steps(request, work)
+
+
+async def seen_facts(sight: Sight, request: Asker, questions: Any) -> Mapping[str, Any]:
+    """Return the facts of a snapshot without objects and columns that are not seen; parameters as of `seen_count`."""
+    facts = dict(sight.served.facts)
+    facts["columns"] = {name: kind for name, kind in facts["columns"].items() if sight.token.may_see(name)}
+    facts["subscriptions"] = sight.token.prefix
+    if sight.token.where is not None:
+        facts["objects"] = await seen_count(sight, request, questions)
+        for name in _OF_ALL:
+            facts.pop(name, None)
+    return facts
+
+
+def seen_map(sight: Sight, objects: int) -> dict[str, Any]:
+    """Return what the page is told of a snapshot, of the objects and columns that are seen; in a thread.
+
+    Classes of an attribute are by the objects that are seen. Regions are by all, and are not told beside a condition.
+    """
+    served, own = sight.served, sight.own()
+    told = dict((served.map_facts if own is None else served.narrow_map(own)).told())
+    told["columns"] = [one for one in told["columns"] if sight.token.may_see(one["name"])]
+    if own is not None:
+        told |= {"sites": None, "partitions": 0, "regions": {"objects": [], "sites": [], "bytes": [], "place": []}}
+    return told | {"objects": objects}

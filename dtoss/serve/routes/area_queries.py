@@ -19,14 +19,13 @@ from dtoss.serve.answers.arrow_out import BATCH_HITS
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, unless_modified, wants_arrow
-from dtoss.serve.bulk.area_batches import found_within, list_hits
 from dtoss.serve.bulk.hit_rows import Form, check_columns, encode_rows
-from dtoss.serve.bulk.places_in import is_arrow
+from dtoss.serve.bulk.places_in import is_arrow, read_shapes
+from dtoss.serve.bulk.query_pieces import found_within, list_hits
 from dtoss.serve.bulk.request_bodies import Bodies, of_corners
-from dtoss.serve.bulk.shapes_in import read_shapes
-from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.observability.audit import counting, note
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.rights.sight import sight_of

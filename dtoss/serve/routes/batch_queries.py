@@ -23,7 +23,7 @@ from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, wants_arrow
 from dtoss.serve.bulk.hit_rows import Form, Rows, check_columns, encode_rows, rows_of_hits
 from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
-from dtoss.serve.bulk.point_batches import check_hits, count_within, nearest, reversed_nearest, within_radius
+from dtoss.serve.bulk.query_pieces import check_hits, count_within, nearest, reversed_nearest, within_radius
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.observability.audit import counting, note

@@ -23,9 +23,7 @@ from dtoss.serve.map.live_streams import TO_ALL, TO_SOME, TO_SUMS
 from dtoss.serve.map.map_files import PageFiles
 from dtoss.serve.map.map_state import RATE_DIGITS
 from dtoss.serve.requests import server_sent
-from dtoss.serve.rights.gate import token_of
-from dtoss.serve.rights.narrowed_facts import seen_map
-from dtoss.serve.rights.sight import sight_of
+from dtoss.serve.rights.sight import seen_map, sight_of, token_of
 from dtoss.serve.routes import map_subscriptions
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
@@ -41,7 +39,7 @@ from dtoss.serve.routes.schemas import (
     sent_as,
     told,
 )
-from dtoss.serve.routes.tile_layers import LAYERS, OF_OBJECTS
+from dtoss.serve.routes.tiles import LAYERS, OF_OBJECTS
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.serve.tiles.tiling import DEEPEST_TILE
 from dtoss.snapshots.lineage import said_by

@@ -19,8 +19,8 @@ from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.map.one_subscription import fence_told
 from dtoss.serve.map.subscriptions_in_view import MOST_SHOWN, FenceSource
-from dtoss.serve.rights.gate import token_of
 from dtoss.serve.rights.own_subscriptions import check_own, condition_as_asked
+from dtoss.serve.rights.sight import token_of
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
     FLAG,

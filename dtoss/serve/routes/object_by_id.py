@@ -16,8 +16,7 @@ from dtoss.serve.cluster.wire_messages import ObjectQuestion
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import note
-from dtoss.serve.rights.gate import check_whole
-from dtoss.serve.rights.sight import sight_of
+from dtoss.serve.rights.sight import check_whole, sight_of
 from dtoss.serve.routes.parameters import Ids, Snapshot
 from dtoss.serve.routes.schemas import ANYTHING, ID, NUMBER, POLYGON_SCHEMA, also, array, responses, told
 from dtoss.serve.scatter_gather.cluster_index import questions_of

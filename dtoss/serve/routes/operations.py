@@ -14,11 +14,9 @@ from litestar.response.base import ASGIResponse
 from dtoss.serve.answers.json_out import headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready
-from dtoss.serve.cluster.wire_versions import WIRE_SPOKEN
+from dtoss.serve.cluster.wire_messages import WIRE_SPOKEN
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.rights.gate import token_of
-from dtoss.serve.rights.narrowed_facts import seen_facts
-from dtoss.serve.rights.sight import sight_of
+from dtoss.serve.rights.sight import seen_facts, sight_of, token_of
 from dtoss.serve.routes.parameters import Snapshot
 from dtoss.serve.routes.schemas import (
     FLAG,

@@ -19,8 +19,16 @@ from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.auth.tokens import PEER
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.cluster.cluster import NOT_HELD, NOT_READ, OTHER_SNAPSHOT
-from dtoss.serve.cluster.wire_messages import packed_answer, read_message
-from dtoss.serve.cluster.wire_versions import WIRE_HEADER, WIRE_SAID, WIRE_SPOKEN, Wire, read_wire, unread
+from dtoss.serve.cluster.wire_messages import (
+    WIRE_HEADER,
+    WIRE_SAID,
+    WIRE_SPOKEN,
+    Wire,
+    packed_answer,
+    read_message,
+    read_wire,
+    unread,
+)
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.reload.named_snapshots import open_named

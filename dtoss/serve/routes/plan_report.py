@@ -13,7 +13,7 @@ from litestar.response.base import ASGIResponse
 
 from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.responses import Asker, Ready
-from dtoss.serve.auth.report_cookies import COOKIE, PASS_SECONDS, write_pass
+from dtoss.serve.auth.tokens import COOKIE, PASS_SECONDS, write_pass
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.map.map_files import REPORT
 from dtoss.serve.map.static_files import CONTENT_TYPES, SAFE, ending

@@ -18,11 +18,11 @@ from dtoss.index import Index
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, json_answer, unless_modified, wants_arrow
 from dtoss.serve.core.cursors import Cursor, question_sum, read_cursor, write_cursor
-from dtoss.serve.core.limits import Limits
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.observability.audit import hits_in, note
-from dtoss.serve.requests.hits_out import answer_of_hits
+from dtoss.serve.requests.chunked_responses import answer_of_hits
 from dtoss.serve.requests.hot_places import ask
 from dtoss.serve.requests.hot_requests import DEFAULT_K, Target
 from dtoss.serve.requests.request_batches import KNN, MOST, RANGE, Gathering

@@ -19,8 +19,8 @@ from dtoss.serve.core.problems import Problem
 from dtoss.serve.requests.front import REQUEST_ID
 from dtoss.serve.requests.served_watch import asked_of, home_of, of_watch
 from dtoss.serve.requests.subscription_changes import add_subscriptions, list_subscriptions, one, remove_subscription
-from dtoss.serve.rights.gate import token_of
 from dtoss.serve.rights.own_subscriptions import check_own
+from dtoss.serve.rights.sight import token_of
 from dtoss.serve.routes.schemas import (
     ANYTHING,
     MULTI_POLYGON,

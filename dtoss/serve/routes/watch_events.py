@@ -14,12 +14,11 @@ from dtoss.serve.answers.json_out import headers_of
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.events.event_chunks import EventFilter
-from dtoss.serve.events.event_pages import page_behind
-from dtoss.serve.events.event_reader import Reading, beginning_of
+from dtoss.serve.events.event_reader import Reading, beginning_of, page_behind
 from dtoss.serve.requests.event_sse import EventStream
 from dtoss.serve.requests.served_watch import home_of, of_watch
-from dtoss.serve.rights.gate import token_of
 from dtoss.serve.rights.own_subscriptions import own_of
+from dtoss.serve.rights.sight import token_of
 from dtoss.serve.routes.schemas import (
     FLAG,
     LONG,

@@ -42,8 +42,8 @@ from dtoss.serve.windows.window_responses import (
     moment_of,
     version_of,
 )
+from dtoss.windows.durations import time_text
 from dtoss.windows.query.window_query import Windows
-from dtoss.windows.time_text import time_text
 
 _TIME: Schema = {**maybe(STRING), "description": "ISO 8601."}
 _NUMBERED: Schema = {"type": "object", "additionalProperties": NATURAL}

@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.frames.query_places import as_places
+from dtoss.frames.coordinates import as_places
 from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.bulk.area_batches import SMALLER_SHAPES
 from dtoss.serve.bulk.hit_rows import Form, Rows
-from dtoss.serve.bulk.point_batches import check_hits
+from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.request_options import GIVEN, ClusterOptions

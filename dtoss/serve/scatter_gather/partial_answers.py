@@ -8,11 +8,9 @@ from typing import Any
 from dtoss.geometry.straight_edges import BY_VECTORS
 from dtoss.serve.answers.one_object import object_body, object_table
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.bulk.area_batches import SMALLER_SHAPES, found_within
-from dtoss.serve.bulk.point_batches import check_hits
-from dtoss.serve.bulk.shapes_in import read_shapes
-from dtoss.serve.cluster.older_words import in_older_words
-from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
+from dtoss.serve.bulk.places_in import read_shapes
+from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits, found_within
+from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, in_older_words
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import HitsQuestion, HomeQuestion, answered_by

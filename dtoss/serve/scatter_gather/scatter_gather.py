@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from dtoss.serve.cluster.cluster import Away, Circle, NotHeld, Slow
 from dtoss.serve.cluster.link import Reply
-from dtoss.serve.cluster.older_words import least_minor
-from dtoss.serve.cluster.wire_messages import pack_question, read_answer
+from dtoss.serve.cluster.wire_messages import least_minor, pack_question, read_answer
 from dtoss.serve.core.pool import Until
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.audit import askers

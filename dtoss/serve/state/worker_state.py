@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dtoss.serve.answers.open_snapshots import Serving
-from dtoss.serve.core.paces import PACES, USUAL_SIZES, Paces, Sizes
 from dtoss.serve.core.pool import Pool
-from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.core.server_settings import PACES, USUAL_SIZES, Paces, Settings, Sizes
 from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.watch.subscriptions.paging import Pages
 from dtoss.watch.watch_folder import Home

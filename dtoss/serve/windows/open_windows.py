@@ -9,8 +9,8 @@ from contextlib import suppress
 from threading import Lock
 
 from dtoss.errors import InputError, StoreError
-from dtoss.serve.core.paces import PACES, Paces
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.storage.sets import current_home
 from dtoss.windows.storage.window_folder import windows_of

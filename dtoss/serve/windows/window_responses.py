@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from dtoss.serve.core.problems import Problem
 from dtoss.watch.subscriptions.expiry_times import instant_of
-from dtoss.windows.durations import duration_text
+from dtoss.windows.durations import duration_text, time_text
 from dtoss.windows.migration.migration_text import change_of
 from dtoss.windows.query.window_query import Windows
-from dtoss.windows.time_text import time_text
 
 ROWS_A_PIECE = 10_000
 """Rows that are made into JSON at a time: other threads wait for so long at most."""

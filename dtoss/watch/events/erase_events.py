@@ -22,13 +22,11 @@ from dtoss.buckets import buckets_in
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.log_compaction import clear_passing
 from dtoss.commits.orphans import clear_unneeded
-from dtoss.erasure.mentions import Mentions
-from dtoss.erasure.rejected import encode_rejected, read_rejected, without_mentions
+from dtoss.erasure.mentions import Mentions, encode_rejected, read_rejected, without_mentions
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.event_compaction import HOUR_US
+from dtoss.watch.events.event_compaction import HOUR_US, FoldedWriter, write_listed
 from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
 from dtoss.watch.events.event_files import read_events
-from dtoss.watch.events.folded_files import FoldedWriter, write_listed
 from dtoss.watch.events.folded_list import Aside, Contents, carried_on, contents_of, write_contents
 from dtoss.watch.events.readers import readers
 from dtoss.watch.events.watch_document import Document, dated, documents, head_of

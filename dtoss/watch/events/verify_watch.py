@@ -1,27 +1,34 @@
-"""Whether a watch is whole: every byte of every file that its commits list, and what the files hold."""
+"""Whether a watch is whole: every byte of every file that its commits list, and what the files hold.
+
+The order of the events of a file: by object, then time, then leave before enter before inside.
+
+Whether the subscriptions of a watch are whole: every change, and the indexes that the newest batch has.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dtoss.commits.between import commits_from
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import Look, VerifyReport, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting, verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import hide_keys
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_counts import added, counted, read_tally
-from dtoss.watch.events.event_order import wrong_order
+from dtoss.watch.events.event_retention import needless_changes
 from dtoss.watch.events.folded_list import Contents, contents_of
 from dtoss.watch.events.readers import readers
-from dtoss.watch.events.verify_subscriptions import verify_asked, verify_built
 from dtoss.watch.events.watch_document import Document, document_of
-from dtoss.watch.watch_folder import EVENTS, LOAD, QUARANTINED, STATE, Home, way_to
+from dtoss.watch.subscriptions.current import named_files
+from dtoss.watch.watch_folder import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, STATE, Home, way_to
 
 _ORDINAL_BITS = 32
 
@@ -211,3 +218,110 @@ class _Verify(Look):
         if whole and contents.gone is None and not tally.equals(added([tally.slice(0, 0), *self.tallies])):
             path = self.home.folder.path(EVENTS, contents.counts.name)
             self.wrong(f"{path} is damaged: its counts are not those of the events")
+
+
+_RANKS = {"leave": 0, "enter": 1, "inside": 2, "reset": 3}
+_EXPIRED = "expired"
+
+
+def wrong_order(table: pa.Table) -> str | None:
+    """Return what is wrong with the order of a file's events; None where it is right.
+
+    An object that expires leaves first, whatever came of it afterwards. Events without an object, of messages or
+    resets, have no order among them. Cost O(events).
+    """
+    if table.num_rows < 2:
+        return None
+    objects = _plain(table, "object")
+    kinds = _plain(table, "kind")
+    unknown = pc.invert(pc.is_in(kinds, pa.array(list(_RANKS))))
+    if pc.any(unknown).as_py():
+        return f"it has events of kind {kinds.filter(unknown)[0].as_py()!r}"
+    same = _and(pc.equal(objects[1:], objects[:-1]))
+    lower = _and(pc.less(objects[1:], objects[:-1]))
+    if lower.any():
+        return "its objects are not in their order"
+    expired = _and(pc.equal(_plain(table, "reason"), _EXPIRED))
+    late = ~expired
+    t = table.column("t").fill_null(0).to_numpy()
+    rank = pc.index_in(kinds, pa.array(list(_RANKS))).to_numpy(zero_copy_only=False)
+    row = np.arange(len(rank), dtype=np.int64)
+    order = np.lexsort((row, rank, np.where(expired, 0, t), late))
+    place = np.empty(len(row), np.int64)
+    place[order] = row
+    if (same & (np.diff(place) < 0)).any():
+        return "its events are not in the order of their objects' rows"
+    return None
+
+
+def _plain(table: pa.Table, name: str) -> pa.Array:
+    column = table.column(name).combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    return column.cast(column.type.value_type) if isinstance(column, pa.DictionaryArray) else column
+
+
+def _and(mask: pa.Array) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def verify_asked(home: Home, head: Document | None, look: Look) -> None:
+    """Look at the subscriptions of a watch.
+
+    ``head``: the newest batch; None before the first, or where it is damaged.
+    """
+    chain = home.changes
+    files, logs = chain.listed()
+    last = max([*files, *(last for _, last in logs)], default=0)
+    look.found.held["changes"] = last
+    for what in verify_chain(chain):
+        look.wrong(what)
+    if head is not None and head.changes > last:
+        path = home.batches.path(head.number)
+        look.wrong(f"{path} is damaged: it has adopted change {head.changes}, the highest is {last}")
+    needless: set[str] = set()
+    try:
+        needless = needless_changes(home, head)
+    except StoreError as error:
+        look.wrong(error)
+    for number in range(1, last + 1):
+        try:
+            listed = [FileEntry.of(file) for file in named_files(chain.read(number).document)]
+        except (StoreError, OSError) as error:
+            look.wrong(error)
+            continue
+        except (KeyError, TypeError, ValueError) as error:
+            look.wrong(f"{chain.path(number)} is damaged: it is no change of subscriptions: {error!s:.100}")
+            continue
+        for file in listed:
+            # of bases the newest is needed: who wants an older one reads the changes instead
+            stays = file is listed[0] or number == last
+            data = look.bytes_of(home.asked, CHANGES, file, needed=stays and file.name not in needless)
+            if data is not None:
+                look.parquet(home.asked.path(CHANGES, file.name), data, file.rows)
+
+
+def verify_built(home: Home, batch: Document, look: Look, *, needed: bool) -> None:
+    """Look at the indexes of subscriptions that a batch was held against, and at how its rows were spread."""
+    for part in ("base", "delta"):
+        _look_at(home, batch, look, BUILT, batch.standing.get(part), needed=needed)
+    layout = batch.layout
+    for part in ("layout", "base", "delta", "memory", "words"):
+        _look_at(home, batch, look, LAYOUTS, layout.get(part), needed=needed)
+    indexes = layout.get("indexes")
+    for said in indexes.values() if isinstance(indexes, dict) else ():
+        _look_at(home, batch, look, BUILT, said, needed=needed)
+
+
+def _look_at(home: Home, batch: Document, look: Look, room: str, said: Any, *, needed: bool) -> None:
+    """Look at an Arrow file that a batch names; at nothing where it names none."""
+    if said is None:
+        return
+    try:
+        file = FileEntry.of(said)
+    except ValueError as error:
+        look.wrong(f"{home.batches.path(batch.number)} is damaged: {error}")
+        return
+    data = look.bytes_of(home.asked, room, file, needed=needed)
+    if data is not None:
+        look.arrow(home.asked.path(room, file.name), data, None)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.names import position_names
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.processing.batch_rows import OrderedRows, order_rows
 from dtoss.watch.processing.event_table import EventWriter, carried_as, event_schema
@@ -20,7 +19,7 @@ from dtoss.watch.processing.watch_clock import Clock
 from dtoss.watch.processing.watch_plan import Options, Plan
 from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, times_as
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 
 _NOWHERE = Home("", "unstored")
 

@@ -16,19 +16,17 @@ from dtoss.conditions.program import Case, Program, parse_program
 from dtoss.errors import InputError
 from dtoss.frames.arrow_tables import arrow_of
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.in_memory.in_memory_events import check_ids, events_of
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.matching.match_all import StandingMatcher
-from dtoss.watch.matching.matcher import MOST_MATCHES, joined_pieces
+from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher, joined_pieces
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, given_rows, with_types
 from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE
 from dtoss.watch.subscriptions.expiry_times import instant_of
-from dtoss.watch.subscriptions.geometry_columns import place_geometries
+from dtoss.watch.subscriptions.subscription_files import place_geometries
 from dtoss.watch.subscriptions.validation import Against, check_subscriptions, checked_table
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 
 _MOST_SCHEMAS = 8
 """Kinds of rows for which an index is kept, where the types of columns were not said."""

@@ -27,7 +27,7 @@ from dtoss.watch.index.covers import (
 from dtoss.watch.index.place_grid import grid_arrays
 from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex, Unanswered
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, ENTER, EVERYWHERE, LEAVE, POLYGON
-from dtoss.watch.subscriptions.polygon_text import polygons_kept
+from dtoss.watch.subscriptions.json_text import polygons_kept
 
 _WORLD = (-180.0, -90.0, 180.0, 90.0)
 _FAR = 1e300

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.geometry.hilbert import radix_order
-from dtoss.watch.arriving_rows import Rows
+from dtoss.watch.watch_settings import Rows
 
 _WIDEST = (1 << 63) - 1
 

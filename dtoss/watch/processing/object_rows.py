@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import merged_from
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.batch_rows import OrderedRows, by_id_and_time
 from dtoss.watch.processing.last_rows import Before, concatenated, write_run
 from dtoss.watch.processing.state_runs import Asked, Layer, ids_until, layers_of, merged, newest
 from dtoss.watch.processing.watch_plan import Plan
+from dtoss.watch.watch_settings import Rows
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Runs of the state that are open: looked up, searched for what is over, and made one."""
+"""Runs of the state that are open: looked up, searched for what is over, and made one.
+
+Looks up objects in a run of the state, whose rows are by bucket and key.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.file_entry import map_entry
+from dtoss.compiled.kernel import kernel
 from dtoss.errors import StoreError
 from dtoss.watch.processing.last_rows import RUN_OFFSETS, Before, Run, concatenated, keys_of
-from dtoss.watch.processing.run_kernel import first_of_keys
 from dtoss.watch.watch_folder import STATE, Home
 
 _OPEN = 256
@@ -211,3 +214,26 @@ def merged(
         there = np.flatnonzero(~rows_of_all.gone)
         return bucket[there], rows_of_all.take(there)
     return bucket, rows_of_all
+
+
+_READ = "Array(int64, 1, 'C', readonly=True)"
+
+
+@kernel(f"void({_READ}, {_READ}, {_READ}, {_READ}, int64[::1])")
+def first_of_keys(keys, offsets, buckets, wanted, out):
+    """Write the first row of each key in its bucket.
+
+    ``keys``: int64 (rows,). Of the run; ``offsets``: int64 (buckets + 1,). Bucket b has the rows ``offsets[b]:offsets[b
+    + 1]``; ``buckets``, ``wanted``: int64 (n,). The bucket and the key of each object that is looked for; ``out``:
+    int64 (n,). -1 where the key is not in the bucket.
+    """
+    for i in range(wanted.size):
+        low, high = offsets[buckets[i]], offsets[buckets[i] + 1]
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < wanted[i]:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low if low < end and keys[low] == wanted[i] else -1

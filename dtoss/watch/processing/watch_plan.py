@@ -1,9 +1,12 @@
-"""What a batch will do, decided before any task runs: which commit it makes, of which state and subscriptions."""
+"""What a batch will do, decided before any task runs: which commit it makes, of which state and subscriptions.
+
+The files by which a batch is spread over workers, as a commit says them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.batch_source import Source, is_committed
 from dtoss.commits.chain import Commit
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.offsets import Ledger, Source, is_committed
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.index.index_changes import Centres, prepare
 from dtoss.watch.index.large_and_small import Files, Standing, standing_of
 from dtoss.watch.processing.last_rows import Run
-from dtoss.watch.processing.routing_files import RoutingFiles
 from dtoss.watch.processing.state_runs import Asked, ids_until, layers_of, newest
 from dtoss.watch.processing.watch_clock import Clock, Heard, clock_at, span_of, time_set_back
 from dtoss.watch.subscriptions.current import change_number
@@ -209,3 +210,73 @@ def lasts_of(home: Home, runs: Sequence[Run], settings: Settings) -> NDArray[np.
     layers = layers_of(home, runs, np.arange(BUCKETS))
     ids = ids_until(layers, np.iinfo(np.int64).max, pa.int64() if settings.id_type == "int64" else pa.string())
     return np.concatenate([np.zeros(0, np.int64), *(one.t for one in newest(layers, Asked.of(ids)))])
+
+
+@dataclass(frozen=True)
+class RoutingFiles:
+    """A layout, and what each worker stores under it of what stands."""
+
+    strategy: str  # Its name, with the parameters that were said
+    workers: int  # How many there are
+    layout: Mapping[str, Any]  # The file of the routing
+    # base, delta: the files that say which subscriptions of the large and of the small index each worker stores; None
+    # where there is no such index
+    base: Mapping[str, Any] | None
+    delta: Mapping[str, Any] | None
+    # Files of workers' own indexes of the large one, by a key of what they hold
+    indexes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    memory: Mapping[str, Any] | None = None  # The file of what the strategy keeps; None for nothing
+    columns: tuple[str, ...] = ()  # Columns of rows that workers are sent
+    round: int = 0  # Number of the round, from 0 on
+    since: int = 0  # The commit with which the round has begun
+    moved: int = 0  # Bytes of subscriptions that workers have to store now and did not before
+    # The file of the load of a round after which the layout may change; None where there is none to be looked at
+    ended: Mapping[str, Any] | None = None
+    # The file of the words that are counted in rows; None where no strategy wants to know
+    words: Mapping[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a commit's document holds of it."""
+        return {
+            "strategy": self.strategy,
+            "workers": self.workers,
+            "layout": dict(self.layout),
+            "base": None if self.base is None else dict(self.base),
+            "delta": None if self.delta is None else dict(self.delta),
+            "indexes": {key: dict(entry) for key, entry in sorted(self.indexes.items())},
+            "memory": None if self.memory is None else dict(self.memory),
+            "columns": list(self.columns),
+            "round": self.round,
+            "since": self.since,
+            "moved": self.moved,
+            "ended": None if self.ended is None else dict(self.ended),
+            "words": None if self.words is None else dict(self.words),
+        }
+
+    @classmethod
+    def of(cls, said: Any) -> RoutingFiles | None:
+        """Return what :meth:`as_json` has made; None where rows are not spread."""
+        if not said:
+            return None
+        try:
+            files = (said["layout"], said["base"], said["delta"], said["memory"], said["ended"], said["words"])
+            for entry in (*files, *said["indexes"].values()):
+                if entry is not None and not isinstance(entry["name"], str):
+                    raise ValueError("names of files")
+            return cls(
+                str(said["strategy"]),
+                int(said["workers"]),
+                said["layout"],
+                said["base"],
+                said["delta"],
+                said["indexes"],
+                said["memory"],
+                tuple(said["columns"]),
+                int(said["round"]),
+                int(said["since"]),
+                int(said["moved"]),
+                said["ended"],
+                said["words"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"the layout of a commit is damaged: {error}; restore the commit from a copy") from None

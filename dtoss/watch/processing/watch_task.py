@@ -2,6 +2,8 @@
 
 The only state is the row before of each object. A row that a subscription holds, and the row before that it does not,
 is an enter; the reverse is a leave. A subscription that is younger than the row before does not count it.
+
+What a task has heard of its objects: how far they have come, which is what moves the clock.
 """
 
 from __future__ import annotations
@@ -13,18 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import write_entry
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.batch_rows import order_rows
-from dtoss.watch.processing.clock_input import heard_messages, heard_of
 from dtoss.watch.processing.event_table import EventFile, EventWriter, event_schema
 from dtoss.watch.processing.object_rows import Kept, KnownRows, Tracks, as_before, kept_state, known_of, tracks_of
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
-from dtoss.watch.processing.watch_clock import Heard, span_of
+from dtoss.watch.processing.watch_clock import NOTHING_HEARD, Clock, Heard, Histogram, histogram_of, span_of
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.watch_folder import QUARANTINED
+from dtoss.watch.watch_settings import Rows
 
 REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 AHEAD_OF_CLOCK = "time ahead of the clock"
@@ -173,3 +175,41 @@ def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
         for name, value in one.items():
             total[name] = total.get(name, 0) + value
     return dict(sorted(total.items()))
+
+
+def heard_of(clock: Clock, span: int, tracks: Tracks) -> Heard:
+    """Return what a task has heard of objects that are followed. Cost O(n log n).
+
+    ``span``: for how long an object counts, in microseconds.
+    """
+    t = tracks.rows.t
+    assert t is not None
+    firsts, lasts = tracks.begin[:-1], tracks.begin[1:] - 1
+    came, known = ~tracks.before[lasts], tracks.before[firsts]
+    gone_on = 0
+    if clock.moment is not None and len(t):
+        held = int(clock.moment.held)
+        past = np.maximum(t, held)
+        earlier = np.append(held, past[:-1])
+        earlier[firsts[~known]] = held
+        steps = past - earlier
+        steps[tracks.before | (steps > span)] = 0
+        gone_on = int(np.add.reduceat(steps, firsts).max())
+    left = clock.histogram(t[firsts[known]])
+    return _sum_up(clock, t[lasts[came]], left, tracks.behind, gone_on)
+
+
+def heard_messages(clock: Clock, rows: Rows) -> Heard:
+    """Return what a task has heard in rows that follow no others: each id is an object, and each row without one."""
+    if rows.t is None:
+        return Heard()
+    last = np.ones(len(rows), np.bool_)
+    if rows.ids is not None and len(rows) > 1:
+        last[:-1] = np.asarray(pc.fill_null(pc.not_equal(rows.ids[1:], rows.ids[:-1]), True))
+    return _sum_up(clock, rows.t[last], NOTHING_HEARD, np.zeros(0, np.int64), 0)
+
+
+def _sum_up(clock: Clock, t: NDArray[np.int64], left: Histogram, over: NDArray[np.int64], gone_on: int) -> Heard:
+    """Return what was heard, of last times of objects that have rows, and of those whose rows were all over."""
+    behind = histogram_of(np.concatenate([over, t[t < clock.edge]]))
+    return Heard(clock.histogram(t), left, behind, gone_on)

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.buckets import hashes_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.sharding.routing_grid import RoutingGrid
+from dtoss.watch.watch_settings import Rows
 from dtoss.watch.words.messages import messages_of
 from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
 

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import JudgedRows
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.sharding.row_routing import Routing
+from dtoss.watch.watch_settings import Rows
 
 IS_BEFORE, IS_OVER, BEGINS, ARRIVES, LEFT, SPOKEN = (1 << bit for bit in range(6))
 """What a row is for a worker: a row before, one whose time is over, the first of its kind there, one that it tells the

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, judge
-from dtoss.watch.sharding.merge_events import merge_events
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events
+from dtoss.watch.watch_settings import Rows
 
 
 def run_judged(

@@ -1,29 +1,42 @@
-"""What a worker does: it holds the rows that it was sent against its own subscriptions, and tells its part of them."""
+"""What a worker does: it holds the rows that it was sent against its own subscriptions, and tells its part of them.
+
+What a worker holds rows against: its own subscriptions of the large index, as a file, and of the small one.
+
+Events of workers put in the order in which one task alone would have told them, and written as its file.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.matching.candidates import candidates_of
+from dtoss.watch.index.build_index import build
+from dtoss.watch.index.index_files import open_built, write_built
+from dtoss.watch.index.large_and_small import GONE, Standing, open_index_of
+from dtoss.watch.index.subscription_index import SubscriptionIndex
+from dtoss.watch.matching.grid_search import candidates_of
 from dtoss.watch.matching.matches import Matches
-from dtoss.watch.processing.event_table import event_column, event_schema
+from dtoss.watch.processing.event_table import EVENT_KINDS, event_column, event_schema
 from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.transitions import write_events, write_messages
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.sharding.layout_files import open_routing
+from dtoss.watch.processing.watch_task import TaskResult, events_of_task, told_of
+from dtoss.watch.sharding.layout_files import Stored, open_routing, open_stored
 from dtoss.watch.sharding.row_routing import Routing
 from dtoss.watch.sharding.sent_rows import ARRIVES, BEGINS, IS_BEFORE, IS_OVER, LEFT, SPOKEN, rows_sent
-from dtoss.watch.sharding.worker_index import Covers, WorkerIndex, worker_index
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+from dtoss.watch.watch_folder import Home
+from dtoss.watch.watch_settings import Rows
 from dtoss.watch.words.messages import messages_of
+from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
 
 SEQ, TASK = "seq", "task"
 
@@ -41,7 +54,7 @@ class WorkerResult:
     matches: NDArray[np.int64]
     sent: int  # Rows that it was sent, those before among them
     seconds: float  # Of the processor, that its rows took; to open its index, or to build it, is not counted
-    key: str | None  # key, entry: of its large index, :class:`dtoss.watch.sharding.worker_index.WorkerIndex`
+    key: str | None  # key, entry: of its large index, :class:`dtoss.watch.sharding.worker_task.WorkerIndex`
     entry: Mapping[str, Any] | None
 
 
@@ -188,3 +201,174 @@ def _by_task(tables: list[pa.Table]) -> dict[int, pa.Table]:
     return {
         int(task[order[begin]]): kept.take(pa.array(order[begin:end])) for begin, end in zip(bounds, ends, strict=True)
     }
+
+
+_OPEN = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Covers:
+    """The words that decide who tells of a subscription where cells are split."""
+
+    # int64 (n + 1,). Of each subscription, where its words begin in ``number``; none where they decide nothing
+    begin: NDArray[np.int64]
+    number: NDArray[np.int32]  # int32. Words by their numbers, rising for each
+    words: pa.Array  # large_string. By number, in the order of texts
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words, to be found in texts."""
+        return vocabulary_of(self.words)
+
+    @cached_property
+    def decide(self) -> NDArray[np.bool_]:
+        """Of which subscriptions words decide, bool (n,)."""
+        return np.diff(self.begin) > 0
+
+
+@dataclass(frozen=True)
+class WorkerIndex:
+    """A worker's subscriptions."""
+
+    standing: Standing  # They, as if nothing else stood
+    covers: Covers
+    key: str | None  # Of the large part; None where there is none
+    entry: Mapping[str, Any] | None  # What a commit says of its file
+
+
+def worker_index(plan: Plan, worker: int) -> WorkerIndex:
+    """Return what a worker of a batch holds rows against; the file of its large part is written if it is not there.
+
+    Cost O(its subscriptions) the first time in a process, and again where they have changed.
+    """
+    assert plan.routed is not None
+    assert plan.files is not None
+    base = None if plan.routed.base is None else open_stored(plan.home, plan.routed.base["name"], worker)
+    delta = None if plan.routed.delta is None else open_stored(plan.home, plan.routed.delta["name"], worker)
+    entry = None
+    large = None
+    if base is not None and plan.files.base is not None and len(base.rows):
+        entry = plan.routed.indexes.get(base.key)
+        if entry is None:
+            entry = _written(plan.home, plan.files.base["name"], base)
+        large = _opened(plan.home, entry["name"])
+    small = None
+    if delta is not None and plan.files.delta is not None:
+        gone = None if large is None or base is None else base
+        small = _small(plan.home, plan.files.delta["name"], delta.key, delta, None if gone is None else gone.key, gone)
+    parts = [some for some, built in ((base, large), (delta, small)) if some is not None and built is not None]
+    covers = _covers(plan.routed.base, plan.routed.delta, worker, parts)
+    return WorkerIndex(Standing(large, small), covers, None if large is None or base is None else base.key, entry)
+
+
+def _written(home: Home, name: str, stored: Stored) -> dict[str, Any]:
+    """Write a worker's part of the large index, and return what a commit says of it."""
+    whole = open_index_of(home, name)
+    return write_built(home.asked, _part(whole, stored.rows), "worker")
+
+
+def _part(whole: SubscriptionIndex, rows: NDArray[np.int64]) -> SubscriptionIndex:
+    # which conditions may be asked was found out for all: what could not be is in no part
+    text = any(name.startswith("words/") for name in whole.arrays)
+    return build(whole.table.take(pa.array(rows)).combine_chunks(), whole.space, whole.schema, text)
+
+
+@lru_cache(maxsize=_OPEN)
+def _opened(home: Home, name: str) -> SubscriptionIndex:
+    return open_built(home.asked, name)
+
+
+_smalls: dict[tuple[Home, str, str, str | None], SubscriptionIndex] = {}
+
+
+def _small(
+    home: Home, name: str, key: str, stored: Stored, base_key: str | None, base: Stored | None
+) -> SubscriptionIndex | None:
+    """Return a worker's part of the small index, with the rows of its large part that are gone."""
+    known = (home, name, key, base_key)
+    found = _smalls.get(known)
+    if found is None:
+        whole = open_index_of(home, name)
+        found = _part(whole, stored.rows)
+        if base is not None:
+            at = np.searchsorted(base.rows, whole.arrays.get(GONE, np.zeros(0, np.int32)))
+            there = np.append(base.rows, -1)[at] == whole.arrays.get(GONE, np.zeros(0, np.int32))
+            found = replace(found, arrays={**found.arrays, GONE: at[there].astype(np.int32)})
+        while len(_smalls) >= _OPEN:
+            _smalls.pop(next(iter(_smalls)), None)
+        _smalls[known] = found
+    return found if len(found) or GONE in found.arrays else None
+
+
+_read: dict[tuple[str | None, str | None, int], Covers] = {}
+
+
+def _covers(
+    base: Mapping[str, Any] | None, delta: Mapping[str, Any] | None, worker: int, parts: list[Stored]
+) -> Covers:
+    known = (None if base is None else base["name"], None if delta is None else delta["name"], worker)
+    found = _read.get(known)
+    if found is None:
+        lists = pa.concat_arrays([pa.array([], pa.large_list(pa.large_string())), *(one.covers for one in parts)])
+        sizes = np.diff(lists.offsets.to_numpy())
+        coded = lists.flatten().dictionary_encode()
+        order = np.asarray(pc.sort_indices(coded.dictionary)).astype(np.int64)
+        place = np.empty(len(order), np.int32)
+        place[order] = np.arange(len(order))
+        number = place[coded.indices.to_numpy()]
+        begin = np.concatenate([[0], np.cumsum(sizes)])
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        number = number[np.lexsort((number, owner))]
+        words = coded.dictionary.take(pa.array(order)).cast(pa.large_string())
+        while len(_read) >= _OPEN:
+            _read.pop(next(iter(_read)), None)
+        found = _read[known] = Covers(begin, number, words)
+    return found
+
+
+_TOLD = ("leave", "enter", "inside")
+
+
+def merge_events(plan: Plan, done: TaskResult, told: Sequence[pa.Table], seconds: float = 0.0) -> TaskResult:
+    """Return what a task has done, with the events that workers have told of its rows.
+
+    ``done``: of the task, without events; ``told``: of :func:`dtoss.watch.sharding.worker_task.answer_rows`, of any
+    workers in any order.
+
+    The order is that of rows, then leave before enter before inside, then that of ids: the same for every layout. Cost
+    O(m log m) for m events, which are held in memory.
+    """
+    file, out = events_of_task(plan, done.task)
+    counts = dict.fromkeys(_TOLD if plan.timed else ("inside",), 0)
+    if told:
+        whole = pa.concat_tables(told).unify_dictionaries().combine_chunks()
+        kind = _ranks(whole.column("kind"), {name: place for place, name in enumerate(EVENT_KINDS)})
+        counts |= {name: int((kind == EVENT_KINDS.index(name)).sum()) for name in counts}
+        order = np.lexsort((_order_of_ids(whole.column("subscription")), kind, np.asarray(whole.column(SEQ))))
+        whole = whole.drop_columns([SEQ])
+        room = plan.home.limits.event_group_rows
+        for begin in range(0, len(order), room):
+            some = whole.take(pa.array(order[begin : begin + room]))
+            out.add({name: some.column(name) for name in some.column_names})
+    return told_of(plan, done, file, counts, seconds)
+
+
+def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    whole = column.combine_chunks()
+    whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+
+
+def _ranks(column: pa.ChunkedArray, places: dict[str, int]) -> NDArray[np.int64]:
+    coded = _coded(column)
+    rank = np.array([places[name] for name in coded.dictionary.to_pylist()], np.int64)
+    return rank[coded.indices.to_numpy()]
+
+
+def _order_of_ids(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the place of each id in the order of their bytes."""
+    coded = _coded(column)
+    order = np.asarray(pc.sort_indices(coded.dictionary))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place[coded.indices.to_numpy()]

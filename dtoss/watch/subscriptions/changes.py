@@ -32,7 +32,7 @@ from dtoss.watch.subscriptions.current import (
     standing_of,
     table_at,
 )
-from dtoss.watch.subscriptions.polygon_text import with_arcs
+from dtoss.watch.subscriptions.json_text import with_arcs
 from dtoss.watch.subscriptions.text_columns import ids_of
 from dtoss.watch.watch_folder import CHANGES, Home
 

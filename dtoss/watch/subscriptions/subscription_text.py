@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON, WANTS
-from dtoss.watch.subscriptions.json_text import read_json
-from dtoss.watch.subscriptions.polygon_text import edges_kept
+from dtoss.watch.subscriptions.json_text import edges_kept, read_json
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _KILOMETRE = 1000.0

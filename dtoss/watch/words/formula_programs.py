@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
-from dtoss.watch.words.chunks import FOLDED, Bytes, Chunks, bytes_of, chunks_of, numbered
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Formula, Part, Said, parse_words
-from dtoss.watch.words.tokenizer import tokens
+from dtoss.watch.words.tokenizer import FOLDED, Bytes, Chunks, bytes_of, chunks_of, numbered, tokens
 from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
 
 ACCEPT, REJECT = -1, -2

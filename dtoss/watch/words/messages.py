@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
-from dtoss.watch.words.chunks import FOLDED, UNKNOWN_WORD, bytes_of, chunks_of, find_chunks
+from dtoss.watch.words.tokenizer import FOLDED, UNKNOWN_WORD, bytes_of, chunks_of, find_chunks
 from dtoss.watch.words.vocabulary import Vocabulary, foreign_words, words_of_foreign
 
 _SHORT = 32

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import operand
-from dtoss.watch.words.chunks import (
+from dtoss.watch.words.tokenizer import (
     FOLDED,
     UNKNOWN_WORD,
     Bytes,
@@ -19,8 +19,8 @@ from dtoss.watch.words.chunks import (
     hash_whole,
     numbered,
     slots_for,
+    tokens,
 )
-from dtoss.watch.words.tokenizer import tokens
 
 
 class Vocabulary(NamedTuple):

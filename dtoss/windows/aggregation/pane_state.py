@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_cells import Cells, Numbers, added, gathered, joined, replace_cells
-from dtoss.windows.aggregation.patch_cells import Incoming
+from dtoss.windows.aggregation.pane_cells import Cells, Incoming, Numbers, added, gathered, joined, replace_cells
 from dtoss.windows.spec import Spec
 
 _MERGED = 4

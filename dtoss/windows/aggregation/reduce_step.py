@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_cells import Cells, Numbers, replace_cells, sorted_cells
+from dtoss.windows.aggregation.pane_cells import Cells, Incoming, Numbers, incoming_of, replace_cells, sorted_cells
 from dtoss.windows.aggregation.pane_state import PaneState, closed_with
-from dtoss.windows.aggregation.patch_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.result_rows import rows_of, table_of, told_before
 from dtoss.windows.aggregation.slots import Slots, different
 from dtoss.windows.aggregation.sweep import Snapshot, Sweep

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dtoss.errors import InputError
-from dtoss.windows.durations import duration_text
+from dtoss.windows.durations import duration_text, time_text
 from dtoss.windows.spec import LAST_TIME, Spec
-from dtoss.windows.time_text import time_text
 from dtoss.windows.watermark import horizon_of
 
 

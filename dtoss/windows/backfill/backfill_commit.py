@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import Rebuild
 from dtoss.windows.backfill.raw_sources import ReadSources, check_reached
 from dtoss.windows.backfill.recount import recount
+from dtoss.windows.durations import time_text
 from dtoss.windows.processing.panes_task import ReduceResult
 from dtoss.windows.processing.window_commit import batch_of, check_bad, said_of
 from dtoss.windows.processing.window_task import MapResult, sum_counts
@@ -24,7 +24,6 @@ from dtoss.windows.storage.spec_file import FixedSpec
 from dtoss.windows.storage.window_document import Document, Part, document_of, head_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Place, Plan, plan_batch
-from dtoss.windows.time_text import time_text
 from dtoss.windows.watermark import add_counts, horizon_of
 
 REASON = "rebuild"

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from dtoss.errors import InputError
+from dtoss.windows.durations import time_text
 from dtoss.windows.storage.window_document import Document, documents
 from dtoss.windows.storage.window_folder import Home
-from dtoss.windows.time_text import time_text
 
 
 @dataclass(frozen=True)

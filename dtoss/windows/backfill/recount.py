@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.errors import InputError
 from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.aggregation.pane_cells import Cells, sorted_cells
+from dtoss.windows.aggregation.pane_cells import Cells, incoming_of, sorted_cells
 from dtoss.windows.aggregation.pane_state import PaneState
-from dtoss.windows.aggregation.patch_cells import incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.backfill.affected_ends import Rebuild
 from dtoss.windows.patches import group_of

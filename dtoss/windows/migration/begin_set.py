@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
-from dtoss.commits.batch_source import Source
 from dtoss.commits.file_entry import FileEntry
+from dtoss.commits.offsets import Source
+from dtoss.windows.aggregation.pane_cells import incoming_of
 from dtoss.windows.aggregation.pane_state import PaneState
-from dtoss.windows.aggregation.patch_cells import incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.migration.completeness import check_begins, same_watermark, whole_from
 from dtoss.windows.processing.window_commit import said_of

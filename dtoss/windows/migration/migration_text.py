@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtoss.windows.durations import time_text
 from dtoss.windows.storage.sets import Sets
-from dtoss.windows.time_text import time_text
 
 
 def change_of(sets: Sets) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Conflict
+from dtoss.commits.offsets import Source
 from dtoss.windows.migration.begin_set import begin_next
 from dtoss.windows.migration.completeness import same_watermark
 from dtoss.windows.migration.take_over import Lacking, is_full, lacking, take_over

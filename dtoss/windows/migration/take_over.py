@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dtoss.commits.batch_source import Source
-from dtoss.commits.offsets import Ledger, in_all
+from dtoss.commits.offsets import Ledger, Source, in_all
 from dtoss.windows.storage.sets import (
     Answering,
     Coming,

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.log_compaction import clear_passing
-from dtoss.erasure.mentions import Mentions
-from dtoss.erasure.rejected import read_rejected, without_mentions
+from dtoss.erasure.mentions import Mentions, read_rejected, without_mentions
 from dtoss.windows.processing.hour_compaction import written_aside
 from dtoss.windows.processing.window_commit import said_of
 from dtoss.windows.spec import Spec

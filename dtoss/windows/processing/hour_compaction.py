@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry, checked_bytes, write_entry
 from dtoss.errors import StoreError
-from dtoss.windows.query.byte_cache import Recent
 from dtoss.windows.query.result_files import last_words
-from dtoss.windows.query.result_pieces import ResultFile
+from dtoss.windows.query.result_pieces import Recent, ResultFile
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import (
     A_DAY,

@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.errors import InputError
 from dtoss.windows.aggregation.columns import Columns
+from dtoss.windows.aggregation.pane_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.pane_state import PaneState
-from dtoss.windows.aggregation.patch_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
+from dtoss.windows.durations import time_text
 from dtoss.windows.state.pane_files import PanePatch, PartStep, patch_state, revised_in, to_write
 from dtoss.windows.state.state_files import of_part, read_pane_layers, read_patches, write_pane_patches, write_panes
 from dtoss.windows.state.state_files_merge import Change
 from dtoss.windows.storage.window_document import Part
 from dtoss.windows.storage.window_folder import RESULTS
 from dtoss.windows.storage.window_plan import Plan
-from dtoss.windows.time_text import time_text
 
 MOST_DUE = 5_000_000
 """Ends that become due at once where objects are counted that stay: an end for each minute of nine years."""

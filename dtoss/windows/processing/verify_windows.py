@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.between import commits_from
-from dtoss.commits.verify_chain import verify_chain
-from dtoss.commits.verify_report import Look, VerifyReport, noting
+from dtoss.commits.verify_report import Look, VerifyReport, noting, verify_chain
 from dtoss.errors import DtossError, StoreError
 from dtoss.windows.state.hour_files import NO_TIME, Hours, hours_of
 from dtoss.windows.storage.bundle import unbundle_tables

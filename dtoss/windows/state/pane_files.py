@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.windows.aggregation.pane_cells import Cells, replace_cells
+from dtoss.windows.aggregation.pane_cells import Cells, Incoming, incoming_of, replace_cells
 from dtoss.windows.aggregation.pane_state import PaneState, as_table, from_table
-from dtoss.windows.aggregation.patch_cells import Incoming, incoming_of
 from dtoss.windows.aggregation.reduce_step import groups_step
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.state_files_merge import Change, due, staying, with_any

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.batch_source import Source, is_committed
 from dtoss.commits.chain import Commit
-from dtoss.commits.offsets import Ledger
+from dtoss.commits.offsets import Ledger, Source, is_committed
 from dtoss.errors import InputError
 from dtoss.windows.keys import Keys
 from dtoss.windows.spec import Spec

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.windows.labels import Labels, Numbers, offsets, ranges, together
+from dtoss.windows.keys import Labels, Numbers, offsets, ranges, together
 
 
 @dataclass(frozen=True)

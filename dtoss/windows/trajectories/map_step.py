@@ -1,20 +1,37 @@
-"""A batch of rows against what is known of their objects: patches of panes, and what is known then."""
+"""A batch of rows against what is known of their objects: patches of panes, and what is known then.
+
+The rows of a batch walked object by object, into patches.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dtoss.windows.keys import Keys
-from dtoss.windows.labels import Labels, Numbers, offsets
+from dtoss.compiled.kernel import operand
+from dtoss.windows.bins import BINS_OF_SLOW, BOUNDS
+from dtoss.windows.keys import Keys, Labels, Numbers, offsets, ranges, together
 from dtoss.windows.patches import Patches
 from dtoss.windows.spec import Spec
+from dtoss.windows.trajectories.cell_table import Groups, groups_of, highest, patch_of, table_of
 from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState
-from dtoss.windows.trajectories.silent_objects import Others
+from dtoss.windows.trajectories.move_codes import codes_of
+from dtoss.windows.trajectories.silent_objects import Others, raise_others, raised_to
 from dtoss.windows.trajectories.sorted_rows import Met, Placed, WindowRows, met, placed
-from dtoss.windows.trajectories.walk_rows import Pool, pool_of, walked
+from dtoss.windows.trajectories.walk_kernel import (
+    BINNED,
+    FLOWS,
+    JUMPS,
+    NO_VISIT,
+    TOUCHED_COUNT,
+    WAITING_CODES,
+    WAITS,
+    walk,
+)
 from dtoss.windows.watermark import PaneCounts, reached_of
 
 
@@ -84,4 +101,169 @@ def _after(spec: Spec, state: ObjectState, batch: Placed, pool: Pool, found: Met
     return ObjectState(
         found.ids, bucket, found.begin, t, positions, labels, speed if speeds else speed[:0],
         offsets(visits), state.visit_key, state.visit_pane,
+    )  # fmt: skip
+
+
+_LAST = (1 << 62) - 1
+_SUMS = ("rows", "arrivals", "departures", "distance_mm", "moving_us", "here", "objects_0")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows of a state, and after them those of a batch."""
+
+    t: Numbers  # int64 (n,)
+    pane: Numbers  # int64 (n,)
+    labels: Labels
+    vectors: NDArray[np.float64]  # float64 (n, dimension). Of rows of the state only where they are needed
+    # int64 (n,). As the state's; of the batch -1 before they are walked. None at all where no greatest is asked for
+    speed: Numbers
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a walk has found."""
+
+    patches: Patches  # What changes in panes
+    jumps: int  # How many more pairs of rows are jumps than before
+
+
+def pool_of(
+    spec: Spec, keys: Keys, state: ObjectState, batch: Placed, labels: Labels, vectors: NDArray[np.float64], found: Met
+) -> Pool:
+    """Return the rows of a state and a batch. Cost O(n)."""
+    held, count = len(state.t), len(batch.rows)
+    speeds = "max_speed" in spec.measures
+    speed = np.full(held + count if speeds else 1, -1, np.int64)
+    if held == 0:
+        return Pool(batch.rows.t, batch.rows.t // spec.pane, labels, operand(vectors), speed)
+    if speeds and len(state.speed):
+        speed[:held] = state.speed
+    t = np.concatenate([state.t, batch.rows.t])
+    whole = np.zeros((held + count, vectors.shape[1]))
+    whole[held:] = vectors
+    if spec.moves:
+        needed = _needed(state, found)
+        whole[needed] = keys.space.vectors(state.positions[needed])
+    return Pool(t, t // spec.pane, together([state.labels, labels]), whole, speed)
+
+
+def _needed(state: ObjectState, found: Met) -> Numbers:
+    """Return the rows of a state from the one before the first that changes on, of each object that has any."""
+    changed = np.flatnonzero((found.start < found.begin[1:]) & (found.known >= 0))
+    known = found.known[changed]
+    same = np.maximum(found.start[changed] - found.begin[changed] - 1, 0)
+    begin = np.minimum(state.first[known] + same, state.first[known + 1])
+    return ranges(begin, state.first[known + 1] - begin)
+
+
+def walked(
+    spec: Spec, keys: Keys, state: ObjectState, pool: Pool, found: Met, bucket: Numbers, horizon: int | None,
+    others: Others | None = None,
+) -> Walked:  # fmt: skip
+    """Return what the rows that came change. Cost O(rows of objects that have any, and cells that may change).
+
+    ``pool``: its rows and those that came; the speeds of moves are written there; ``bucket``: int64 (k,). Of each
+    object; ``horizon``: microseconds, or None; ``others``: moves of objects that are not in the state; None where all
+    are.
+    """
+    changed = np.flatnonzero(found.start < found.begin[1:])
+    if len(changed) == 0:
+        return Walked(Patches.none(spec), 0)
+    first, last = _panes(spec, pool, horizon)
+    groups, key, visit_key = _compact(keys, pool, state)
+    single = pool.labels.first is None
+    key_first = np.zeros(1, np.int64) if pool.labels.first is None else pool.labels.first
+    chains = _chains(state, found, changed)
+    rows = int((chains.end - chains.start).sum())
+    maxima = "max_speed" in spec.measures
+    buckets, column = np.unique(bucket, return_inverse=True)
+    table = table_of(groups, len(spec.sums), first, last - first, rows)
+    high = table_of(groups, len(buckets) if maxima else 0, first, last - first, rows)
+    codes = codes_of(pool.pane, groups)
+    entries = rows + int((chains.old_end - chains.old_begin).sum())
+    most = max(pool.labels.most, 1)
+    flow = np.empty(entries if "flow" in spec.measures else 0, np.int64)
+    bins = np.empty(entries * most if spec.bins else 0, np.int64)
+    counts = np.zeros(4, np.int64)
+    asked = np.array([
+        single, pool.vectors.shape[1], spec.pane, first,
+        spec.max_gap, _LAST if spec.max_speed is None else spec.max_speed, -1 if spec.expire is None else spec.expire,
+        spec.moves, "flow" in spec.measures, spec.bins, codes.place_bits, codes.rank_bits, maxima,
+    ], np.int64)  # fmt: skip
+    columns = np.array([spec.sums.index(name) if name in spec.sums else -1 for name in _SUMS], np.int64)
+    work = np.full((WAITS + 1, max(2 * len(groups), WAITING_CODES)), NO_VISIT, np.int64)
+    work[[TOUCHED_COUNT, WAITS]] = 0
+    lengths = np.array([length // spec.pane for length in spec.lengths], np.int64)
+    chain = 0
+    while True:
+        chain = walk(
+            chain, most, asked, BINS_OF_SLOW, BOUNDS, lengths, groups.group, columns,
+            operand(pool.t), pool.pane, codes.place, key_first, key, pool.vectors, pool.speed,
+            found.order, np.arange(len(state.t) + 1), *chains, column[changed], visit_key, operand(state.visit_pane),
+            *table.arrays, *high.arrays, flow, bins, counts, work,
+        )  # fmt: skip
+        if chain == len(changed):
+            break
+        for one in (table, high):
+            if not one.facts[1]:
+                one.grow()
+    if maxima:
+        raise_others(
+            first, single, found.order, found.begin, found.start, column, pool.pane, key_first, key, pool.speed,
+            *high.arrays,
+        )  # fmt: skip
+        if others is not None:
+            raised_to(others, high, groups, buckets, (first, last), spec.pane)
+    patches = Patches(
+        patch_of(table, groups), codes.flow(flow[: counts[FLOWS]], groups),
+        codes.bins(bins[: counts[BINNED]], groups),
+        highest(patch_of(high, groups), buckets) if maxima else Patches.none(spec).maxima,
+    )  # fmt: skip
+    return Walked(patches, int(counts[JUMPS]))
+
+
+def _panes(spec: Spec, pool: Pool, horizon: int | None) -> tuple[int, int]:
+    """Return the first pane that rows may touch, and the one after the last."""
+    first = int(pool.pane.min()) if horizon is None else horizon // spec.pane
+    last = max(int(pool.pane.max()), first) + spec.longest
+    if "here" in spec.measures and spec.expire is not None:
+        last = max(last, (int(pool.t.max()) + spec.expire) // spec.pane)
+    return first, last + 1
+
+
+def _compact(keys: Keys, pool: Pool, state: ObjectState) -> tuple[Groups, Numbers, Numbers]:
+    """Return labels from 0 on by group, and those of the rows and of the visits."""
+    key, visit_key = pool.labels.key, state.visit_key
+    if keys.count is not None:
+        return groups_of(keys.count, None), operand(key), operand(visit_key)
+    names = np.unique(np.concatenate([key[key >= 0], visit_key]))
+    found = np.where(key >= 0, np.searchsorted(names, key), -1)
+    return groups_of(len(names), names), found, np.searchsorted(names, visit_key).astype(np.int64)
+
+
+class _Chains(NamedTuple):
+    """Objects whose rows change, as the kernel takes them: their rows, those before, and their visits before."""
+
+    begin: Numbers
+    start: Numbers
+    end: Numbers
+    old_begin: Numbers
+    old_end: Numbers
+    visit_begin: Numbers
+    visit_end: Numbers
+
+
+def _chains(state: ObjectState, found: Met, changed: Numbers) -> _Chains:
+    known = found.known[changed]
+    there, held = known >= 0, np.maximum(known, 0)
+
+    def between(first: Numbers) -> tuple[Numbers, Numbers]:
+        if len(state) == 0:
+            return np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
+        return np.where(there, first[held], 0), np.where(there, first[held + 1], 0)
+
+    return _Chains(
+        found.begin[changed], found.start[changed], found.begin[changed + 1], *between(state.first),
+        *between(state.visit_first),
     )  # fmt: skip

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.geometry.hilbert import radix_order
-from dtoss.windows.labels import Numbers
+from dtoss.windows.keys import Numbers
+from dtoss.windows.trajectories.fold_horizon import in_order, merge
 from dtoss.windows.trajectories.known_rows import ObjectState
-from dtoss.windows.trajectories.merge_kernel import in_order, merge
 
 _WIDEST = (1 << 63) - 1
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.pointers import pointer, prefetch
-from dtoss.geometry.distance import plane_distance, sphere_distance
-from dtoss.geometry.position import SPHERE
+from dtoss.geometry.distance import SPHERE, plane_distance, sphere_distance
 from dtoss.windows.bins import BOUNDS, SLOW
 from dtoss.windows.patches import NO_KEY
 from dtoss.windows.spec import FURTHEST_MM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.command.history import adapting, append_files, maintain_history, query_history, reporting, settle
+from pipelines.command.history import append_files, maintain_history, query_history
 
 history = typer.Typer(
     help="Where was everything? Every row kept, asked by place and time.",
@@ -18,8 +18,8 @@ history.command()(query_history.knn)
 history.command()(query_history.count)
 history.command()(query_history.trajectory)
 history.command()(query_history.at)
-history.command()(settle.settle)
-history.command()(reporting.report)
+history.command()(maintain_history.settle)
+history.command()(maintain_history.report)
 history.command()(maintain_history.info)
 history.command()(maintain_history.files)
 history.command()(maintain_history.log)
@@ -27,5 +27,5 @@ history.command()(maintain_history.verify)
 history.command()(maintain_history.gc)
 history.command()(maintain_history.forget)
 history.command()(maintain_history.export)
-history.command()(adapting.adapt)
-history.command()(adapting.calibrate)
+history.command()(maintain_history.adapt)
+history.command()(maintain_history.calibrate)

@@ -13,7 +13,7 @@ from pipelines.command.terminal import options, row_options
 from pipelines.command.terminal.options import DriverMemory, Json, Master, seconds_or_none
 
 if TYPE_CHECKING:
-    from dtoss.history.append_batches import AppendResult
+    from dtoss.history.append_frame import AppendResult
 
 
 @row_options.takes_rows(of_store=True)

@@ -1,4 +1,11 @@
-"""``dtoss history info``, ``files``, ``log``, ``verify``, ``gc``, ``forget``, ``export``: a history kept in order."""
+"""``dtoss history info``, ``files``, ``log``, ``verify``, ``gc``, ``forget``, ``export``: a history kept in order.
+
+``dtoss history settle``: small files become larger ones, and full periods get their orders.
+
+``dtoss history adapt`` and ``calibrate``: the layout follows the questions; what a request costs is measured.
+
+``dtoss history report``: the page of a history.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,17 @@ import json
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtoss.errors import InputError
+from dtoss.export.targets import check_folder
 from pipelines.command.history.query_history import OfVersion, PastHistory
+from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, seconds_or_none, seconds_said
+from pipelines.command.terminal.output import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -254,3 +266,139 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {said}" for name, said in value.items()) or "-"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def settle(
+    history: PastHistory,
+    orders: Annotated[
+        str | None,
+        typer.Option(
+            help="Orders of full periods, by commas, kept for later: time,place if never said; time,place,object.",
+            metavar="NAMES",
+        ),
+    ] = None,
+    leaf_bytes: Annotated[
+        float | None, typer.Option(help="Of a leaf by place: 2.5e6 on disks, 1e7 on object stores, if never said.")
+    ] = None,
+    period_bytes: Annotated[
+        float | None,
+        typer.Option(help="Bytes by time from which on a period is full: of eight leaves if never said."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Merge small files, eight to one, and lay full periods out by place, and by object if that is wanted."""
+    from dtoss.history.layouts.compaction import settle as settle_history
+    from dtoss.history.versions import Home
+
+    names = None if orders is None else [name.strip() for name in orders.split(",") if name.strip()]
+    done = settle_history(Home(history), orders=names, leaf_bytes=leaf_bytes, period_bytes=period_bytes, say=note)
+    facts = {
+        "version": done.version.number,
+        "merged": [{"periods": list(old), "into": new} for old, new in done.merged],
+        "orders": [{"order": order, "period": period} for order, period in done.orders],
+        "rows_written": done.rows,
+    }
+    if as_json:
+        print(json.dumps(facts))
+        return
+    if not done.merged and not done.orders:
+        print(f"version {done.version.number}: nothing is to be settled")
+        return
+    print(
+        f"version {done.version.number}: {sum(len(old) for old, _ in done.merged):,} periods became "
+        f"{len(done.merged):,}, {len(done.orders):,} orders were made, {done.rows:,} rows written"
+    )
+
+
+def adapt(
+    history: PastHistory,
+    request_bytes: Annotated[
+        float | None,
+        typer.Option(help="What a request costs, as bytes read in its time; kept. By file system if never said."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and what it saves.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Cut leaves where questions go, and merge them where none go, once that has paid for the rewriting."""
+    from dtoss.history.adaptive.adapt import adapt as adapt_history
+    from dtoss.history.versions import Home
+
+    done = adapt_history(Home(history), request_bytes=request_bytes, dry_run=dry_run, say=note)
+    if done.unreadable:
+        note(f"{done.unreadable:,} files of questions could not be read: they are left out")
+    if as_json:
+        print(json.dumps(done.as_json() | {"dry_run": dry_run}))
+        return
+    would = "would be" if dry_run else "were"
+    print(f"version {done.version.number}: {done.questions:,} questions are remembered")
+    if not done.cut and not done.merged and not done.objects:
+        print("nothing has paid for being rewritten")
+        return
+    print(f"{done.cut:,} leaves {would} cut and {done.merged:,} merged: {done.made:,} leaves in their place")
+    print(
+        f"{done.bytes / 1e6:,.1f} MB {would} rewritten; questions so far read {done.waste / 1e6:,.1f} MB there beyond "
+        f"their answers, and {'would have saved' if dry_run else 'could have saved'} {done.regret / 1e6:,.1f} MB"
+    )
+    for period in done.objects:
+        print(f"period {period} {'would get' if dry_run else 'got'} an order by object")
+
+
+def calibrate(
+    history: PastHistory,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; keep nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure what a request costs where the history is, and keep it: plans and cuts go by it."""
+    from dtoss.history.adaptive.request_cost import calibrate as measure
+    from dtoss.history.versions import Home
+
+    found = measure(Home(history), keep=not dry_run)
+    facts = found.as_json()
+    if as_json:
+        print(json.dumps(facts | {"dry_run": dry_run}))
+        return
+    print(
+        f"a request takes {facts['request_milliseconds']:g} ms (at worst {facts['worst_milliseconds']:g}), reading "
+        f"{facts['megabytes_per_second']:,g} MB/s: it costs {found.request_bytes:,} bytes"
+    )
+
+
+def report(
+    out: Annotated[str, typer.Option(help="Folder for report.html and report.json.", metavar="FOLDER")],
+    history: Annotated[
+        str | None, typer.Option("--history", help="Path or URI of the history.", metavar="H", show_default=False)
+    ] = None,
+    named: Annotated[
+        str | None, typer.Argument(help="The same, as it was named before.", metavar="HISTORY", show_default=False)
+    ] = None,
+    version: Annotated[int | None, typer.Option(help="Of the history; the newest if not given.")] = None,
+    a_day: Annotated[float, typer.Option(help="Questions a day, for which requests, bytes and dollars are told.")] = (
+        1000.0
+    ),
+    prices: Annotated[
+        str | None, typer.Option(help="Your prices, JSON; list prices where it names none.", metavar="FILE")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Write what a history's questions cost, and would in other files, and where it is cut, as one page and JSON."""
+    from pipelines.history_report import history_report, prices_in
+
+    if (history is None) == (named is None):
+        raise InputError(f"name one history (--history H), not {'two' if history else 'none'}")
+    history = history or named
+    assert history is not None
+    check_folder("--out", out)
+    given = None if prices is None else prices_in(prices)
+    page = history_report(history, out, version=version, a_day=a_day, prices=given)
+    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    if as_json:
+        print(json.dumps(numbers))
+        return
+    print_table(_rows(numbers, page))
+
+
+def _rows(numbers: dict[str, Any], page: Path) -> list[tuple[str, str]]:
+    from pipelines.reports.history_page import saving_sentence
+
+    said = saving_sentence(numbers) if numbers["contestants"] else "nothing is remembered of what was asked"
+    return [("history", f"{numbers['history']}, version {numbers['version']}"), ("cost", said), ("page", str(page))]

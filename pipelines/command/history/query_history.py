@@ -1,24 +1,35 @@
-"""``dtoss history range``, ``within``, ``knn``, ``count``, ``trajectory`` and ``at``: questions about the past."""
+"""``dtoss history range``, ``within``, ``knn``, ``count``, ``trajectory`` and ``at``: questions about the past.
+
+How answers of a history are printed: as CSV, JSON or GeoJSON, and what a question has read.
+
+Trajectories as lines: GeoParquet, a line for each run of rows without a long silence.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtoss.extras import need
 from dtoss.plain_numbers import is_whole
-from pipelines.command.history.print_rows import print_explained, print_number, print_rows
-from pipelines.command.history.trajectory_lines import write_lines
 from pipelines.command.query.one_place import column_list
-from pipelines.command.query.print_answers import Form, form_of
+from pipelines.command.query.print_answers import Form, degrees_of, form_of, print_points
 from pipelines.command.query.within import read_polygon
 from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import GeoJson, Json, Limit, MaxDistance, Radius, seconds_or_none
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dtoss.history.query.history import History
     from dtoss.history.schema import Schema
+    from dtoss.hits import Hits
 
 PastHistory = Annotated[
     str, typer.Option("--history", help="Path or URI of the history.", metavar="H", show_default=False)
@@ -280,3 +291,102 @@ def ids_of(schema: Schema, texts: list[str]) -> list[Any]:
     if wrong := [text for text in texts if not is_whole(text)]:
         raise ValueError(f"--id is {wrong[0]!r}: ids of this history are whole numbers, in digits such as 17")
     return [int(text) for text in texts]
+
+
+def print_rows(past: History, hits: Hits, form: Form, names: list[str]) -> None:
+    """Print hits with their times and positions, and the columns that were asked for."""
+    found = len(hits)
+    if form.limit is not None and form.limit < found:
+        hits = hits[: form.limit]
+        note(f"the first {len(hits):,} of {found:,} rows: --limit {form.limit}")
+    carried = list(dict.fromkeys(["t", *past.schema.position_names, *names]))
+    header = ["query_id", "id", "distance", *carried]
+    values = [hits.query.tolist(), hits.id.tolist(), hits.distance.tolist()]
+    for name in carried:
+        column = hits.columns[name]
+        values.append([_said(value) for value in column.to_pylist()])
+    rows = zip(*values, strict=True)
+    about = {"version": past.version.number}
+    if form.geojson:
+        print_points(about, degrees_of(hits.positions, past.space, "append the rows with --crs"), header, rows)
+    elif form.as_json:
+        said = [dict(zip(header, row, strict=True)) for row in rows]
+        print(json.dumps({**about, "hits": said}, default=str))
+    else:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def print_number(past: History, number: int, as_json: bool) -> None:
+    """Print how many rows there are."""
+    print(json.dumps({"version": past.version.number, "count": number}) if as_json else number)
+
+
+def print_explained(facts: dict[str, Any], as_json: bool) -> None:
+    """Print what a question has read: of each order what it would be, and what was read in the end."""
+    if as_json:
+        print(json.dumps(facts, default=str))
+        return
+    from pipelines.command.terminal.output import print_columns, print_table
+
+    read, pruned = facts["read"], facts["pruned"]
+    lines = [
+        ("question", f"{facts['question']} of version {facts['version']}"),
+        ("hits", "counted" if facts["hits"] is None else f"{facts['hits']:,}"),
+        (
+            "read",
+            f"{read['bytes']:,} bytes in {read['ranges']:,} ranges: {read['blocks']:,} blocks, {read['rows']:,} rows",
+        ),
+        ("pruned", f"{max(pruned['blocks'], 0):,} of {pruned['of']:,} blocks"),
+        ("time", f"{facts['milliseconds']:,} ms"),
+        ("a request counts as", f"{facts.get('request_bytes', 0):,} bytes"),
+    ]
+    if "rounds" in facts:
+        lines.append(("rounds", ", ".join(map(str, facts["rounds"]))))
+    if facts.get("blocks_counted_unread"):
+        lines.append(("counted unread", f"{facts['blocks_counted_unread']:,} blocks"))
+    print_table(lines)
+    header = ("order", "periods", "used", "blocks", "ranges", "bytes")
+    table = [[name, *(f"{one[key]:,}" for key in header[1:])] for name, one in sorted(facts.get("orders", {}).items())]
+    print_columns(header, table)
+
+
+def _said(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def write_lines(past: History, hits: Hits, path: str, gap: float | None) -> int:
+    """Write lines of rows to a GeoParquet file and return how many they are.
+
+    ``gap``: seconds: after a longer silence a new line begins; None for never.
+
+    Columns id, t_from, t_to, rows and the line; a row by itself is a line from its place to the same place. Nothing is
+    drawn between two rows but a straight line: no roads, no antimeridian.
+    """
+    geopandas = need("geopandas", "--line", "frames")
+    import numpy as np
+    import shapely
+
+    t = _numbers(past, hits)
+    limit = np.inf if gap is None else gap * (1e6 if past.schema.t_type == "timestamp" else 1.0)
+    fresh = np.ones(len(hits), np.bool_)
+    fresh[1:] = (hits.query[1:] != hits.query[:-1]) | (np.diff(t) > limit)
+    first = np.flatnonzero(fresh)
+    end = np.append(first[1:], len(hits))
+    places = hits.positions
+    lines = []
+    for begin, stop in zip(first.tolist(), end.tolist(), strict=True):
+        part = places[begin:stop]
+        lines.append(shapely.LineString(part if len(part) > 1 else np.repeat(part, 2, axis=0)))
+    times = hits.columns["t"].to_numpy(zero_copy_only=False)
+    columns = {"id": hits.id[first], "t_from": times[first], "t_to": times[end - 1], "rows": end - first}
+    crs = None if past.space.crs.lower() == "none" else past.space.crs
+    geopandas.GeoDataFrame(columns, geometry=lines, crs=crs).to_parquet(path)
+    return len(lines)
+
+
+def _numbers(past: History, hits: Hits) -> NDArray[np.float64]:
+    from dtoss.history.row_blocks import t_numbers
+
+    return t_numbers(hits.columns["t"]).astype(float)

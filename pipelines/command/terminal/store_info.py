@@ -109,12 +109,12 @@ def windows_in(store: str) -> list[dict[str, Any]]:
 
 def _windows_facts(home: Home) -> dict[str, Any]:
     from dtoss.errors import StoreError
+    from dtoss.windows.durations import time_text
     from dtoss.windows.migration.migration_text import change_of
     from dtoss.windows.migration.take_over import heads_of
     from dtoss.windows.state.hour_files import hours_of
     from dtoss.windows.storage.sets import sets_of, sizes_of
     from dtoss.windows.storage.spec_file import read_spec
-    from dtoss.windows.time_text import time_text
 
     try:
         sets = sets_of(home)

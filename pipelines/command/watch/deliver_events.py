@@ -1,31 +1,140 @@
-"""Events handed on as they are read: printed, given to a command, or acknowledged; the cursor of a reader moves so."""
+"""Events handed on as they are read: printed, given to a command, or acknowledged; the cursor of a reader moves so.
+
+Events handed to a command: one run for so many, again where it fails, set aside where it fails for good.
+
+The file of events that nobody could handle: lines are appended, whole and on the disk.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import shlex
+import shutil
+import signal
 import stat
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from dtoss.errors import InputError, reason
+from dtoss.backoff import backoff
+from dtoss.errors import InputError, Undelivered, reason
 from dtoss.watch.events.consumer import Reading, Share, begin
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.event_log import EventPart, told_events
-from dtoss.watch.events.follow_events import FOLLOW_SECONDS, looks
-from dtoss.watch.events.line_parts import Lines, line_parts
+from dtoss.watch.events.event_lines import Lines, line_parts
+from dtoss.watch.events.event_log import FOLLOW_SECONDS, EventPart, looks, told_events
 from dtoss.watch.events.readers import Filter
 from dtoss.watch.events.watch_document import begun_watch, head_of
 from dtoss.watch.watch_folder import Home, way_to
 from dtoss.watch.watch_settings import Settings
 from pipelines.command.terminal.notes import note, warn
 from pipelines.command.watch.acknowledgements import Window
-from pipelines.command.watch.dead_letters import DeadLetters
-from pipelines.command.watch.exec_handler import GRACE_SECONDS, LONGEST_PAUSE, SHORTEST_PAUSE, Consumer, words_of
 from pipelines.loop.stopping import Stopping
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a command is tried again."""
+GRACE_SECONDS = 8.0
+"""That a command under way has to end after SIGTERM: less than service managers leave."""
+ENDED_SECONDS = 2.0
+"""That it has to end once it was sent SIGTERM itself."""
+_HEARD_SECONDS = 0.2
+"""Within which this process hears of a signal that has ended its command, too."""
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A command that is handed events."""
+
+    words: list[str]
+    reader: str  # The name of the reader whose events they are
+    retries: int  # How often the same events are tried again
+    # Where events go for which it has failed so often; None where the reader stays before them
+    dead: DeadLetters | None
+    stopping: Stopping  # Whether somebody has asked to end
+    # Seconds before the first retry, and before any at the most
+    pauses: tuple[float, float] = (SHORTEST_PAUSE, LONGEST_PAUSE)
+
+    def take(self, lines: Lines) -> bool:
+        """Return whether the reader may move on behind some events; if not, somebody has asked to end."""
+        which = f"{lines.events:,} events from {lines.first} to {lines.last}"
+        pauses: Iterator[float] = backoff(*self.pauses)
+        tries = self.retries + 1
+        for attempt in range(1, tries + 1):
+            why = self._run(lines, attempt)
+            if why is None:
+                return True
+            pause = next(pauses) if attempt < tries else _HEARD_SECONDS
+            if attempt < tries and not self.stopping.asked:
+                warn(f"--exec {why}: {which}, attempt {attempt:,} of {tries:,}; again in {pause:g} s")
+            if self.stopping.wait(pause):
+                return False
+        failed = f"--exec has failed {tries:,} times for {which}, the last time it {why}"
+        if self.dead is None:
+            raise Undelivered(
+                f"{failed}: reader {self.reader!r} stays before them, and the next start tries them again; "
+                "--dead-letter FILE sets such events aside"
+            )
+        self.dead.append(lines.pieces)
+        warn(f"{failed}: they are set aside in {self.dead.path}")
+        return True
+
+    def _run(self, lines: Lines, attempt: int) -> str | None:
+        """Run the command once and return how it has failed, None where it has not."""
+        more = {
+            "DTOSS_READER": self.reader,
+            "DTOSS_FIRST": str(lines.first),
+            "DTOSS_LAST": str(lines.last),
+            "DTOSS_ATTEMPT": str(attempt),
+        }
+        # a file is whole when the command begins, also if this process is killed, and nobody waits for who reads it
+        with tempfile.TemporaryFile() as file:
+            file.writelines(lines.pieces)
+            file.seek(0)
+            with self.stopping.cycle():
+                try:
+                    process = subprocess.Popen(self.words, stdin=file, env=os.environ | more)
+                except OSError as error:
+                    return f"could not be started ({reason(error)})"
+                try:
+                    code = process.wait()
+                finally:
+                    _end(process)
+        if code < 0:
+            return f"was ended by {signal.Signals(-code).name}"
+        return None if code == 0 else f"ended with exit code {code}"
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words of a command, cut as a shell does it."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--exec {command!r} is no command: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    if not words or shutil.which(words[0]) is None:
+        raise InputError(
+            f"--exec {command!r} cannot be run: there is no program {words[0] if words else ''!r}; no shell runs it, "
+            "say --exec \"sh -c '...'\" for one"
+        )
+    return words
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(ENDED_SECONDS)
+        return
+    process.kill()
+    process.wait()
+
 
 _ROWS = 1 << 16
 
@@ -219,3 +328,67 @@ def _is_read() -> bool:
     except (AttributeError, OSError, ValueError):
         return True
     return not any(event & (select.POLLERR | select.POLLNVAL) for _, event in found)
+
+
+_BEGIN = b'{"id":"'
+"""Of each line."""
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """A file of lines, which is made where there is none."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        try:
+            os.close(self._opened())
+        except OSError as error:
+            raise InputError(f"--dead-letter {self.path} cannot be written: {reason(error)}") from None
+
+    def append(self, pieces: Iterable[bytes]) -> None:
+        """Append whole lines, and bring them to the disk; nothing of them stays where that fails.
+
+        What a process that was killed has left of a line goes first: its events are told again.
+        """
+        file = self._opened()
+        try:
+            with suppress(OSError):  # several may share the file; where a disk has no locks they may not
+                fcntl.flock(file, fcntl.LOCK_EX)
+            begin = os.fstat(file).st_size
+            tail = _tail(file, begin)
+            if tail.startswith(_BEGIN):
+                begin -= len(tail)
+                os.ftruncate(file, begin)
+                tail = b""
+            try:
+                for piece in (b"\n" if tail else b"", *pieces):
+                    rest = memoryview(piece)
+                    while len(rest):
+                        rest = rest[os.write(file, rest) :]
+                os.fsync(file)
+            except BaseException:
+                with suppress(OSError):
+                    os.ftruncate(file, begin)
+                raise
+        finally:
+            os.close(file)
+        folder = os.open(Path(self.path).absolute().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+
+def _tail(file: int, size: int) -> bytes:
+    """Return what stands behind the last end of a line."""
+    tail, at = b"", size
+    while at and b"\n" not in tail:
+        begin = max(at - _BLOCK, 0)
+        tail = os.pread(file, at - begin, begin) + tail
+        at = begin
+    return tail.rpartition(b"\n")[2]

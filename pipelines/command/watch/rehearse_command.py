@@ -57,8 +57,7 @@ def rehearse(
     from dtoss.export.targets import check_folder
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import on_stderr
-    from pipelines.reports.rehearsal_files import write_rehearsal
-    from pipelines.reports.rehearsal_page import advice
+    from pipelines.reports.rehearsal_page import advice, write_rehearsal
     from pipelines.rows.durations_and_shares import bytes_of
     from pipelines.simulation.simulate import facts_of, rehearse_stream
     from pipelines.simulation.stream_in import Names

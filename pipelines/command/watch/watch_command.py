@@ -12,8 +12,7 @@ import typer
 from pipelines.command.terminal import options, row_options
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import seconds_or_off, seconds_said
-from pipelines.command.terminal.output import say_compiling
-from pipelines.command.terminal.sessions import Sessions
+from pipelines.command.terminal.output import Sessions, say_compiling
 from pipelines.command.watch.watch_options import Memory, Rebalance, Strategy, WatchName, Workers, spread_said
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def check_alone(given: Mapping[str, bool]) -> None:
 
 def _say(done: Rebuilt, as_json: bool) -> None:
     from dtoss.windows.backfill.affected_ends import backfill_text
-    from dtoss.windows.time_text import time_text
+    from dtoss.windows.durations import time_text
 
     counts, rebuild = done.counts, done.rebuild
     if as_json:

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from pipelines.command.terminal import options, row_options
-from pipelines.command.terminal.batch_lines import say, say_json
-from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.output import say_compiling
-from pipelines.command.terminal.sessions import Sessions
+from pipelines.command.terminal.notes import note, say, say_json
+from pipelines.command.terminal.output import Sessions, say_compiling
 from pipelines.command.windows.backfill_command import check_alone
 from pipelines.command.windows.backfill_command import rebuild as rebuilt
 

@@ -49,8 +49,8 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Print what happened in each place in the time up to now, or up to an end of before."""
+    from dtoss.windows.durations import time_text
     from dtoss.windows.query.window_query import open_windows
-    from dtoss.windows.time_text import time_text
 
     _check(flow, wide, changed, window, since)
     end = None if at.strip() == "now" else at
@@ -122,9 +122,9 @@ def _first(table: pa.Table, top: int, by: str | None) -> pa.Table:
 
 
 def _print(found: Windows, table: pa.Table, length: str, flow: bool) -> None:
+    from dtoss.windows.durations import time_text
     from dtoss.windows.migration.migration_text import under_way
     from dtoss.windows.storage.group_placement import in_words
-    from dtoss.windows.time_text import time_text
     from pipelines.command.terminal.output import print_columns
 
     hexadecimal = found.spec.by.startswith("h3:")

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from ceps.balance.cell_layout import Layout, of_cells
-from ceps.balance.ps2stream.adjusting import Cells, adjusted, counted, split_and_join, with_asked
 from ceps.balance.ps2stream.kdt import kdt_layout, kdt_tree, words_by_frequency
 from ceps.balance.ps2stream.kdt_pieces import Ground, every_nth
-from ceps.balance.ps2stream.ps2stream import PS2Stream
+from ceps.balance.ps2stream.ps2stream import Cells, PS2Stream, adjusted, counted, split_and_join, with_asked
 from ceps.balance.round_costs import Loads, Terms, WorkModel, split_work, work_of_workers
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, stores

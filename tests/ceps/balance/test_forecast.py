@@ -7,9 +7,8 @@ import pytest
 
 from ceps.balance.cell_layout import of_cells
 from ceps.balance.rehearse import rehearse
-from ceps.balance.repair import Repair
+from ceps.balance.repair import GUESSES, Guess, Repair, forecast
 from ceps.balance.round_costs import Loads
-from ceps.balance.round_forecast import GUESSES, Guess, forecast
 from ceps.balance.subscription_load import no_words
 
 SHAPE = (16, 16)

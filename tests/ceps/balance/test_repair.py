@@ -7,14 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ceps.balance.auto import Auto
 from ceps.balance.cell_layout import of_cells
 from ceps.balance.cell_moves import Parts
 from ceps.balance.curve_cuts import CurveCut, along_curve, cut
 from ceps.balance.rehearse import rehearse
-from ceps.balance.repair import Repair
+from ceps.balance.repair import Auto, Guess, Repair
 from ceps.balance.round_costs import Loads, WorkModel, max_over_mean, work_of_workers
-from ceps.balance.round_forecast import Guess
 from ceps.balance.subscription_load import no_words
 from ceps.strategies import names, strategy_of
 from tests.ceps.balance.drawn_cells import drawn_asked, drawn_layout, drawn_loads, stores

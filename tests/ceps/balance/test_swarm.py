@@ -8,13 +8,24 @@ import numpy as np
 import pytest
 
 from bench.watch.swarm_lines import Part, no_statistics
-from ceps.balance.cell_layout import of_cells
-from ceps.balance.rectangles import prefix_sums, sums_over
+from ceps.balance.cell_layout import of_cells, prefix_sums, sums_over
 from ceps.balance.round_costs import Loads, WorkModel, max_over_mean, work_of_workers
 from ceps.balance.subscription_load import no_words
-from ceps.balance.swarm import START, RectangleCosts, Stage, Swarm, history_grid, uniform_grid
-from ceps.balance.swarm_moves import Rectangles, best_split, best_subset, halved, least_in_size, merged
-from ceps.balance.swarm_statistics import Overlaps
+from ceps.balance.swarm import (
+    START,
+    Overlaps,
+    RectangleCosts,
+    Rectangles,
+    Stage,
+    Swarm,
+    best_split,
+    best_subset,
+    halved,
+    history_grid,
+    least_in_size,
+    merged,
+    uniform_grid,
+)
 from tests.ceps.balance.drawn_cells import drawn_loads
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import ceps
 from ceps import InfeasibleError, Patterns, ServerType, Terms
 from ceps.model.problem import build_problem
-from ceps.offers.few_types import with_few_types
+from ceps.offers.market import with_few_types
 from ceps.offers.mixed import mixed_bound
 from ceps.offers.payment import cheapest_way, priced
 from ceps.offers.schedules import schedule_of

@@ -18,7 +18,7 @@ import ceps
 import dtoss
 from ceps import Patterns, ServerType
 from ceps.rollout.kubernetes import write_manifests
-from dtoss.client.peers import read_peers
+from dtoss.client.address import read_peers
 from dtoss.serve.auth.admission import doors_of
 from dtoss.serve.auth.hosts import Hosts
 from dtoss.serve.cluster.cluster import Circle

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ceps.streams.co_location import keep_transitions, share_cut
+from ceps.streams.rebalance import keep_transitions, share_cut
 from ceps.streams.relief import Groups
 
 

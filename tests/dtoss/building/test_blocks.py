@@ -18,7 +18,7 @@ from dtoss.compiled.pointers import pointer
 from dtoss.compiled.rank_sort import RANKED, sort_keys
 from dtoss.geometry.distance import distance
 from dtoss.partition import BLOCK
-from dtoss.queries.kernels.ring_sort import RINGS, ring_sort
+from dtoss.queries.kernels.hit_writing import RINGS, ring_sort
 from tests.dtoss.strategies import lonlat, planar
 
 SEVERAL = "import tests.dtoss.building.test_blocks as t; t.check_lanes(200)"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.cells.edge_length import edge_length
+from dtoss.cells.edge_doubt import edge_length
 from dtoss.geometry.space import space_of
 from tests import oracles
 

@@ -21,9 +21,9 @@ from typing import Any
 
 from dtoss.commits.chain import Chain, Conflict
 from dtoss.commits.log_compaction import clear_passing, fold
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
-from dtoss.history.append_batches import Key, commit_batch
+from dtoss.history.append_frame import Key, commit_batch
 from dtoss.history.data_file import write_file
 from dtoss.history.maintenance.vacuum import clear, files_of
 from dtoss.history.maintenance.verify_history import verify

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dtoss.commits.chain import COMMITS, HINT, Chain, Commit, Conflict, decode, encode, file_of, log_of
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.log_compaction import fold
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
 
 LATER = datetime.now(UTC) + timedelta(days=2)

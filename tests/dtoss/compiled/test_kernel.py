@@ -176,7 +176,7 @@ def test_a_change_in_the_sorting_of_rings_compiles_the_kernels_of_ranges_alone(t
 
     shutil.copytree(ROOT / "dtoss", tmp_path / "dtoss", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
     before = taken()
-    sorting = tmp_path / "dtoss" / "queries" / "kernels" / "ring_sort.py"
+    sorting = tmp_path / "dtoss" / "queries" / "kernels" / "hit_writing.py"
     text = sorting.read_text()
     sorting.write_text(text.replace("SPARSE = 32", "SPARSE = 64"))
     assert sorting.read_text() != text

@@ -10,7 +10,7 @@ import pytest
 import dtoss
 from dtoss.compiled import checked
 from dtoss.compiled.checked_memory import OutOfBoundsError
-from dtoss.queries import knn_batch, range_batch
+from dtoss.queries import batch_answer
 from dtoss.queries.kernels.address_table import make_table
 from dtoss.queries.kernels.query_arguments import Scratch
 from tests.dtoss.compiled.recorded_calls import as_handles, least_size, recorded, shortened
@@ -42,14 +42,14 @@ def table(index, monkeypatch):
 @pytest.fixture
 def knn(index, table, monkeypatch):
     far = np.full(len(ASKED), np.inf)
-    call = recorded(monkeypatch, knn_batch, "knn_kernel", lambda: index.search(np.asarray(ASKED), far, 20))
+    call = recorded(monkeypatch, batch_answer, "knn_kernel", lambda: index.search(np.asarray(ASKED), far, 20))
     call.arguments["rows"] = table()
     return call
 
 
 @pytest.fixture
 def ranges(index, table, monkeypatch):
-    call = recorded(monkeypatch, range_batch, "range_kernel", lambda: index.range(ASKED, 70.0))
+    call = recorded(monkeypatch, batch_answer, "range_kernel", lambda: index.range(ASKED, 70.0))
     call.arguments["rows"] = table()
     return call
 
@@ -57,7 +57,7 @@ def ranges(index, table, monkeypatch):
 @pytest.fixture
 def placed(index, table, monkeypatch):
     """The same, asked for partitions and objects as well."""
-    call = recorded(monkeypatch, range_batch, "range_kernel", lambda: index.search(ASKED, np.full(3, 70.0), 0))
+    call = recorded(monkeypatch, batch_answer, "range_kernel", lambda: index.search(ASKED, np.full(3, 70.0), 0))
     call.arguments["rows"] = table()
     return call
 

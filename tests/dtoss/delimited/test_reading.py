@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.delimited.arrow_blocks import is_plain, read_quickly
 from dtoss.delimited.dialect import Dialect, dialect_of
-from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, ends_inside, layout_of, names_of, read_text_rows
+from dtoss.delimited.record_batches import (
+    CORRUPT,
+    FLAW,
+    Layout,
+    ends_inside,
+    is_plain,
+    layout_of,
+    names_of,
+    read_quickly,
+    read_text_rows,
+)
 from dtoss.delimited.records import BEHIND_QUOTE, RECORD_CHARACTERS, UNDECODED, UNENDED
 from dtoss.errors import InputError
 from tests.dtoss.delimited.oracle import read_by_character

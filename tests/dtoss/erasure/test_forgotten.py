@@ -11,7 +11,7 @@ import pytest
 
 import dtoss
 from dtoss.commits.chain import Chain
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.erasure.forgotten import allow_ids, forget_ids, forgotten_in
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import folder_of

@@ -15,8 +15,8 @@ from scipy.spatial import cKDTree
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.export.geojson import polygons_in_degrees
 from dtoss.export.planar import left_of_ring, on_grid, polygons_of
-from dtoss.export.projected import polygons_in_degrees
 from dtoss.export_files import write
 from dtoss.geometry.distance import EARTH_RADIUS
 from tests.dtoss.export.half_way import ends_half_way

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.frames.results.pandas_frame import pandas_frame
+from dtoss.result_frames import pandas_frame
 
 WIDE = 2**60 + 1
 HELD = {"ref": [WIDE, None, -WIDE], "yes": [True, None, False], "name": ["a", None, "b"], "real": [0.5, None, 1.5]}

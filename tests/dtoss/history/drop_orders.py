@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit
 from dtoss.history.layouts.compaction import keys_of, wanted_orders
 from dtoss.history.row_blocks import ORDER_NAMES
 

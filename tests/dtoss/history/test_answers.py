@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 import dtoss
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget
-from dtoss.history.query.many_places_at_once import TOGETHER_FROM
+from dtoss.history.query.place_batches import TOGETHER_FROM
 from dtoss.history.row_blocks import BY_TIME
 from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.worlds import (

@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import StoreError
-from dtoss.history.change import Change, Entry, NewPeriod
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import RepeatedKeys, Stale, commit, keys_known
+from dtoss.history.history_commit import Change, Entry, NewPeriod, RepeatedKeys, Stale, commit, keys_known
 from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
-from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, join_blocks, starts_of
-from dtoss.history.row_tables import sorted_rows
+from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, join_blocks, sorted_rows, starts_of
 from dtoss.history.segments import read_segment
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from pipelines.rows.position_frame import Columns, from_frame
 from tests.examples import examples
 from tests.pipelines.stores import listing, rebuilt

@@ -11,17 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from dtoss.history.change import Change
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import commit
-from dtoss.history.layouts import leaf_weights, write_layout
+from dtoss.history.history_commit import Change, commit
+from dtoss.history.layouts import write_layout
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.layouts.kd_tree import even_tree, tree_of_cells
 from dtoss.history.layouts.rows_in_parts import by_time, in_buckets, rows_at_a_time, source_of
 from dtoss.history.layouts.write_layout import MAKERS, Sizes
 from dtoss.history.read_blocks import read_blocks
-from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES
-from dtoss.history.row_tables import sorted_rows
+from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES, sorted_rows
 from dtoss.history.sums import sum_of
 from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
@@ -172,7 +170,7 @@ def test_full_periods_get_their_orders_and_lose_them(tmp_path):
 
 def test_what_was_cut_finer_stays_so_when_periods_merge(tmp_path, monkeypatch):
     """A corner with small leaves has as small ones afterwards; elsewhere leaves are even."""
-    monkeypatch.setattr(leaf_weights, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(write_layout, "BLOCK_ROWS", 4)
     places = np.stack(np.meshgrid(np.arange(40.0), np.arange(40.0)), axis=-1).reshape(-1, 2)
     corner = (places < 10).all(axis=1)
     counts = {}

@@ -11,7 +11,7 @@ import dtoss
 from datasets.geolife import geolife
 from dtoss.geometry.distance import distance
 from dtoss.history.layouts.compaction import settle
-from dtoss.history.row_tables import rows_of
+from dtoss.history.row_blocks import rows_of
 from dtoss.history.sums import sum_of
 from tests.data import RAW, real_set
 from tests.dtoss.history.worlds import SPHERE, new_home, put_batch, schema_of

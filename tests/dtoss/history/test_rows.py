@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from dtoss.history.row_tables import rows_of, sorted_rows
+from dtoss.history.row_blocks import rows_of, sorted_rows
 from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
 from dtoss.history.sums import row_hashes, sum_of
 from tests.dtoss.history.worlds import PLANE, SPHERE, schema_of, small_rows, table_of

@@ -9,10 +9,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dtoss.geometry.space import space_of
-from dtoss.history.change import Change, Entry, NewPeriod
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import commit
-from dtoss.history.row_tables import rows_of, sorted_rows
+from dtoss.history.history_commit import Change, Entry, NewPeriod, commit
+from dtoss.history.row_blocks import rows_of, sorted_rows
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home
 

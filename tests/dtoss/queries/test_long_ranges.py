@@ -14,7 +14,7 @@ import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partition import FAN
-from dtoss.queries.block_runs import balls_of_runs
+from dtoss.queries.open_snapshot import balls_of_runs
 from tests.dtoss.queries.test_many_blocks import SHAPES
 from tests.dtoss.scenes import room_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.cells.edge_length import edge_length
+from dtoss.cells.edge_doubt import edge_length
 from dtoss.geometry.space import space_of
 from dtoss.queries.one_edge import counts
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.queries.query_vectors import SHARED_FROM, query_vectors
+from dtoss.queries.threads import SHARED_FROM, query_vectors
 
 
 @pytest.mark.parametrize("crs", [None, "none", "EPSG:32633"])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.queries import range_stream
-from dtoss.queries.range_stream import pieces_of
+from dtoss.queries import batch_answer
+from dtoss.queries.batch_answer import pieces_of
 from dtoss.queries.raw_hits import RawHits
 
 
@@ -56,7 +56,7 @@ def test_pieces_are_all_hits_in_order(sizes, most, counted):
     ids=str,
 )
 def test_batches_are_the_hits_of_one_answer(index, monkeypatch, batch_size, asked):
-    monkeypatch.setattr(range_stream, "COUNTED", 16)
+    monkeypatch.setattr(batch_answer, "COUNTED", 16)
     rng = np.random.default_rng(6)
     queries, radii = rng.uniform(-20, 120, (50, 2)), rng.choice([0.0, 1.0, 5.0, 20.0], 50)
     if batch_size == 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, WRITER
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
 from dtoss.shards.shard_queries import ShardQuery

@@ -27,11 +27,10 @@ from dtoss.serve.app import application
 from dtoss.serve.auth.hosts import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY, Token
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
-from dtoss.serve.core.paces import PACES, USUAL_SIZES
 from dtoss.serve.core.pool import Pool, Unread
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.served_conditions import Conditions
-from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.core.server_settings import PACES, USUAL_SIZES, Settings
 from dtoss.serve.map.map_files import files_of
 from dtoss.serve.map.map_state import Showing
 from dtoss.serve.observability.audit import Audit

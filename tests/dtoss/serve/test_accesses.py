@@ -20,9 +20,9 @@ from scipy.stats import chi2
 
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
-from dtoss.serve.observability import access_files
+from dtoss.serve.observability import access_log
 from dtoss.serve.observability.access_log import Accesses, Amounts
-from dtoss.serve.observability.request_sample import Sample
+from dtoss.serve.observability.partition_counts import Sample
 from dtoss.serve.observability.rounded_places import A_DEGREE, rounding_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.watched import commit
@@ -312,7 +312,7 @@ def test_what_is_left_at_the_end_is_lost_and_counted(tmp_path):
 
 def test_a_file_that_was_written_though_it_failed_is_not_written_twice(tmp_path, monkeypatch):
     """As when the answer of a store gets lost: the second try is of the same name."""
-    real, calls = access_files._write_local, []
+    real, calls = access_log._write_local, []
 
     def written_and_lost(data, file):
         real(data, file)
@@ -320,7 +320,7 @@ def test_a_file_that_was_written_though_it_failed_is_not_written_twice(tmp_path,
         if len(calls) == 1:
             raise OSError("the answer was lost")
 
-    monkeypatch.setattr(access_files, "_write_local", written_and_lost)
+    monkeypatch.setattr(access_log, "_write_local", written_and_lost)
     notes = Notes()
     log = Accesses(str(tmp_path), SPHERE, metrics=notes, amounts=SHORT)
     ask(log, np.zeros(77))
@@ -345,14 +345,14 @@ import sys, time
 from pathlib import Path
 import numpy as np
 from dtoss.geometry.space import space_of
-from dtoss.serve.observability import access_files; from dtoss.serve.observability import access_log as accesses
+from dtoss.serve.observability import access_log; accesses = access_log
 short = accesses.Amounts(minute=0.05)
 log = accesses.Accesses(sys.argv[1], space_of(), server="s", worker=1, amounts=short)
 log.many(np.zeros(40), np.zeros(40), 8, None)
 while not list(Path(sys.argv[1]).glob("*/[0-9]*.parquet")):
     time.sleep(0.01)
 stop = lambda self, target: (print("half", flush=True), time.sleep(600))
-access_files.Path.replace = stop
+access_log.Path.replace = stop
 log.many(np.zeros(30), np.zeros(30), 8, None)
 print("begun", flush=True)
 time.sleep(600)
@@ -367,9 +367,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_that_counts(tmp
     names = [Path(file).name for file in files_of(tmp_path)]
     assert [name[0] for name in sorted(names)].count(".") == 1
     assert sum(name.endswith(".parquet") for name in names) == 1
-    mine = (
-        tmp_path / files_of(tmp_path)[0].partition("/")[0] / f".of-one-that-runs.parquet.{access_files.passing_name()}"
-    )
+    mine = tmp_path / files_of(tmp_path)[0].partition("/")[0] / f".of-one-that-runs.parquet.{access_log.passing_name()}"
     mine.touch()
     log = Accesses(str(tmp_path), SPHERE, server="s", worker=1)
     ask(log, np.zeros(5))
@@ -381,7 +379,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_that_counts(tmp
 def test_another_file_system_gets_its_files_by_a_rename(tmp_path, monkeypatch):
     """HDFS, say: no file is ever there under its name before it is whole."""
     other = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setattr(access_files, "filesystem_of", lambda path: (other, "log"))
+    monkeypatch.setattr(access_log, "filesystem_of", lambda path: (other, "log"))
     for _ in range(2):
         log = Accesses("hdfs://somewhere/log", SPHERE, server="s", worker=1)
         ask(log, np.zeros(5))
@@ -398,7 +396,7 @@ def test_an_object_store_takes_files():
             ask(log, np.zeros(2_500))
             log.close()
         assert notes.events == []
-        filesystem, root = access_files.filesystem_of(uri)
+        filesystem, root = access_log.filesystem_of(uri)
         found = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
         tables = [pq.read_table(one.path, filesystem=filesystem) for one in found if one.type == fs.FileType.File]
         assert [len(table) for table in tables] == [1_000, 1_000]
@@ -415,7 +413,7 @@ def test_a_store_is_cleared_and_verified_beside_its_access_log(tmp_path, command
     log.close()
     day = tmp_path / "store" / "accesses" / "2026-01-01"
     day.mkdir()
-    (day / f".half.parquet.{access_files.passing_name()}").touch()
+    (day / f".half.parquet.{access_log.passing_name()}").touch()
     before = files_of(tmp_path / "store" / "accesses")
     assert len(before) == 2
     for name, *options in (["gc", "--keep", 1, "--keep-for", "0s"], ["verify"]):

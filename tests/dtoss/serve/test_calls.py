@@ -37,8 +37,7 @@ from dtoss.serve.auth.route_table import (
     WRITER,
 )
 from dtoss.serve.cluster import wire_messages
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import Paces
+from dtoss.serve.core.server_settings import Limits, Paces
 from dtoss.serve.requests.bundles import QUICK_GROUPS, packed_bundle
 from tests.dtoss.serve.calling import (
     LIMITS,

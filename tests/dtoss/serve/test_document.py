@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.snapshots.damaged_stores import stored
 
 ROOT = Path(__file__).parents[3]

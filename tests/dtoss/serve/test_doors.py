@@ -9,9 +9,7 @@ from hashlib import sha256
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.auth.admission import Doors
-from dtoss.serve.auth.cors import Origins
-from dtoss.serve.auth.rate_limit import Buckets
+from dtoss.serve.auth.admission import Buckets, Doors, Origins
 from dtoss.serve.auth.tokens import read_tokens
 from dtoss.serve.core.problems import Problem
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.plain_numbers import is_number
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.serve.served import (
     NAME,
     OBJECTS,

@@ -13,16 +13,14 @@ import numpy as np
 import pytest
 
 from dtoss.building.border import BorderTable
-from dtoss.client.peers import read_peers
+from dtoss.client.address import read_peers
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError
 from dtoss.serve.cluster.cluster import Circle
 from dtoss.serve.cluster.plan_placement import Placement
-from dtoss.serve.core.paces import Paces
-from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.core.server_settings import Paces, Settings
 from dtoss.serve.reload import prepare, snapshot_watcher
-from dtoss.serve.reload.prepare import first, head_of
-from dtoss.serve.reload.warm_kernels import load_kernels, warm
+from dtoss.serve.reload.prepare import first, head_of, load_kernels, warm
 from dtoss.serve.tiles import snapshot_facts
 from dtoss.snapshots.store import Store
 from tests.dtoss.scenes import rows

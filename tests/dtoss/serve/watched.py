@@ -12,8 +12,7 @@ import pyarrow as pa
 
 import dtoss
 from dtoss.serve.answers.open_snapshots import Serving
-from dtoss.serve.core.paces import PACES
-from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.core.server_settings import PACES, Settings
 from dtoss.serve.reload.prepare import adopt_snapshot, first
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from tests.dtoss.snapshots.damaged_stores import stored

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import dtoss
 from dtoss.shards.merge_answers import CountQuestion, HomeQuestion, Together, answered_by
-from dtoss.shards.partial_index import held_index
 from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, table_of
-from dtoss.shards.share import Share
+from dtoss.shards.share import Share, held_index
 
 EARTH = 2.0e7
 

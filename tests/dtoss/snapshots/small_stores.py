@@ -23,7 +23,7 @@ from typing import Any
 
 from dtoss.commits.chain import file_of
 from dtoss.commits.lease import LEASE, Holder, take
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import FORMAT, Store
 from tests.ends import end_now

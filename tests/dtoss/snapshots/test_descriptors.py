@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.commits.mapped import map_file
+from dtoss.commits.file_entry import map_file
 from dtoss.errors import StoreError, Unreadable, of_system
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.reload.prepare import first, head_of

@@ -15,7 +15,7 @@ import dtoss.snapshots.folder_names
 import dtoss.snapshots.store
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.lease import Holder
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
 from tests.dtoss.snapshots.small_stores import (

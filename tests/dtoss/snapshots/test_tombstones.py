@@ -12,9 +12,8 @@ import dtoss
 from dtoss.errors import StoreError
 from dtoss.snapshots.manifest import write_tombstones
 from dtoss.snapshots.manifest_fields import check_manifest
-from dtoss.snapshots.partition_file import checksum, to_bytes
+from dtoss.snapshots.partition_file import checksum, decode_tombstones, encode_tombstones, to_bytes
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.tombstones import decode_tombstones, encode_tombstones
 from dtoss.snapshots.xxh64 import xxh64
 from tests.dtoss.snapshots.damaged_stores import stored
 

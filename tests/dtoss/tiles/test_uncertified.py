@@ -8,10 +8,10 @@ from shapely.geometry import LineString, MultiLineString, Polygon, box
 from shapely.ops import unary_union
 
 import dtoss
-from dtoss.serve.tiles.shape_tiles import ShapeTiles
+from dtoss.serve.tiles.tiling import ShapeTiles
+from dtoss.tiles.cell_tiles import POINT_UNITS, uncertified_on_map, uncertified_tile
 from dtoss.tiles.map_frame import frame_of
 from dtoss.tiles.rings import split_arcs
-from dtoss.tiles.uncertified import POINT_UNITS, uncertified_on_map, uncertified_tile
 from tests.dtoss.tiles.decoded import layers, tile_of, unit_places
 
 

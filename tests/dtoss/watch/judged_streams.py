@@ -12,9 +12,8 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import HOUR_US, fold_watch
 from dtoss.watch.events.event_counts import event_counts
@@ -25,7 +24,7 @@ from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number
 from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 from tests.dtoss.watch.judged_sphere import SPOTS, Everywhere, random_place
 from tests.dtoss.watch.watch_batch import run_batch
 from tests.oracles import Witnessed

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
+from dtoss.watch.watch_settings import Rows
 from tests.oracles import asked_holds
 
 SPHERE = space_of()

@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.watch_folder import EVENTS, Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 from tests.dtoss.watch.watch_batch import run_batch
 
 SECOND = 1_000_000

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.events.event_compaction import fold_events
 from dtoss.watch.processing.last_rows import RUN_OFFSETS

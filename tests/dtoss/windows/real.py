@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import ceps
 import dtoss
 from dtoss.buckets import bucket_of
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.pivots import choose_pivots

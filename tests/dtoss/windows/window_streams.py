@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
-from dtoss.windows.keys import Keys, region_keys, site_keys
-from dtoss.windows.labels import Labels, offsets
+from dtoss.windows.keys import Keys, Labels, offsets, region_keys, site_keys
 from dtoss.windows.spec import MEASURES, spec_of
 from tests.dtoss.strategies import lonlat, planar
 

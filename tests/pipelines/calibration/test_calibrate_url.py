@@ -16,7 +16,7 @@ import ceps
 import dtoss
 from ceps.model.costs import load_costs
 from dtoss.errors import InputError
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from pipelines.calibration import over_http, search
 from pipelines.calibration.over_http import places_of_log
 from pipelines.calibration.senders import Senders, Window

@@ -16,7 +16,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.snapshots.store import Store
-from pipelines.spark.renewal import renew_session
+from pipelines.spark.session import renew_session
 from tests.pipelines.stores import objects_of
 
 ROOT = Path(__file__).parents[3]

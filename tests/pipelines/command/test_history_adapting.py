@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 import dtoss
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit
 from dtoss.history.layouts.compaction import settle
-from dtoss.history.query_log import ASKED, gather
+from dtoss.history.questions import ASKED, gather
 from pipelines.ticks.tick import settle_history
 from tests.dtoss.history.adaptive.towns import PLANE, batch
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of

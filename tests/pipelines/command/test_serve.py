@@ -20,7 +20,7 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
-from dtoss.serve.core.limits import Limits, limits_of
+from dtoss.serve.core.server_settings import Limits, limits_of
 from pipelines.command.serve import accesses_of, rate_of
 from tests.dtoss.serve.processes.started import answer, asked, dialled, get, started
 from tests.dtoss.serve.watched import commit

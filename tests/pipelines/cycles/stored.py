@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.partition_file import decode, decode_tombstones
 from dtoss.snapshots.store import Store
-from dtoss.snapshots.tombstones import decode_tombstones
 from pipelines.cycle import cycle
 from tests.oracles import Update, in_order
 from tests.update_worlds import table

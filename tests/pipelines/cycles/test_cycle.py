@@ -14,7 +14,7 @@ from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
 from pipelines.cycles import write_snapshot
-from pipelines.cycles.in_process_share import NOTHING, USUAL
+from pipelines.cycles.spread import NOTHING, USUAL
 from pipelines.rebuild import rebuild
 from tests.oracles import apply, standing
 from tests.pipelines.cycles.in_place import full_bytes, objects, stored_bytes

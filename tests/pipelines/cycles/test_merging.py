@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from tests.oracles import Update, apply, in_order, standing
 from tests.update_worlds import NOW, cycles, table, updates
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.measuring.machine import family
 from dtoss.snapshots.store import Store
-from pipelines.cycles.in_process_share import NOTHING
+from pipelines.cycles.spread import NOTHING
 from pipelines.spark.session import forget_spark, spark_session
 from pipelines.spark.stage_progress import Stages
 from tests.dtoss.snapshots.small_stores import silent

@@ -28,14 +28,13 @@ import numpy as np
 import pyarrow as pa
 
 import pipelines.cycle
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
 from dtoss.names import columns_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.cycles import write_snapshot
 from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.collect import judge_and_send
-from pipelines.cycles.update_counts import profile_of_tallies
+from pipelines.cycles.collect import judge_and_send, profile_of_tallies
 from pipelines.rows.position_frame import REASON
 from tests.dtoss.snapshots.small_stores import faults_at, silent
 from tests.ends import end_now

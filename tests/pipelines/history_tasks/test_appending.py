@@ -18,7 +18,7 @@ import dtoss
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import Space
 from dtoss.history.adaptive.adapt import adapt
-from dtoss.history.append_batches import OF_STREAM, AppendResult, Key, check_stream, commit_batch
+from dtoss.history.append_frame import OF_STREAM, AppendResult, Key, check_stream, commit_batch
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.erase_rows import forget
 from dtoss.history.maintenance.verify_history import verify

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dtoss.history.row_tables import rows_of
+from dtoss.history.row_blocks import rows_of
 from dtoss.history.schema import Schema
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest
 from dtoss.snapshots.store import Store

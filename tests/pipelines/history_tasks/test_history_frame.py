@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 
 from dtoss.errors import InputError, StoreError
-from dtoss.history.change import Change, Entry, NewPeriod
 from dtoss.history.data_file import write_file
-from dtoss.history.history_commit import commit
-from dtoss.history.row_tables import sorted_rows
+from dtoss.history.history_commit import Change, Entry, NewPeriod, commit
+from dtoss.history.row_blocks import sorted_rows
 from dtoss.history.time_scale import interval_of
 from pipelines.history_frame import history_frame
 from pipelines.history_tasks.scans import PastScan

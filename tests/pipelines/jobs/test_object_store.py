@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.snapshots.store import Store
 from pipelines.cycle import cycle
 from pipelines.rebuild import rebuild

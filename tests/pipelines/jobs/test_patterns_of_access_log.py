@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 import dtoss
 from datasets.hotspots import hotspots
-from dtoss.serve.observability import access_log, request_sample
+from dtoss.serve.observability import access_log, partition_counts
 from pipelines.patterns import patterns
 from pipelines.rows.access_rows import Asks, access_columns
 from pipelines.rows.inputs import look
@@ -43,7 +43,7 @@ def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(spar
     store, folder = str(tmp_path / "store"), tmp_path / "store" / "accesses"
     index = dtoss.open(made(table, store, partitions=9))
     clock = SimpleNamespace(now=float(MORNING))
-    clocked(monkeypatch, request_sample, lambda: clock.now)
+    clocked(monkeypatch, partition_counts, lambda: clock.now)
     all_day = access_log.Amounts(minute=1e6)
     log = access_log.Accesses(str(folder), index.space, sample=KEPT, server="s", seed=7, amounts=all_day)
     whole = {name: [] for name in KEYS}

@@ -15,8 +15,7 @@ import ceps
 import dtoss
 from dtoss.commits.lease import LEASE_SECONDS, Writer
 from dtoss.snapshots.store import Store
-from pipelines.load_patterns.follow_log import Following
-from pipelines.load_patterns.live_patterns import LivePatterns
+from pipelines.load_patterns.live_patterns import Following, LivePatterns
 from pipelines.load_patterns.patterns_folder import Home
 from pipelines.rows.access_rows import Asks
 from tests.dtoss.snapshots.damaged_stores import stored

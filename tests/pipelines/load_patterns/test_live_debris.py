@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from dtoss.errors import StoreError
-from pipelines.load_patterns.pattern_orphans import clear_debris
-from pipelines.load_patterns.patterns_folder import ROOMS, Home
+from pipelines.load_patterns.patterns_folder import ROOMS, Home, clear_debris
 from pipelines.load_patterns.verify_patterns import verify_live
 from tests.pipelines.load_patterns.logs import flushes, patterns_bytes, world_in, write
 

@@ -17,10 +17,10 @@ import pytest
 import ceps
 from ceps.model.costs import RequestCosts
 from dtoss.commits.chain import Conflict
-from dtoss.commits.verify_chain import verify_chain
+from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
-from dtoss.serve.observability import request_sample
+from dtoss.serve.observability import partition_counts
 from dtoss.serve.observability.access_log import Accesses
 from pipelines.load_patterns.live_patterns import leased, running_day
 from pipelines.load_patterns.patterns_folder import ROOMS, Home, State
@@ -195,7 +195,7 @@ def test_weights_that_a_server_sampled(world, tmp_path, monkeypatch):
     """What the servers' own code keeps of many requests adds up to exactly as many."""
     rng = np.random.default_rng(8)
     clock = [1_774_500_000.0]
-    clocked(monkeypatch, request_sample, lambda: clock[0])
+    clocked(monkeypatch, partition_counts, lambda: clock[0])
     lon, lat = (world.rows[name].to_numpy() for name in ("lon", "lat"))
     total = 0
     for server in ("a", "b"):

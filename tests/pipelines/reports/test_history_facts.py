@@ -10,8 +10,7 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.geometry.distance import distance
 from dtoss.history.adaptive.layout_reads import layout_reads
-from dtoss.history.adaptive.rivals import StorePrices, rival_layouts
-from dtoss.history.adaptive.row_sample import sample_of
+from dtoss.history.adaptive.rivals import StorePrices, rival_layouts, sample_of
 from dtoss.history.query.history import History
 from dtoss.history.query.read_plan import read_over
 from dtoss.history.questions import no_questions

@@ -13,7 +13,7 @@ import pyproj
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.history.latest import latest
+from dtoss.history.row_blocks import latest
 from pipelines.rebuild import rebuild
 from pipelines.rows.point_columns import wkb_points
 from pipelines.rows.position_frame import REASON, Columns, from_frame

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ceps import read_patterns
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.routing_grid import RoutingGrid

@@ -6,7 +6,7 @@ import gc
 
 import pyarrow as pa
 
-from pipelines.spark.freeze_imports import freeze_imports
+from pipelines.spark.by_bucket import freeze_imports
 
 
 def frozen(batches):

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ceps.balance.strategy import Decision
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.watch.processing.expiry_events import worth_a_commit
-from dtoss.watch.processing.routing_files import RoutingFiles
-from dtoss.watch.processing.watch_plan import Options, plan_batch, set_back
+from dtoss.watch.processing.watch_plan import Options, RoutingFiles, plan_batch, set_back
 from dtoss.watch.sharding.layout_files import write_routing
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing

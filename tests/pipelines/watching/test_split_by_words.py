@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dtoss
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.sharding_commit import commit_on_workers

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.lease import held_by, take
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.watch.events.watch_document import head_of
 from dtoss.watch.processing.watch_plan import Options, plan_batch

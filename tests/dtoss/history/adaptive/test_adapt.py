@@ -14,9 +14,8 @@ from dtoss.history.adaptive.cost import reads_of
 from dtoss.history.adaptive.period import cost_by, place_leaves, prices_of
 from dtoss.history.layouts.compaction import make_order
 from dtoss.history.query.history import History
-from dtoss.history.query.note_queries import NOTED_AT_ONCE, question_of
-from dtoss.history.query_log import ASKED, gather, note
-from dtoss.history.questions import REMEMBERED, joined_questions
+from dtoss.history.query.open_history import NOTED_AT_ONCE, question_of
+from dtoss.history.questions import ASKED, REMEMBERED, gather, joined_questions, note
 from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME
 from tests.dtoss.history.adaptive.towns import SIDE, SMALL, SPAN
 
@@ -173,7 +172,7 @@ def test_nothing_is_noted_by_who_does_not_want_it_or_cannot(home, monkeypatch):
     def refused(*_):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("dtoss.history.query.note_queries.note", refused)
+    monkeypatch.setattr("dtoss.history.query.open_history.note", refused)
     ask(home, NOTED_AT_ONCE + 1)
     assert home.folder.files(ASKED) == before
     gone = dtoss.history.open(home.path)

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtoss.history.adaptive.layout_reads import layout_reads, leaf_rows, order_of
-from dtoss.history.adaptive.rivals import FINE_GROUP, WIDE_GROUP, Sample, StorePrices, rival_layouts, rows_of_group
-from dtoss.history.adaptive.row_sample import sample_of
+from dtoss.history.adaptive.rivals import (
+    FINE_GROUP,
+    WIDE_GROUP,
+    Sample,
+    StorePrices,
+    rival_layouts,
+    rows_of_group,
+    sample_of,
+)
 from dtoss.history.read_blocks import READ_OVER
 from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, BY_TIME
 from tests.dtoss.history.placed import discs_asked, put_places

@@ -19,14 +19,13 @@ from typing import Any
 import dtoss
 from dtoss.errors import StoreError
 from dtoss.history.adaptive.adapt import adapt
-from dtoss.history.append_batches import Key, commit_batch
+from dtoss.history.append_frame import Key, commit_batch
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import RepeatedKeys, Stale
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.vacuum import clear
 from dtoss.history.maintenance.verify_history import verify
-from dtoss.history.row_blocks import BY_TIME
-from dtoss.history.row_tables import sorted_rows
+from dtoss.history.row_blocks import BY_TIME, sorted_rows
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from tests.dtoss.history.drop_orders import drop_orders

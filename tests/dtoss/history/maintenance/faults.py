@@ -30,7 +30,7 @@ from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.maintenance.restore import restore
 from dtoss.history.maintenance.vacuum import clear, files_of
 from dtoss.history.maintenance.verify_history import verify
-from dtoss.history.query.note_queries import Learner
+from dtoss.history.query.open_history import Learner
 from dtoss.history.row_blocks import ORDER_NAMES
 from dtoss.history.versions import Home
 from tests.dtoss.history.drop_orders import drop_orders

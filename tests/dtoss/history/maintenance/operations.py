@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 import dtoss
 from dtoss.history.adaptive.adapt import adapt
-from dtoss.history.append_batches import Key, commit_batch
+from dtoss.history.append_frame import Key, commit_batch
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.layouts.compaction import make_order, settle
@@ -23,8 +23,7 @@ from dtoss.history.maintenance.erase_rows import forget, retain
 from dtoss.history.maintenance.restore import restore
 from dtoss.history.maintenance.vacuum import clear
 from dtoss.history.maintenance.verify_history import verify
-from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
-from dtoss.history.row_tables import sorted_rows
+from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, sorted_rows
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from tests.dtoss.history.drop_orders import drop_orders

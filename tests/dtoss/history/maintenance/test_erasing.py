@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dtoss.erasure.mentions import Mentions
-from dtoss.history.maintenance.erase_from_history import ErasedPast, erase_past
-from dtoss.history.maintenance.erase_rows import forget, retain
+from dtoss.history.maintenance.erase_rows import ErasedPast, erase_past, forget, retain
 from dtoss.history.maintenance.verify_history import verify
 from tests.dtoss.erasure.decoding import found_in
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of

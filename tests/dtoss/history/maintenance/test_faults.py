@@ -9,12 +9,10 @@ import shutil
 import pytest
 
 from dtoss.commits.folder import LocalFolder
-from dtoss.history.change import Change
-from dtoss.history.history_commit import commit
+from dtoss.history.history_commit import Change, commit, undone
 from dtoss.history.layouts.compaction import make_order
 from dtoss.history.maintenance.erase_rows import forget
 from dtoss.history.maintenance.vacuum import clear
-from dtoss.history.rollback import undone
 from dtoss.history.segments import write_named
 from dtoss.history.versions import Home
 from tests.dtoss.history.drop_orders import drop_orders

@@ -12,10 +12,10 @@ import shapely
 import dtoss
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscriptions.validation import check_subscriptions
+from dtoss.watch.watch_settings import Rows
 from tests import oracles
 from tests.examples import examples
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dtoss.hits import Hits
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import Sizes
+from dtoss.serve.core.server_settings import Limits, Sizes
 from tests.dtoss.serve.bulk.streams import ARROW, places_of, stream_of, table_in
 from tests.dtoss.serve.served import NAME, WAIT, Asker, running, target, town, turn, until
 

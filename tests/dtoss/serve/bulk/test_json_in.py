@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.serve.bulk.json_in import lists_in
+from dtoss.serve.bulk.places_in import lists_in
 from dtoss.serve.core.problems import Problem
 
 SPACES = st.text(" \t\r\n", max_size=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.serve.bulk.test_bulk import connected, read_all
 from tests.dtoss.serve.served import running, town, until
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dtoss.geometry.polygons import arcs_meant, as_polygons
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import Sizes
+from dtoss.serve.core.server_settings import Limits, Sizes
 from tests.dtoss.serve.bulk.streams import ARROW, stream_of, table_in
 from tests.dtoss.serve.bulk.test_bulk import COLUMNS, JSON, KINDS, hits_in, json_rows, post, rows, same
 from tests.dtoss.serve.served import NAME, Asker, running, target, town

@@ -8,8 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from dtoss.client.address import address_of
-from dtoss.client.peers import Peers
+from dtoss.client.address import Peers, address_of
 from dtoss.serve.cluster.cluster import Circle
 from dtoss.serve.cluster.plan_placement import Placement
 from tests.dtoss.serve.served import looking, running, target

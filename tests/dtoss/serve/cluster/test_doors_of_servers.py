@@ -13,15 +13,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from dtoss.client.address import address_of
-from dtoss.client.peers import Peers
+from dtoss.client.address import Peers, address_of
 from dtoss.serve.auth.admission import Doors
 from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, Circle
 from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.plan_placement import Placement
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
 from dtoss.serve.core.connection_limits import Guard
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import QUICK_HITS, packed_bundle, packed_group, read_bodies
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
 from dtoss.shards.shard_queries import ShardQuery

@@ -11,10 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dtoss.client.peers import read_peers
+from dtoss.client.address import read_peers
 from dtoss.errors import InputError
-from dtoss.serve.cluster.cluster import Circle
-from dtoss.serve.cluster.health import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health
+from dtoss.serve.cluster.cluster import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Circle, Health
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question
 from dtoss.serve.requests.bundles import packed_bundle, packed_group, read_bodies
@@ -322,8 +321,7 @@ def test_partitions_fall_to_many_where_a_server_is_away(index):
 
 def read_peers_of(count):
     """Peers on ports where nobody listens."""
-    from dtoss.client.address import address_of
-    from dtoss.client.peers import Peers
+    from dtoss.client.address import Peers, address_of
 
     return Peers({number: address_of(f"http://127.0.0.1:{number + 1}") for number in range(count)})
 

@@ -11,16 +11,22 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.client.address import address_of
-from dtoss.client.peers import Peers
+from dtoss.client.address import Peers, address_of
 from dtoss.geometry.space import space_of
 from dtoss.queries.areas.covered import polygons_of
 from dtoss.serve.cluster.cluster import Circle
 from dtoss.serve.cluster.link import Link, Reply
-from dtoss.serve.cluster.older_words import in_older_words
 from dtoss.serve.cluster.plan_placement import read_placement
-from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question, read_answer
-from dtoss.serve.cluster.wire_versions import UNSAID, WIRE_SPOKEN, Wire, unread
+from dtoss.serve.cluster.wire_messages import (
+    UNSAID,
+    WIRE_SPOKEN,
+    ShapesQuestion,
+    Wire,
+    in_older_words,
+    pack_question,
+    read_answer,
+    unread,
+)
 from dtoss.serve.requests.bundles import packed_bundle
 from tests.dtoss.serve.cluster.several import answers_of, dealt, question, several
 from tests.dtoss.serve.cluster.test_doors_of_servers import group_of

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import PACES, Paces, Sizes
+from dtoss.serve.core.server_settings import PACES, Limits, Paces, Sizes
 from dtoss.serve.events import event_reader, tail
 from dtoss.serve.events.event_chunks import pieces_of
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor

@@ -11,7 +11,7 @@ import pytest
 import dtoss
 from dtoss.client import event_stream
 from dtoss.client.remote_index import RemoteIndex
-from dtoss.serve.core.limits import Limits
+from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.serve.events.listening import WAIT, Watch
 from tests.dtoss.serve.served import Doors, running, town, until
 

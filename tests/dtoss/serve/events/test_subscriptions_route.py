@@ -9,9 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from dtoss.serve.auth.admission import Doors as TokenDoors
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import Sizes
 from dtoss.serve.core.pool import WorkStopped
+from dtoss.serve.core.server_settings import Limits, Sizes
 from dtoss.serve.requests import subscription_changes
 from dtoss.serve.routes import subscriptions
 from dtoss.watch.subscriptions import changes

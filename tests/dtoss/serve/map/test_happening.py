@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtoss.serve.core.paces import Paces
+from dtoss.serve.core.server_settings import Paces
 from dtoss.serve.map import watch_activity as module
 from dtoss.serve.map.watch_activity import SHOWN_KINDS, Happened, Happening, rates_of, sampled_rows
 from dtoss.tiles.map_frame import Frame

@@ -10,9 +10,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import Paces
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits, Paces
 from dtoss.serve.map.live_streams import Kind, Live
 from tests.dtoss.serve.processes.started import dialled, get
 from tests.dtoss.serve.served import Asker, Doors, running, served_of, town, turn, until

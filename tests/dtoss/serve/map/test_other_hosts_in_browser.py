@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtoss.serve.auth.admission import Doors
-from dtoss.serve.auth.report_cookies import COOKIE
+from dtoss.serve.auth.tokens import COOKIE
 from tests.dtoss.serve.map.browsing import BROWSER, browser
 from tests.dtoss.serve.map.test_in_browser import streets
 from tests.dtoss.serve.served import Asker, running

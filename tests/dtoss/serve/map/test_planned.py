@@ -16,8 +16,7 @@ from ceps.model.patterns_file import write_patterns
 from dtoss.errors import InputError
 from dtoss.serve.cluster.served_plans import read_patterns, read_plan
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.map.map_files import files_of
-from dtoss.serve.map.reloaded_files import Reread
+from dtoss.serve.map.map_files import Reread, files_of
 from tests.ceps.instances import servers, waves
 
 PIVOTS = "0011223344556677"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from dtoss.serve.auth import report_cookies
+from dtoss.serve.auth import tokens
 from dtoss.serve.routes import plan_report
 from tests.dtoss.serve.served import Asker, Doors, running, town
 
@@ -70,8 +70,8 @@ def test_a_pass_stands_for_a_token_there_and_nowhere_else(folder, monkeypatch):
         for wrong in (
             cookie[:-1],
             cookie.replace(str(until), str(until + 1)),
-            f"{report_cookies.COOKIE}=",
-            f"{report_cookies.COOKIE}=é.é",
+            f"{tokens.COOKIE}=",
+            f"{tokens.COOKIE}=é.é",
         ):
             assert asker.raw("/report/", cookie=wrong.encode("latin-1"))[0] == 401, wrong
         assert asker.raw("/report/", cookie=cookie, Host="evil.example")[0] == 401
@@ -79,7 +79,7 @@ def test_a_pass_stands_for_a_token_there_and_nowhere_else(folder, monkeypatch):
         other = asker.raw("/report/pass", "POST", authorization="Bearer t0ken", Host="Map.example:80")[1]["set-cookie"]
         assert asker.raw("/report/", cookie=other, Host="map.example:80")[0] == 200
         assert asker.raw("/report/", cookie=other)[0] == 401
-        monkeypatch.setattr(report_cookies.time, "time", lambda: until + 1.0)
+        monkeypatch.setattr(tokens.time, "time", lambda: until + 1.0)
         assert asker.raw("/report/", cookie=cookie)[0] == 401
 
 

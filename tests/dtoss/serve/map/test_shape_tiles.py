@@ -7,7 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
-from dtoss.serve.tiles import shape_tiles
+from dtoss.serve.tiles import tiling
 from dtoss.serve.tiles.tiling import Tiles
 from dtoss.tiles.map_frame import mercator
 from tests.dtoss.serve.served import NAME, Asker, running, town
@@ -57,7 +57,7 @@ def test_snapshots_of_the_same_pivots_share_their_drawn_regions():
 def test_regions_are_drawn_early_unless_they_are_many(monkeypatch):
     """A server with thousands of partitions starts at once."""
     made = []
-    monkeypatch.setattr(shape_tiles, "_regions_drawn", made.append)
+    monkeypatch.setattr(tiling, "_regions_drawn", made.append)
     shapes = Tiles(town(partitions=4)).shapes
     shapes.make_early(3)
     assert made == []

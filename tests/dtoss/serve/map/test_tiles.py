@@ -17,8 +17,7 @@ import pytest
 
 import dtoss
 from dtoss.conditions import matching_objects
-from dtoss.serve.core.paces import Paces
-from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.core.server_settings import Paces, Settings
 from dtoss.serve.reload.prepare import adopt_snapshot, first
 from dtoss.serve.tiles import tiling
 from dtoss.serve.tiles.tiling import Tiles, Whole

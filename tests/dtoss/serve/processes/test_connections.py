@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from dtoss.serve.processes import listening
+from dtoss.serve.processes import worker
 from tests.dtoss.serve.processes.started import SECONDS, answer, asked, dialled, get, started
 
 TRIVIAL = ("-m", "tests.dtoss.serve.processes.processes", 1)
@@ -187,11 +187,11 @@ def test_connections_are_counted():
 
 def test_files_of_snapshots_to_come_leave_less_room_for_connections(monkeypatch):
     """A mapped file is an open one, and a system allows only so many."""
-    monkeypatch.setattr(listening.resource, "getrlimit", lambda _: (2_000, 2_000))
-    without = listening.room_for(10_000)
+    monkeypatch.setattr(worker.resource, "getrlimit", lambda _: (2_000, 2_000))
+    without = worker.room_for(10_000)
     assert 0 < without < 2_000
-    assert listening.room_for(10_000, 300) == without - 300
-    assert listening.room_for(100, 300) == 100
+    assert worker.room_for(10_000, 300) == without - 300
+    assert worker.room_for(100, 300) == 100
 
 
 def test_pipelined_requests_are_answered_in_turn(server):

@@ -14,8 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.app import application
 from dtoss.serve.core.connection_limits import GuardedProtocol
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.core.server_settings import Limits, Settings
 from dtoss.serve.processes.warm_up import short_way_works
 from dtoss.serve.processes.worker import config_of
 from dtoss.serve.requests.hot_protocol import HotProtocol

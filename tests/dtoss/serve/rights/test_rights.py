@@ -270,7 +270,7 @@ def test_pages_of_a_range_are_those_of_the_condition(ask):
 
 
 def test_too_many_hits_are_counted_of_what_is_seen(tmp_path):
-    from dtoss.serve.core.limits import Limits
+    from dtoss.serve.core.server_settings import Limits
 
     index = town(objects=700)
     seen, _ = seen_of(index)
@@ -381,7 +381,7 @@ def test_a_route_without_a_row_is_for_nobody_who_sees_some():
 
     from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, Token
     from dtoss.serve.core.problems import Problem
-    from dtoss.serve.rights.gate import check_call
+    from dtoss.serve.rights.sight import check_call
 
     request = SimpleNamespace(method="GET", scope={"path_template": "/new", ADMITTED: Token("a", b"", where="x = 1")})
     with pytest.raises(Problem, match="see all"):

@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 import pytest
 
-from dtoss.serve.core.paces import PACES, Paces
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_status import WindowNews
 from dtoss.windows.query import open_files

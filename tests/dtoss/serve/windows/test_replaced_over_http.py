@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dtoss.serve.core.paces import Paces
+from dtoss.serve.core.server_settings import Paces
+from dtoss.windows.durations import time_text
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.sets import sets_of
-from dtoss.windows.time_text import time_text
 from tests.dtoss.serve.served import Asker, running, target, town
 from tests.dtoss.windows.migration.following import OTHER_SITES, begin_beside, fixed_in, long_batches, play
 from tests.dtoss.windows.storage.kept import SECOND, SITES, Home, spec

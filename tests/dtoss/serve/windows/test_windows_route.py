@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.serve.core.limits import Limits
-from dtoss.serve.core.paces import Paces
+from dtoss.serve.core.server_settings import Limits, Paces
+from dtoss.windows.durations import time_text
 from dtoss.windows.query.window_query import open_windows
-from dtoss.windows.time_text import time_text
 from tests.dtoss.serve.served import Asker, running, target, town
 from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 

@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import events
@@ -24,7 +23,7 @@ from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import EVENTS, Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 from tests.dtoss.watch.events.made import (
     HOUR,
     SETTINGS,

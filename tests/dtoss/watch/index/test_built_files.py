@@ -13,13 +13,13 @@ from dtoss.commits.file_entry import map_entry
 from dtoss.commits.folder import LocalFolder
 from dtoss.errors import StoreError
 from dtoss.geometry.space import space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index import index_files
 from dtoss.watch.index.build_index import build, covers_of
 from dtoss.watch.index.index_files import open_built, write_built
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import CIRCLE, ENTER, EVERYWHERE, INSIDE
 from dtoss.watch.watch_folder import BUILT
+from dtoss.watch.watch_settings import Rows
 from tests.dtoss.watch.place_worlds import COLUMNS, SPHERE, asked, pairs_in, random_world, same, table_of
 
 SAMPLES = Path(__file__).parents[3] / "samples"

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dtoss.watch.index import background_build
-from dtoss.watch.index.background_build import PATIENCE, Background
-from dtoss.watch.index.index_changes import prepare
+from dtoss.watch.index import index_changes
+from dtoss.watch.index.index_changes import PATIENCE, Background, prepare
 from dtoss.watch.index.large_and_small import standing_of
 from dtoss.watch.subscription import AROUND
 from dtoss.watch.subscriptions import current
@@ -92,8 +91,8 @@ def test_the_large_index_is_built_beside_the_batches(tmp_path, monkeypatch):
     change(home, [circle("first", 0.0, 0.0, 1.0)])
     files = prepare(home, change_number(home), settings, None)
     built = []
-    real = background_build.prepare
-    monkeypatch.setattr(background_build, "prepare", lambda *said: built.append(said[1]) or real(*said))
+    real = index_changes.prepare
+    monkeypatch.setattr(index_changes, "prepare", lambda *said: built.append(said[1]) or real(*said))
     for number in range(12):
         change(home, [circle(f"s{number}", 0.0, 0.0, 1.0)])
         files = prepare(home, change_number(home), settings, files, newer=beside.newer, patience=PATIENCE)
@@ -112,7 +111,7 @@ def test_an_index_that_cannot_be_built_beside_the_batches_is_told_and_then_waite
     def full(*said):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(background_build, "prepare", full)
+    monkeypatch.setattr(index_changes, "prepare", full)
     change(home, [circle("first", 0.0, 0.0, 1.0)])
     files = prepare(home, change_number(home), settings, None)
     bases = []

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.watch.index.id_merge import turns_of
+from dtoss.watch.index.large_and_small import turns_of
 
 ids = st.lists(st.text(st.sampled_from("ab\u00fc\U0001f600"), max_size=4), unique=True, max_size=20)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.matching.match_all import StandingMatcher
+from dtoss.watch.matching.matcher import StandingMatcher
 from dtoss.watch.subscription import EVERYWHERE
+from dtoss.watch.watch_settings import Rows
 from tests.dtoss.watch.streams import SPHERE, asked, circle, table_of
 
 HERE = [circle(f"c{number:02}", 0.0, 0.0, 10.0) for number in range(20)]

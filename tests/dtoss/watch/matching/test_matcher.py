@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dtoss.conditions.parse import Condition
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.index.build_index import build
 from dtoss.watch.matching.matcher import Matcher
 from dtoss.watch.subscription import BOX, CIRCLE, ENTER, EVERYWHERE, INSIDE, LEAVE, POLYGON
+from dtoss.watch.watch_settings import Rows
 from tests.dtoss.watch.place_worlds import (
     COLUMNS,
     SPHERE,

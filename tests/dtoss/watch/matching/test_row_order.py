@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.watch.matching.matches import Matches, joined
-from dtoss.watch.matching.row_order import order_by_place, put_back
+from dtoss.watch.matching.matches import Matches, joined, order_by_place, put_back
 
 
 @pytest.mark.checked

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.watch.matching.match_all import StandingMatcher
+from dtoss.watch.matching.matcher import StandingMatcher
 from dtoss.watch.processing import last_rows
 from tests.dtoss.watch import streams
 from tests.dtoss.watch.processing.held import held_equal

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.watch_folder import STATE, Home

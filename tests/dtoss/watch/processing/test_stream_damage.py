@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
+from dtoss.watch.events.event_retention import Debris, clear_debris
 from dtoss.watch.events.readers import cursor_of_reader
 from dtoss.watch.events.verify_watch import verify_watch
-from dtoss.watch.events.watch_orphans import Debris, clear_debris
 from dtoss.watch.index import large_and_small
 from dtoss.watch.processing import state_runs
 from dtoss.watch.processing.watch_commit import commit_batch

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Conflict
 from dtoss.commits.file_entry import merged_from
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError, StoreError
-from dtoss.watch.arriving_rows import Rows
-from dtoss.watch.processing import histogram
-from dtoss.watch.processing.histogram import added, histogram_of
+from dtoss.watch.processing import watch_clock
+from dtoss.watch.processing.watch_clock import added, histogram_of
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import EVERYWHERE
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.watch_settings import Settings
+from dtoss.watch.watch_settings import Rows, Settings
 from tests.dtoss.watch.processing.held import by_object
 from tests.dtoss.watch.streams import (
     ATTRIBUTES,
@@ -131,7 +130,7 @@ def test_equal_batches_have_the_same_bytes(tmp_path):
 def test_what_witnesses_have_reached_is_the_same_however_rows_are_given_to_tasks(times, gone, parts, most):
     """Its bucket is the narrowest of which few enough are needed for all objects together."""
     t, leaves = np.array(times, np.int64), np.array(gone)[: len(times)]
-    usual, histogram.MOST_BUCKETS = histogram.MOST_BUCKETS, most
+    usual, watch_clock.MOST_BUCKETS = watch_clock.MOST_BUCKETS, most
     try:
         whole = histogram_of(t)
         split = added([histogram_of(t[part::parts]) for part in range(parts)])
@@ -146,7 +145,7 @@ def test_what_witnesses_have_reached_is_the_same_however_rows_are_given_to_tasks
         assert np.array_equal(left.lasts.times, np.unique(t[~leaves] >> whole.bits << whole.bits))
         assert left.lasts.count == np.count_nonzero(~leaves)
     finally:
-        histogram.MOST_BUCKETS = usual
+        watch_clock.MOST_BUCKETS = usual
 
 
 @given(batches=st.lists(st.integers(1, 50), max_size=60))

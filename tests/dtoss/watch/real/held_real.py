@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
-from dtoss.watch import arriving_rows as product
+from dtoss.watch import watch_settings as product
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from dtoss.errors import StoreError
-from dtoss.watch.arriving_rows import Rows
 from dtoss.watch.sharding.layout_files import open_arrays, open_routing, write_arrays, write_routing
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing, drawn
 from dtoss.watch.watch_folder import LAYOUTS, Home
+from dtoss.watch.watch_settings import Rows
 
 GRID = RoutingGrid(1, 3, -180.0, 0.0, -90.0, 360.0, 180.0)
 

@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 
-from dtoss.windows.aggregation.pane_cells import Cells, sorted_cells
-from dtoss.windows.aggregation.patch_cells import Incoming
+from dtoss.windows.aggregation.pane_cells import Cells, Incoming, sorted_cells
 from tests.dtoss.windows import brute
 
 BUCKETS = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Conflict
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import rebuild_of
 from dtoss.windows.backfill.backfill_commit import plan_rebuild

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.windows.migration.begin_set import begin_next
 from dtoss.windows.migration.parallel_sets import count_batch, first_of
 from dtoss.windows.migration.take_over import read_by_all

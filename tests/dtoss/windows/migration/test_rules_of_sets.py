@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.windows.migration.clear_sets import clear_sets

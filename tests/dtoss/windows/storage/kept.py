@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import bucket_of
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.spec import spec_of

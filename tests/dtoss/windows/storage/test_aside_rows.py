@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.windows.processing.rejected_rows import REJECTED_ROWS, set_aside
+from dtoss.windows.processing.window_task import REJECTED_ROWS, set_aside
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 
 IDS = ['a "b"\n\\é', "", "a,b", 'a "b"\n\\é']

@@ -12,7 +12,7 @@ import traceback
 
 import pytest
 
-from dtoss.commits.batch_source import Source
+from dtoss.commits.offsets import Source
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.processing.window_orphans import clear_debris

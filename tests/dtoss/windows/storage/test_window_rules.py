@@ -11,14 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
-from dtoss.commits.batch_source import Source
 from dtoss.commits.chain import Conflict
 from dtoss.commits.file_entry import HASHED_BYTES, FileEntry, write_entry
+from dtoss.commits.offsets import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.processing.window_orphans import clear_debris
-from dtoss.windows.query.byte_cache import Recent
-from dtoss.windows.query.result_pieces import ResultFile
+from dtoss.windows.query.result_pieces import Recent, ResultFile
 from dtoss.windows.storage.keys_file import of_sites, read_keys, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_document import head_of

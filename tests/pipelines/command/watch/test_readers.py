@@ -22,14 +22,12 @@ from dtoss.errors import InputError, StoreError, Undelivered
 from dtoss.watch.events.consumer import Share, begin
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_compaction import fold_watch
-from dtoss.watch.events.event_retention import retain
+from dtoss.watch.events.event_retention import clear_debris, retain
 from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_reader, readers
 from dtoss.watch.events.verify_watch import verify_watch
-from dtoss.watch.events.watch_orphans import clear_debris
 from dtoss.watch.watch_folder import READERS, Home
 from pipelines.command.watch.acknowledgements import Window
-from pipelines.command.watch.dead_letters import DeadLetters
-from pipelines.command.watch.deliver_events import How, hand_on
+from pipelines.command.watch.deliver_events import DeadLetters, How, hand_on
 from pipelines.loop.stopping import Stopping
 from tests.dtoss.watch.events.made import HOUR, START, batch_of, event
 from tests.dtoss.watch.keep_cursor import keep_cursor
@@ -222,8 +220,8 @@ class Acknowledging:
 
 
 def lines_of(home):
+    from dtoss.watch.events.event_lines import line_parts
     from dtoss.watch.events.event_log import told_events
-    from dtoss.watch.events.line_parts import line_parts
     from dtoss.watch.events.watch_document import begun_watch
 
     (lines,) = line_parts(told_events(home, cursor_of_reader(home, "me")), lambda: begun_watch(home).settings, 100)

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from dtoss.serve.core.open_streams import STREAMS_A_TURN, OpenStreams
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.sse.open_streams import STREAMS_A_TURN, OpenStreams
 
 
 class One:

@@ -1,1 +1,0 @@
-"""Answers as frames of pandas and GeoPandas."""
