@@ -119,11 +119,19 @@ def _axes(middles: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.broadcast_to(np.eye(3), (len(middles), 3, 3))
     aside = np.zeros_like(middles)
     aside[np.arange(len(middles)), np.abs(middles).argmin(axis=1)] = 1.0
-    east = np.cross(aside, middles)
-    east /= np.linalg.norm(east, axis=1)[:, None]
-    north = np.cross(middles, east)
+    east = _cross(aside, middles)
+    east /= np.sqrt((east * east).sum(axis=1))[:, None]
+    north = _cross(middles, east)
     turned = np.cos(TURNED) * east + np.sin(TURNED) * north
-    return np.stack([turned, np.cross(middles, turned), middles], axis=1)
+    return np.stack([turned, _cross(middles, turned), middles], axis=1)
+
+
+def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``np.cross(a, b)`` of rows of three, the same bits: numpy takes a fifth of the time of a question."""
+    out = np.empty_like(a)
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        out[:, i] = a[:, j] * b[:, k] - a[:, k] * b[:, j]
+    return out
 
 
 def _sides(facts: NDArray[np.float64], sphere: bool) -> NDArray[np.float64]:

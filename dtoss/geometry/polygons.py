@@ -87,7 +87,7 @@ def long_edge(corners: NDArray[np.float64], first: NDArray[np.int64], edges: str
     None where there is none; an edge along a pole has no length, one of all longitudes goes all the way round, and arcs
     that are short over the antimeridian are as they seem.
     """
-    if len(corners) == 0 or (np.diff(first) == 0).any():
+    if len(corners) == 0 or (_sizes(first) == 0).any():
         return None
     after = np.arange(1, len(corners) + 1)
     after[first[1:] - 1] = first[:-1]
@@ -193,7 +193,14 @@ def rings_together(shapes: list[list[list[Any]]], edges: str = PLANAR) -> Rings:
 
 
 def _offsets(sizes: Any) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))]).astype(np.int64)
+    out = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return out
+
+
+def _sizes(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    # np.diff takes several times as long, which counts where a question has one polygon
+    return offsets[1:] - offsets[:-1]
 
 
 def _flat(ring: Any) -> NDArray[np.float64]:
@@ -259,9 +266,9 @@ def _polygons(
     """Return polygons of rings: ``i`` has the rings ``polygon[i]:polygon[i + 1]``, as ``first`` cuts the corners."""
     if len(polygon) == 1:
         return []
-    if (np.diff(polygon) == 0).any():
+    if (_sizes(polygon) == 0).any():
         raise ValueError("a polygon has no rings: at least one is wanted")
-    if (np.diff(first) == 0).any():
+    if (_sizes(first) == 0).any():
         raise _few(0)
     places = as_positions(corners, space, name="corners of a polygon")
     if edges == BY_VECTORS or not space.geographic:
@@ -273,7 +280,7 @@ def _polygons(
     places = places[kept]
     near, around, left = chains(places, start)
     at = start[polygon]
-    middles = np.add.reduceat(places, at[:-1], axis=0) / np.diff(at)[:, None]
+    middles = np.add.reduceat(places, at[:-1], axis=0) / _sizes(at)[:, None]
     ends = zip(polygon[:-1].tolist(), polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
     flat = [Polygon(places[c:d], start[a : b + 1] - c, middles[i]) for i, (a, b, c, d) in enumerate(ends)]
     bands = np.maximum.reduceat(left, at[:-1]).tolist()
@@ -295,13 +302,13 @@ def _fit(
     vectors = np.ascontiguousarray(vectors[kept])
     degrees = None if degrees is None else degrees[kept]
     at = ring[polygon]
-    middles = np.add.reduceat(vectors, at[:-1], axis=0) / np.diff(at)[:, None]
+    middles = np.add.reduceat(vectors, at[:-1], axis=0) / _sizes(at)[:, None]
     good = np.ones(len(middles), np.bool_)
     if space.dimension == 3:
         length = np.sqrt((middles * middles).sum(axis=1))
         good = length >= 1e-12
         middles /= np.where(good, length, 1.0)[:, None]
-        heights = (vectors * np.repeat(middles, np.diff(at), axis=0)).sum(axis=1)
+        heights = (vectors * np.repeat(middles, _sizes(at), axis=0)).sum(axis=1)
         good &= np.minimum.reduceat(heights, at[:-1]) >= LEAST_HEIGHT
     made = []
     ends = zip(polygon[:-1].tolist(), polygon[1:].tolist(), at[:-1].tolist(), at[1:].tolist(), strict=True)
