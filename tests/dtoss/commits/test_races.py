@@ -38,7 +38,7 @@ def test_writers_at_once_on_a_disk(tmp_path, user, writers, commits):
 @pytest.mark.parametrize(
     ("user", "writers", "commits"),
     [
-        *(("documents", 8, 16), ("snapshots", 2, 6), ("batches", 2, 6)),
+        *(("documents", 4, 6), ("snapshots", 2, 3), ("batches", 2, 3)),
         *(pytest.param(*one, marks=LONGER) for one in (("documents", 8, 24), ("snapshots", 2, 8), ("batches", 2, 12))),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 MORE = pytest.mark.deep("more requests of the same kinds")
 
 
-@pytest.mark.parametrize(("count", "rounds"), [("250", "2"), pytest.param("500", "5", marks=MORE)])
+@pytest.mark.parametrize(("count", "rounds"), [("100", "2"), pytest.param("500", "5", marks=MORE)])
 def test_strange_requests_are_refused_or_answered_and_the_worker_goes_on(count, rounds):
     """In a process of its own, which has to end well: it forks a worker."""
     made = subprocess.run(
