@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import dtoss
 from datasets.cities.geonames import cities
 from datasets.tables.command import run, say
-from tests.dtoss.queries.areas.test_borders import exactly_in
+from tests.dtoss.queries.test_borders import exactly_in
 
 PLACES = 400
 """Objects of a world; as many lie on edges and corners."""

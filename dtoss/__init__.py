@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dtoss.joins.sjoin_nearest import sjoin_nearest
     from dtoss.opening import open_index as open
     from dtoss.watch.events.read_events import events
-    from dtoss.watch.in_memory.in_memory_watch import Watch, subscriptions
+    from dtoss.watch.processing.in_memory_watch import Watch, subscriptions
     from dtoss.windows.query.window_query import Windows, open_windows
 
 __version__ = "0.1.0"
@@ -51,7 +51,7 @@ _HOMES = {
     "Hits": ("dtoss.hits", "Hits"),
     "Index": ("dtoss.index", "Index"),
     "RemoteIndex": ("dtoss.client.remote_index", "RemoteIndex"),
-    "Watch": ("dtoss.watch.in_memory.in_memory_watch", "Watch"),
+    "Watch": ("dtoss.watch.processing.in_memory_watch", "Watch"),
     "Windows": ("dtoss.windows.query.window_query", "Windows"),
     "build": ("dtoss.in_process", "build"),
     "connect": ("dtoss.client.connecting", "connect"),
@@ -59,7 +59,7 @@ _HOMES = {
     "open": ("dtoss.opening", "open_index"),
     "open_windows": ("dtoss.windows.query.window_query", "open_windows"),
     "sjoin_nearest": ("dtoss.joins.sjoin_nearest", "sjoin_nearest"),
-    "subscriptions": ("dtoss.watch.in_memory.in_memory_watch", "subscriptions"),
+    "subscriptions": ("dtoss.watch.processing.in_memory_watch", "subscriptions"),
 }
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from dtoss.conditions.parse import Condition
     from dtoss.frames.frame_types import Places
     from dtoss.geometry.polygons import Polygon
-    from dtoss.queries.areas.covered import Shape
     from dtoss.queries.cell_of import CellView
+    from dtoss.queries.covered import Shape
 
 
 class Engine:
@@ -116,7 +116,7 @@ class Engine:
 
     def boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
         """Return the shapes of boxes."""
-        from dtoss.queries.areas.covered import boxes_of
+        from dtoss.queries.covered import boxes_of
 
         return boxes_of(boxes, self.space)
 
@@ -128,13 +128,13 @@ class Engine:
 
     def within_polygons(self, polygons: list[list[Polygon]], where: str | None, threads: int) -> RawHits:
         """Return the objects within polygons that satisfy a condition, as raw hits by id."""
-        from dtoss.queries.areas.polygon_queries import find_in_zones
+        from dtoss.queries.polygon_queries import find_in_zones
 
         return find_in_zones(self._counting(where), polygons, threads)
 
     def count_polygons(self, polygons: list[list[Polygon]], where: str | None, threads: int) -> NDArray[np.int64]:
         """Return how many objects that satisfy a condition lie within each polygon, int64 (m,)."""
-        from dtoss.queries.areas.polygon_queries import count_in_zones
+        from dtoss.queries.polygon_queries import count_in_zones
 
         return count_in_zones(self._counting(where), polygons, threads)
 
@@ -144,7 +144,7 @@ class Engine:
 
     def within(self, shapes: list[list[Shape]], where: str | None, threads: int) -> RawHits:
         """Return the objects within shapes that satisfy a condition, as raw hits by id."""
-        from dtoss.queries.areas.covered import search_within
+        from dtoss.queries.covered import search_within
 
         return search_within(
             shapes,

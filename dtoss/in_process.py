@@ -97,8 +97,8 @@ def build(
         (:func:`dtoss.frames.objects_of.objects_of`).
     positions
         (n, 2): lon, lat in degrees or x, y in CRS units. Of a table (pandas, Arrow, a dictionary) the columns lon and
-        lat, or x and y, whatever their order (:func:`dtoss.geometry.axes.by_name`); of a GeoSeries, shapely or GeoArrow
-        points their coordinates. Where they would lie on land only with the axes exchanged, a warning says so.
+        lat, or x and y, whatever their order (:func:`dtoss.geometry.space.by_name`); of a GeoSeries, shapely or
+        GeoArrow points their coordinates. Where they would lie on land only with the axes exchanged, a warning says so.
     id
         Of a frame the column of ids; None is its column ``id``, or else the index of pandas.
     geometry

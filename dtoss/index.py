@@ -378,7 +378,7 @@ class Index:
         A place is inside where it is inside of an odd number of rings, or on an edge. Straight edges, corners, arcs on
         meridians and on the equator are decided by the numbers that were written, other arcs by the nearest vectors of
         their ends, each exactly. Parts of one MultiPolygon are together: an object is once in it. Cost as
-        :func:`dtoss.queries.areas.polygon_queries.count_in_zones`.
+        :func:`dtoss.queries.polygon_queries.count_in_zones`.
         """
         threads = whole_number("threads", threads, 1)
         found = self._engine.within_polygons(self._engine.polygons(polygons, edges), where, threads)

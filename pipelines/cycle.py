@@ -41,10 +41,9 @@ from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, 
 from pipelines.loop.known_sources import columns_of
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.minimum_rows import check_enough
 from pipelines.rows.position_frame import Positions, attribute_column, from_frame, screen_positions, taken_of
 from pipelines.rows.rejected_row_files import quarantine
-from pipelines.rows.survey import Profile, judge
+from pipelines.rows.survey import Profile, check_enough, judge
 from pipelines.spark.session import configure_session
 from pipelines.spark.stage_progress import Stages
 

@@ -1,6 +1,8 @@
 """A person out of all that a store holds: what went, what is left, where and until when; and nothing of it rises again.
 
 It needs no Spark: a snapshot without the objects is built in this process, of the partitions that know them.
+
+Files of the user's that speak of somebody: looked through as text or Parquet, and left as they are.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dtoss.commits.folder import Folder
 from dtoss.commits.lease import Writer
@@ -35,7 +39,6 @@ from dtoss.windows.storage.window_folder import Home as WindowsHome
 from dtoss.windows.storage.window_folder import windows_of
 from pipelines.cycles.erase_objects import erase_objects
 from pipelines.loop.batch_report import take_lease
-from pipelines.rows.own_files import files_with
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
 
@@ -304,3 +307,46 @@ def _moment(seconds: float) -> str:
 
 def _time_text(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
+
+
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_LINES = 1 << 16
+
+
+def files_with(paths: Sequence[str], mentions: Mentions) -> Iterator[str]:
+    """Yield the files among some, and in folders among them, in which an id stands."""
+    for path in paths:
+        place = Path(path)
+        if not place.exists():
+            raise InputError(f"{path} is not there: a file or a folder is wanted")
+        files = sorted(one for one in place.rglob("*") if one.is_file()) if place.is_dir() else [place]
+        for file in files:
+            try:
+                found = _in_parquet(file, mentions) if file.suffix == ".parquet" else _in_text(file, mentions)
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(f"{file} cannot be looked through: {str(error).splitlines()[0]}") from None
+            if found:
+                yield str(file)
+
+
+def _in_parquet(file: Path, mentions: Mentions) -> bool:
+    with pq.ParquetFile(file) as parquet:
+        for batch in parquet.iter_batches(_LINES):
+            named = [batch.column(mentions.column)] if mentions.column in batch.schema.names else batch.columns
+            for column in named:
+                kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+                if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                    texts = column.cast(kind).cast(pa.large_string()).unique()
+                    if not mentions.ids.isdisjoint(texts.to_pylist()):
+                        return True
+    return False
+
+
+def _in_text(file: Path, mentions: Mentions) -> bool:
+    with pa.input_stream(str(file), compression=_PACKED.get(file.suffix)) as stream:
+        rest = b""
+        while data := stream.read(1 << 20):
+            lines, _, rest = (rest + data).rpartition(b"\n")
+            if mentions.stands_in(lines.decode(errors="replace")):
+                return True
+    return mentions.stands_in(rest.decode(errors="replace"))

@@ -30,7 +30,6 @@ from pipelines.loop.known_sources import current_manifest
 from pipelines.rows.by_id import count_repeated
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.minimum_rows import check_enough, objects_now
 from pipelines.rows.position_frame import (
     REASON,
     Columns,
@@ -41,7 +40,7 @@ from pipelines.rows.position_frame import (
     taken_of,
 )
 from pipelines.rows.rejected_row_files import quarantine
-from pipelines.rows.survey import Profile, judge, survey
+from pipelines.rows.survey import Profile, check_enough, judge, objects_now, survey
 from pipelines.spark.session import configure_session
 from pipelines.spark.stage_progress import Stages
 

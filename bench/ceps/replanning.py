@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from bench.ceps.instances import catalogue, patterns
 from bench.measuring.verdicts import Goals
 from ceps import Patterns, Plan, plan
-from ceps.replanning.forecast import forecast
-from ceps.replanning.replan import Past, Replanning, decide
+from ceps.plan.forecast import forecast
+from ceps.plan.replan import Past, Replanning, decide
 from datasets.workloads import kd_leaves
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

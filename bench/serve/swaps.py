@@ -32,7 +32,7 @@ from dtoss.mapped_index import index_of_files, map_files
 from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.core.pool import yield_processor
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import adopt_snapshot, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first_snapshot
 from dtoss.serve.reload.snapshot_watcher import SWITCH_SECONDS, Watcher
 from dtoss.snapshots.lineage import files_of
 from dtoss.snapshots.store import Store
@@ -98,7 +98,7 @@ class Loop(threading.Thread):
 def swaps(path: str, rounds: int, busy: bool, conditions: tuple[str, ...] = ()) -> None:
     """Print a row for turns of the loop without swaps, and one through some of them."""
     given, told = Settings(path), Told()
-    serving = Serving(adopt_snapshot(first(given), 2, lambda work: work()))
+    serving = Serving(adopt_snapshot(first_snapshot(given), 2, lambda work: work()))
     for text in conditions:
         serving.now.conditions.get(text)
     state: Any = SimpleNamespace(settings=given, serving=serving, metrics=told, log=told, circle=None)
@@ -148,7 +148,7 @@ def opening(path: str) -> tuple[float, float]:
 
 def lookups(path: str) -> None:
     """Print what questions about single objects take, microseconds each."""
-    index = first(Settings(path)).index
+    index = first_snapshot(Settings(path)).index
     ids = np.random.default_rng(2).permutation(np.concatenate([p.ids[: p.owned_objects] for p in index.parts.all()]))
     some = ids[:2000].tolist()
     for name, ask in {
@@ -173,7 +173,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = given.store or made_store(str(Path(folder) / "store"), given.partitions)
-        facts = first(Settings(path)).facts
+        facts = first_snapshot(Settings(path)).facts
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
         load = os.getloadavg()[0]

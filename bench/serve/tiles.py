@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import first
+from dtoss.serve.reload.prepare import first_snapshot
 from dtoss.serve.routes.tiles import TileRequest, gzipped, layer_of
 from dtoss.serve.tiles.tiling import DEEPEST_TILE, Tiles
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--by")
     given = parser.parse_args()
     for path in given.stores:
-        served, spent = timed(lambda path=path: first(Settings(path, verify=False)))
+        served, spent = timed(lambda path=path: first_snapshot(Settings(path, verify=False)))
         facts = served.facts
         print(f"\n{facts['objects']:,} objects, {facts['partitions']} partitions; {platform.machine()}, ", end="")
         print(f"load {os.getloadavg()[0]:.1f}; open and warm in {spent / 1e3:.1f} s")

@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.measuring.verdicts import Goals
 from bench.watch.rounds import Scenario, hotspot, taxis, uber, world
-from ceps.balance.ps2stream.migration import chosen
+from ceps.balance.ps2stream.ps2stream import chosen
 from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.strategies import strategy_of
 

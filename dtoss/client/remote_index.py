@@ -545,7 +545,7 @@ class RemoteIndex:
         return self._object(object_id, {"neighbours": 0, "cell": 1}, JSON).document()
 
     def _boxes(self, boxes: ArrayLike, threads: int) -> NDArray[np.float64]:
-        from dtoss.queries.areas.covered import as_boxes
+        from dtoss.queries.covered import as_boxes
 
         array = self._server.check(lambda facts: as_boxes(boxes, facts.space))
         whole_number("threads", threads, 1)

@@ -16,8 +16,7 @@ from dtoss.frames.arrow_tables import Table, read_column, table_of
 from dtoss.frames.crs_names import crs_name, short
 from dtoss.frames.geo_columns import GeoColumn
 from dtoss.frames.point_coordinates import as_geometries, points_of
-from dtoss.geometry.axes import axes_of
-from dtoss.geometry.space import NO_CRS, Space, as_positions, same_crs
+from dtoss.geometry.space import NO_CRS, Space, as_positions, axes_of, same_crs
 from dtoss.names import did_you_mean
 
 
@@ -39,7 +38,7 @@ def locate_rows(
 
     ``geometry``: the column of points; bytes are read as WKB, text as WKT. None is the only one, or the active one;
     ``x``, ``y``: the columns of lon and lat, or of x and y; where they are None and there are no geometries, those that
-    :func:`dtoss.geometry.axes.axes_of` finds; ``missing``: whether rows may have no position: it is NaN then.
+    :func:`dtoss.geometry.space.axes_of` finds; ``missing``: whether rows may have no position: it is NaN then.
     """
     if (x is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'x'}= is missing: both name columns of coordinates, or neither does")

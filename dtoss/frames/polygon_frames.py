@@ -28,7 +28,7 @@ from dtoss.geometry.polygons import (
 from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import PLANAR, SPHERICAL, check_edges
 from dtoss.geometry.wkb import polygons_of_wkb
-from dtoss.queries.areas.covered import list_shapes
+from dtoss.queries.covered import list_shapes
 
 GEOMETRY_NAMES = ("geometry", "geom", "wkb", "wkb_geometry")
 """Columns in which a table that does not say has its geometries, in the order in which they are looked for."""

@@ -26,6 +26,10 @@ _VIEWS = 16
 """Sets of partitions that a share keeps as indexes."""
 
 
+class PartitionNotHeldError(KeyError):
+    """What was asked is about a partition that this server does not hold: the asker asks another one."""
+
+
 @dataclass(frozen=True, eq=False)
 class AtHome:
     """What the server of their homes says of places."""
@@ -56,7 +60,7 @@ class Share:
         there = (numbers >= 0) & (numbers < len(self.furthest))
         there[there] = self._is_held[numbers[there]]
         if not there.all():
-            raise KeyError(f"partition {numbers[~there].min()} is not held here")
+            raise PartitionNotHeldError(f"partition {numbers[~there].min()} is not held here")
 
     def owned(self, partitions: tuple[int, ...]) -> Index:
         """Return the index of what some of the partitions own: each object is in one of them, and no replica counts."""
@@ -91,7 +95,7 @@ class Share:
         """
         vectors = self.index.space.vectors(asked.positions)
         if not self._is_held[self.index.partitioning.nearest(vectors)].all():
-            raise KeyError("the home of a place is not held here")
+            raise PartitionNotHeldError("the home of a place is not held here")
         found, far = self.hits(asked), asked.radius
         if asked.k:
             far = np.minimum(far, last_distance(found, len(asked), asked.k))

@@ -1,6 +1,8 @@
 """The cells of sites in view as tiles: of each place the polygon, the lowest id and how many objects there are.
 
 Cells that their partition alone could not certify, as tiles: where partitions had to ask each other.
+
+The regions of the partitions as tiles: polygons of what each owns, and their borders as lines.
 """
 
 from __future__ import annotations
@@ -21,11 +23,21 @@ from dtoss.geometry.space import HALF_TURN, space_of
 from dtoss.index import Index
 from dtoss.locks import Lock
 from dtoss.partition import Partition
+from dtoss.partitioning.region_polygons import region_shapes
+from dtoss.partitioning.regions import Regions
 from dtoss.queries.batch_answer import answer
 from dtoss.tiles.map_frame import Frame, unmercator
 from dtoss.tiles.mvt import EXTENT, LINES, POLYGONS, layer
 from dtoss.tiles.rings import TOLERANCE, MapRings, rings_on_map
-from dtoss.tiles.tile_clipping import Clipped, TileBox, clipped_lines, clipped_polygons, rings_in, tile_box
+from dtoss.tiles.tile_clipping import (
+    Clipped,
+    TileBox,
+    clipped_lines,
+    clipped_polygons,
+    rings_in,
+    thin_for_zoom,
+    tile_box,
+)
 
 NEAR_ZOOM, NEAREST_ZOOM = 14, 16
 """Zooms from which more cells are drawn: there are no smaller tiles than those of the latter."""
@@ -372,3 +384,45 @@ def _with_points(cut: Clipped, middles: NDArray[np.float64], owner: NDArray[np.i
     polygon = np.concatenate([cut.polygon, owner[inside][kept]])
     first = np.concatenate([cut.first, cut.first[-1] + len(square) * np.arange(1, len(corner) + 1)])
     return Clipped(np.concatenate([cut.points, points]), first, polygon, np.zeros(len(polygon), np.int64))
+
+
+FAR_ZOOM = 5
+"""The last zoom whose tiles are cut from fewer points."""
+
+
+@dataclass(frozen=True)
+class DrawnRegions:
+    """The regions on the map, polygon i that of partition i: as they are, and as they look from afar."""
+
+    near: MapRings
+    far: MapRings
+
+    def __len__(self) -> int:
+        return len(self.near)
+
+
+def regions_on_map(frame: Frame, regions: Regions, bounds: NDArray[np.float64] | None) -> DrawnRegions:
+    """Return the regions on the map. Cost O(P^2) and more."""
+    shapes = region_shapes(regions, bounds)
+    curves = [ring for shape in shapes for piece in shape.polygons for ring in piece]
+    vectors = np.concatenate([np.zeros((0, regions.pivots.shape[1])), *curves])
+    rings = [sum(len(piece) for piece in shape.polygons) for shape in shapes]
+    whole = np.array([not shape.polygons and shape.area > 0.0 for shape in shapes])
+    near = rings_on_map(frame, vectors, _starts([len(ring) for ring in curves]), _starts(rings), whole)
+    return DrawnRegions(near, thin_for_zoom(near, FAR_ZOOM))
+
+
+def region_tile(drawn: DrawnRegions, z: int, x: int, y: int) -> bytes:
+    """Return a tile of regions: polygons in the layer ``regions``, and their borders as lines in ``borders``.
+
+    A feature's id and its property ``partition`` are the number of the partition. Polygons also run along the sides of
+    the tile, and lines do not.
+    """
+    tile, made = tile_box(z, x, y), drawn.far if z <= FAR_ZOOM else drawn.near
+    told = (("partition", np.arange(len(made))),)
+    areas = layer("regions", clipped_polygons(made, tile).features(POLYGONS, told, numbered=True))
+    return areas + layer("borders", clipped_lines(made, tile).features(LINES, told, numbered=True))
+
+
+def _starts(sizes: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dtoss.geometry.space import HALF_TURN, LONLAT, QUARTER_TURN, Space
 from dtoss.index import Index
 from dtoss.partition import Partition
-from dtoss.queries.areas.covered import Shape, boxes_of, search_within
+from dtoss.queries.covered import Shape, boxes_of, search_within
 from dtoss.queries.gather import take
 from dtoss.tiles.map_frame import Frame, box_of
 from dtoss.tiles.sample import keys_of

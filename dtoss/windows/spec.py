@@ -21,6 +21,10 @@ MEASURES = (
     "rows", "objects", "here", "arrivals", "departures", "flow", "speed", "max_speed", "p50_speed", "p95_speed",
 )  # fmt: skip
 """All measures, in the order in which results show them."""
+PERCENTILES = {"p50_speed": 50, "p95_speed": 95}
+"""Those that are percentiles of speeds."""
+SPEEDS = ("max_speed", *PERCENTILES)
+"""Those that are whole millimetres a second, and null where nothing moved."""
 KEY_KINDS = ("partition", "sites:FILE", "polygons:FILE.geojson", "h3:RES")
 MOST_PANES = 100_000
 """Panes of the longest window."""
@@ -71,7 +75,7 @@ class Spec:
     @property
     def bins(self) -> bool:
         """Whether a percentile of speeds is asked for."""
-        return "p50_speed" in self.measures or "p95_speed" in self.measures
+        return not PERCENTILES.keys().isdisjoint(self.measures)
 
     @property
     def sums(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pipelines.command import cycles, maintenance, planner, store_commands
 from pipelines.command.export_command import export
 from pipelines.command.fast_commands import QUIETLY, UsageError
 from pipelines.command.history.app import history
-from pipelines.command.maintenance import forget, verify
+from pipelines.command.maintenance import forget, verify, warm
 from pipelines.command.plans.plan_commands import bill, catalogue, route
 from pipelines.command.plans.replanning import replan
 from pipelines.command.query import knn_and_range
@@ -24,7 +24,6 @@ from pipelines.command.query.sql import sql
 from pipelines.command.query.within import within
 from pipelines.command.serve import serve
 from pipelines.command.terminal.notes import hush
-from pipelines.command.warm_command import warm
 from pipelines.command.watch import watch_command
 from pipelines.command.watch.events_command import events
 from pipelines.command.watch.list_subscriptions import subscriptions

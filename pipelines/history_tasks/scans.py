@@ -23,7 +23,7 @@ from dtoss.history.query.read_plan import ChosenBlocks, gather_column, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, condition_on, pieces_of, read_columns
 from dtoss.history.read_blocks import Reads
 from dtoss.history.versions import Home, Version
-from dtoss.queries.areas.covered import boxes_of
+from dtoss.queries.covered import boxes_of
 from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import configure_session
 

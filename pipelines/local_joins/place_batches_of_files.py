@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dtoss.delimited.record_batches import FLAW
 from dtoss.errors import InputError
-from dtoss.geometry.axes import AXES
+from dtoss.geometry.space import AXES
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.local_joins.text_values import ID_TYPES, numbers
 from pipelines.rows.inputs import Inputs, look

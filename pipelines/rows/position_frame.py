@@ -18,8 +18,7 @@ from dtoss.delimited.record_batches import CORRUPT, FLAW
 from dtoss.delimited.records import BEHIND_QUOTE, UNDECODED, UNENDED
 from dtoss.errors import InputError
 from dtoss.frames.crs_names import check_crs
-from dtoss.geometry.axes import AXES, axes_of
-from dtoss.geometry.space import FURTHEST, NO_CRS, SMALLEST, Space
+from dtoss.geometry.space import AXES, FURTHEST, NO_CRS, SMALLEST, Space, axes_of
 from pipelines.rows import text_types, time_columns
 from pipelines.rows.paths import check_found, with_fields
 from pipelines.rows.point_columns import with_points
@@ -74,8 +73,8 @@ class Columns:
     # The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then. As each name here it is
     # that of a column, or else a path to a field of structs (:mod:`pipelines.rows.paths`)
     id: str | None = "id"
-    # x, y: the coordinates; None takes the two columns that :func:`dtoss.geometry.axes.axes_of` finds, or the points of
-    # a GeoParquet file
+    # x, y: the coordinates; None takes the two columns that :func:`dtoss.geometry.space.axes_of` finds, or the points
+    # of a GeoParquet file
     x: str | None = None
     y: str | None = None
     # The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one

@@ -19,8 +19,7 @@ from dtoss.watch.matching.matcher import StandingMatcher
 from dtoss.watch.sharding.routing_grid import RoutingGrid, cells_of
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_settings import Rows
-from dtoss.watch.words.messages import messages_of
-from dtoss.watch.words.vocabulary import Vocabulary
+from dtoss.watch.words.messages import Vocabulary, messages_of
 
 MOST_ROUNDS = 10_000
 

@@ -14,9 +14,9 @@ from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.strategies import AUTO, names, strategy_of
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.in_memory.in_memory_watch import columns_in
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.processing.in_memory_watch import columns_in
 from dtoss.watch.sharding.routing_grid import SIDE
 from dtoss.watch.sharding.subscription_cells import asked_cells, grid_of_standing
 from dtoss.watch.subscriptions.current import change_number, table_at

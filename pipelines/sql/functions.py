@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dtoss.answer_rows import Ask, answer_batch, make_ask, open_once
 from dtoss.errors import InputError
 from dtoss.extras import need
-from dtoss.geometry.axes import axes_of
+from dtoss.geometry.space import axes_of
 from dtoss.mapped_index import Verify
 
 QUERY_ID = ("query_id", "id")

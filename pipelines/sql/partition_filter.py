@@ -14,7 +14,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.names import position_names
 from dtoss.partition import Partition
-from dtoss.queries.areas.covered import boxes_of
+from dtoss.queries.covered import boxes_of
 from dtoss.queries.gather import COORDINATE
 
 

@@ -82,7 +82,7 @@ def _one_of(name: str, value: str, known: Mapping[str, Any]) -> Any:
 
 
 def _box(text: str, space: Space) -> tuple[float, ...]:
-    from dtoss.queries.areas.covered import as_boxes
+    from dtoss.queries.covered import as_boxes
 
     try:
         return tuple(as_boxes([number_in(number) for number in text.replace(",", " ").split()], space)[0].tolist())

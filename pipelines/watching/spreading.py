@@ -29,7 +29,7 @@ from dtoss.watch.sharding.subscription_cells import grid_of_standing
 from dtoss.watch.sharding.words_by_cell import open_words, write_words
 from dtoss.watch.sharding.worker_task import WorkerResult
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.words.vocabulary import vocabulary_of
+from dtoss.watch.words.messages import vocabulary_of
 from pipelines.watching.strategy_layouts import (
     NO_TEXTS,
     as_asked,

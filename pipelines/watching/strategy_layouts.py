@@ -21,7 +21,7 @@ from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.sharding.row_routing import Routing
 from dtoss.watch.sharding.subscription_cells import AskedCells, asked_cells
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.words.vocabulary import Vocabulary
+from dtoss.watch.words.messages import Vocabulary
 
 NO_TEXTS = pa.array([], pa.large_string())
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ceps.streams import relief
 from ceps.streams.evenness import fair_shares, least_imbalance
-from ceps.streams.rebalance import rebalance, share_cut
+from ceps.streams.rebalance import Groups, rebalance, relieved, share_cut
 
 
 def shares_of(loads, workers):
@@ -258,7 +257,7 @@ def test_relief_is_a_function_of_its_arguments():
     """Whatever is asked before."""
     rng = np.random.default_rng(6)
     loads, bytes, home = rng.integers(100, 3000, 50), np.ones(50), np.arange(50) // 10
-    groups = relief.Groups(fair_shares(loads[:, None] * 1.0, 5)[0], bytes, home, 5, 12.0)
-    first = relief.relieved(groups, home, 1.0, np.random.default_rng(0))
+    groups = Groups(fair_shares(loads[:, None] * 1.0, 5)[0], bytes, home, 5, 12.0)
+    first = relieved(groups, home, 1.0, np.random.default_rng(0))
     rebalance(loads, bytes, None, 5, budget=0)
-    assert np.array_equal(first, relief.relieved(groups, home, 1.0, np.random.default_rng(0)))
+    assert np.array_equal(first, relieved(groups, home, 1.0, np.random.default_rng(0)))

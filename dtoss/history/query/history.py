@@ -27,7 +27,7 @@ from dtoss.hits import Hits
 from dtoss.ids import stored_ids
 
 if TYPE_CHECKING:
-    from dtoss.queries.areas.covered import Shape
+    from dtoss.queries.covered import Shape
 
 Between = Any
 """Two times, both included, either of which may be None or "-"; or as many pairs as there are questions."""
@@ -436,13 +436,13 @@ class History:
         return np.full(count, np.inf) if value is None else distances("max_distance", value, count)
 
     def _boxes(self, boxes: ArrayLike) -> list[list[Shape]]:
-        from dtoss.queries.areas.covered import boxes_of
+        from dtoss.queries.covered import boxes_of
 
         return boxes_of(boxes, self.space)
 
     def _polygons(self, polygons: Any, edges: str | None) -> list[list[Shape]]:
         from dtoss.frames.polygon_frames import polygons_asked
-        from dtoss.queries.areas.covered import shape_of
+        from dtoss.queries.covered import shape_of
 
         return [[shape_of(part) for part in whole] for whole in polygons_asked(polygons, self.space, edges)]
 

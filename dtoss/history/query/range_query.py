@@ -14,7 +14,7 @@ from dtoss.history.query.block_queries import BlockQueries, Spans, chords_of, le
 from dtoss.history.query.found_rows import FoundRows, in_order, joined_found
 from dtoss.history.query.read_plan import ChosenBlocks, blocks_of, plan
 from dtoss.history.query.scan_blocks import Piece, Scan, pieces_of
-from dtoss.queries.areas.covered import Shape
+from dtoss.queries.covered import Shape
 
 Test = Callable[[Piece, int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.float64]]]
 """Of rows of a piece, for a question: those that answer it, and their distances."""

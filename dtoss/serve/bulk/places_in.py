@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dtoss.arguments import distances
 from dtoss.geometry.polygons import arcs_meant
 from dtoss.geometry.space import Space, as_positions
-from dtoss.queries.areas.covered import Shape, boxes_of, list_shapes, polygons_of
+from dtoss.queries.covered import Shape, boxes_of, list_shapes, polygons_of
 from dtoss.serve.answers.json_out import ARROW_TYPE
 from dtoss.serve.answers.responses import Asker
 from dtoss.serve.bulk.arrow_in import columns_in

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.index import Index
-from dtoss.queries.areas.covered import Shape, search_within
 from dtoss.queries.batch_answer import COUNTED, pieces_of
+from dtoss.queries.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers.arrow_out import BATCH_HITS
 from dtoss.serve.answers.open_snapshots import ServedSnapshot

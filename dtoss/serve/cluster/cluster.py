@@ -82,7 +82,7 @@ class Teller(Protocol):
         """Say how many servers there are whose messages are not read."""
 
 
-class Circle:
+class PeerGroup:
     """The other servers; thread-safe, but for what is said to run on the loop."""
 
     def __init__(self, me: int, peers: Peers, placement: Placement, teller: Teller, event: Callable[..., None]) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
-from dtoss.queries.areas.covered import Shape
+from dtoss.queries.covered import Shape
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
 from dtoss.shards.shard_queries import ShardQuery, merge_hits
 from dtoss.shards.share import AtHome

@@ -15,8 +15,7 @@ from dtoss.errors import InputError
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import USUAL_SIZES, Sizes
-from dtoss.serve.events.event_chunks import EventFilter, Part, nothing, parts_of, pieces_of
-from dtoss.serve.events.own import own_events
+from dtoss.serve.events.event_chunks import EventFilter, Part, nothing, own_events, parts_of, pieces_of
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_lines import line_column
 from dtoss.watch.events.event_log import EventPart, told_events, view_of

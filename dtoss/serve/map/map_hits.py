@@ -12,8 +12,8 @@ import orjson
 from dtoss.geometry.distance import distance
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
 from dtoss.index import Index
-from dtoss.queries.areas.covered import Shape, polygons_of
 from dtoss.queries.cell_of import outline_at
+from dtoss.queries.covered import Shape, polygons_of
 from dtoss.queries.find_by_id import Place
 from dtoss.serve.answers.json_out import json_value
 from dtoss.serve.answers.one_object import id_of, seen_at, seen_of
@@ -22,9 +22,8 @@ from dtoss.serve.bulk.query_pieces import found_within
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.observability.metrics import Metrics
-from dtoss.tiles.drawings import counter_clockwise
+from dtoss.tiles.drawings import circle, counter_clockwise, outlines
 from dtoss.tiles.map_frame import Frame
-from dtoss.tiles.outlines import circle, outlines
 
 MOST_EXACT = 2**53
 """Up to it JavaScript knows whole numbers exactly."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dtoss.errors import DtossError, InputError
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.processes.sockets import Port, hold
+from dtoss.serve.processes.processes import Port, hold
 
 if TYPE_CHECKING:
     from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -117,7 +117,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[ServedSna
     from dtoss.serve.processes.processes import keep_running
     from dtoss.serve.processes.warm_up import load_framework
     from dtoss.serve.processes.worker import Common, run_worker, together_of
-    from dtoss.serve.reload.prepare import first
+    from dtoss.serve.reload.prepare import first_snapshot
     from dtoss.serve.rights.sight import check_tokens
 
     files = files_of(settings)
@@ -130,7 +130,7 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[ServedSna
     def not_followed(error: DtossError) -> None:
         log.event("not followed", detail=str(error))
 
-    held = Following(settings, first(settings, verified), counts, not_followed)
+    held = Following(settings, first_snapshot(settings, verified), counts, not_followed)
     check_tokens(doors_of(settings).tokens, held.served.index)
     common = Common(
         settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files,

@@ -11,7 +11,7 @@ from dtoss.errors import DtossError
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.observability.shared_counts import SharedCounts
-from dtoss.serve.reload.prepare import first
+from dtoss.serve.reload.prepare import first_snapshot
 
 PAUSE_SECONDS = 0.0005
 """For which the parent sleeps after each piece of work: the workers are to have the processors."""
@@ -60,7 +60,7 @@ class Following:
 
         try:
             # one of the workers has verified it
-            fresh = first(replace(self._settings, snapshot=name, verify=False), breathe=breathe)
+            fresh = first_snapshot(replace(self._settings, snapshot=name, verify=False), breathe=breathe)
         except _Interrupted:
             return
         except DtossError as error:

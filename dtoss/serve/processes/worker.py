@@ -33,7 +33,7 @@ from dtoss.errors import InputError
 from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import doors_of
-from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.pool import Pool, Unread
@@ -198,7 +198,7 @@ def together_of(settings: Settings, served: ServedSnapshot) -> tuple[Placement, 
     return placement, read_peers(settings.peers)
 
 
-def circle_of(common: Common, served: ServedSnapshot, teller: Metrics, event: Callable[..., None]) -> Circle | None:
+def circle_of(common: Common, served: ServedSnapshot, teller: Metrics, event: Callable[..., None]) -> PeerGroup | None:
     """Return the other servers of the plan, None where this one holds all.
 
     A worker that stands in for another takes what the files said at the beginning if they are no good now.
@@ -212,7 +212,7 @@ def circle_of(common: Common, served: ServedSnapshot, teller: Metrics, event: Ca
         event("plan kept", detail=str(error))
         found = common.together
     placement, peers = found or common.together
-    return Circle(server, peers, placement, teller, event)
+    return PeerGroup(server, peers, placement, teller, event)
 
 
 def config_of(app: Any, settings: Settings) -> Config:

@@ -231,7 +231,7 @@ def prepare(
     return served, took
 
 
-def first(
+def first_snapshot(
     settings: Settings, verified: NDArray[np.int64] | None = None, breathe: Callable[[], None] = hold
 ) -> ServedSnapshot:
     """Return the snapshot that a server begins with; all kernels are loaded as well.
@@ -268,7 +268,7 @@ def adopt_snapshot(
 ) -> ServedSnapshot:
     """Return a snapshot that the parent made ready, as a worker serves it: with conditions that its pool evaluates.
 
-    ``served``: from :func:`first`.
+    ``served``: from :func:`first_snapshot`.
     """
     turns = threading.Semaphore(evaluations)
     return replace(served, conditions=Conditions(served.index, turns, later, evaluated))

@@ -22,7 +22,7 @@ from dtoss.client.address import Peers, read_peers
 from dtoss.errors import InputError, StoreError
 from dtoss.index import Index
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.core.pool import yield_processor
 from dtoss.serve.core.served_conditions import Conditions
@@ -257,7 +257,7 @@ class PlanFollower:
     def __init__(
         self,
         settings: Settings,
-        circle: Circle,
+        circle: PeerGroup,
         on_loop: Callable[[Callable[[], None]], None],
         event: Callable[..., None],
     ) -> None:

@@ -1,1 +1,1 @@
-"""A request from its header to its answer: let in, gathered with others of its turn, passed on, sent piece by piece."""
+"""A request from its header to its answer: let in, gathered, passed on to who holds a partition, sent by pieces."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dtoss.serve.auth.tokens import Token
 from dtoss.serve.core.problems import Problem
-from dtoss.serve.events.own import Own
+from dtoss.serve.events.event_chunks import Own
 from dtoss.serve.rights.sight import both, condition_fits
 from dtoss.watch.subscription import AROUND
 from dtoss.watch.subscriptions.subscription_files import Read

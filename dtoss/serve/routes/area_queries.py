@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
 from dtoss.geometry.distance import distance
-from dtoss.queries.areas.covered import Shape
+from dtoss.queries.covered import Shape
 from dtoss.serve.answers.arrow_out import BATCH_HITS
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from dtoss.serve.cluster.cluster import Away, Circle, NotHeld, Slow
+from dtoss.serve.cluster.cluster import Away, NotHeld, PeerGroup, Slow
 from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.wire_messages import least_minor, pack_question, read_answer
 from dtoss.serve.core.pool import Until
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 async def answer_together(
-    circle: Circle,
+    circle: PeerGroup,
     share: Share,
     snapshot: str,
     question: Callable[[Together], Awaitable[T]],
@@ -60,7 +60,7 @@ async def answer_together(
     raise Problem(503, "servers change faster than they can be asked: ask again", retry_after=1)
 
 
-def _nobody(circle: Circle, partitions: tuple[int, ...]) -> Problem:
+def _nobody(circle: PeerGroup, partitions: tuple[int, ...]) -> Problem:
     """Return what to say where nobody answers for some partitions."""
     by_plan = {server for number in partitions for server in circle.placement.holders[number] if server != circle.me}
     why = {one: f": {said}" for one, said in circle.unread.items()}
@@ -77,7 +77,7 @@ def _nobody(circle: Circle, partitions: tuple[int, ...]) -> Problem:
 
 
 async def _ask_all(
-    circle: Circle,
+    circle: PeerGroup,
     share: Share,
     snapshot: str,
     asks: Sequence[tuple[int, Any]],
@@ -119,7 +119,7 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
-def _read(circle: Circle, server: int, question: Any, share: Share, reply: Reply) -> Any:
+def _read(circle: PeerGroup, server: int, question: Any, share: Share, reply: Reply) -> Any:
     """Return the answer in a reply."""
     circle.check(server, reply)
     if circle.wire_of(server).minor < least_minor(question, share.index.space):

@@ -15,7 +15,7 @@ from dtoss.watch.watch_folder import Home
 
 if TYPE_CHECKING:
     from dtoss.serve.auth.admission import Doors
-    from dtoss.serve.cluster.cluster import Circle
+    from dtoss.serve.cluster.cluster import PeerGroup
     from dtoss.serve.events.tail import Tail
     from dtoss.serve.map.map_state import Showing
     from dtoss.serve.observability.access_log import Accesses
@@ -37,7 +37,7 @@ class WorkerState:
     doors: Doors  # Who may ask, and how often
     log: Log  # Errors, slow requests and events
     showing: Showing  # What the page shows besides the snapshot
-    circle: Circle | None = None  # The other servers of the plan; None where this one holds all
+    circle: PeerGroup | None = None  # The other servers of the plan; None where this one holds all
     paces: Paces = PACES  # How often it looks for something new
     sizes: Sizes = USUAL_SIZES  # How much it makes at a time
     audit: Audit | None = None  # Is told of each request; None where nobody wants to know

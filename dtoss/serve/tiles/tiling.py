@@ -23,7 +23,10 @@ from dtoss.tiles.cell_tiles import (
     MOST_UNCERTIFIED,
     NEAR_ZOOM,
     CellSource,
+    DrawnRegions,
     UncertifiedCells,
+    region_tile,
+    regions_on_map,
     uncertified_on_map,
     uncertified_tile,
 )
@@ -31,7 +34,6 @@ from dtoss.tiles.classes import Classes, classes_of
 from dtoss.tiles.map_frame import Frame, frame_of
 from dtoss.tiles.objects_by_row import ObjectRows, column_held, ids_held, objects_in, place_objects
 from dtoss.tiles.point_tiles import ShownPoints, rows_of, sampled_tile, whole_tile
-from dtoss.tiles.region_tiles import DrawnRegions, region_tile, regions_on_map
 from dtoss.tiles.sample import SAMPLED, Sample, at_once, sample_among, sample_of
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from dtoss.geometry.space import Space
 from dtoss.in_process import build
 from dtoss.partitioning.regions import Regions
 from dtoss.serve.core.problems import Problem
-from dtoss.tiles.cell_tiles import closed_rings
+from dtoss.tiles.cell_tiles import closed_rings, regions_on_map
 from dtoss.tiles.drawings import drawn_polygons
 from dtoss.tiles.map_frame import Frame, unmercator
-from dtoss.tiles.region_tiles import regions_on_map
 from dtoss.tiles.rings import MapRings, rings_on_map
 from dtoss.tiles.tile_clipping import TileBox, clipped_polygons, thin_for_zoom
 from dtoss.windows.query.window_query import Windows

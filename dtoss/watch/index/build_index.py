@@ -1,8 +1,18 @@
-"""Builds an index of subscriptions: a grid of those with a place, one of place and word, and lists of the rest."""
+"""Builds an index of subscriptions: a grid of those with a place, one of place and word, and lists of the rest.
+
+The arrays of a grid: which cells there are, where each begins, and what stands there.
+
+Which levels a grid has, and which places stand in which: by a cost, on a sample.
+
+A row looks for a cell in each level, and at all that stands there: ``rows x (levels x A + candidates x B) + C x cells``
+in nanoseconds. How many rows there are near a place is told by the sample, in cells of every level around it. The
+best single level is taken first, and others as long as they pay (watch, section 6a).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +24,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.polygon_tables import areas_of
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.space import Space
-from dtoss.watch.index.cell_frame import frame_of
+from dtoss.watch.index.cell_frame import FINEST_LEVEL, Frame, frame_of
 from dtoss.watch.index.covers import (
     CIRCULAR,
     RECTANGULAR,
@@ -24,7 +34,15 @@ from dtoss.watch.index.covers import (
     polygon_rects,
     squared_chords,
 )
-from dtoss.watch.index.place_grid import grid_arrays
+from dtoss.watch.index.grid_kernel import (
+    EMPTY,
+    PLACE_FACTS,
+    count_cells,
+    fill_cells,
+    list_cells,
+    number_cells,
+    write_slots,
+)
 from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex, Unanswered
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, ENTER, EVERYWHERE, LEAVE, POLYGON
 from dtoss.watch.subscriptions.json_text import polygons_kept
@@ -214,3 +232,190 @@ def _rects_of(covers: Covers, kind: NDArray[Any], rows: NDArray[np.int64], space
             rects[i, [0, 2]] = mine[:, 0].min(), mine[:, 2].max()
     rects[kind[rows] == EVERYWHERE] = _WORLD if sphere else (-_FAR, -_FAR, _FAR, _FAR)
     return rects
+
+
+_LEAST_ROOM = 16
+
+
+def grid_arrays(
+    covers: Covers, frame: Frame, sample: NDArray[np.float64] | None, only: int | None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the grid of places. Cost O(cells).
+
+    They are ``grid/world`` float64 (4,), the frame; ``grid/levels`` int64 (levels,); ``grid/slots`` int64 (room, 2), a
+    table by key; ``grid/places`` float64 (k, 4) and ``grid/marks`` int32 (k, 2), what stands in each cell: the facts of
+    :class:`Covers`, the subscription and its shape, in the order of subscriptions.
+    """
+    world = np.array(frame, np.float64)
+    chosen = chosen_levels(covers.rects, frame, sample, only)
+    begin = np.zeros(len(covers.owner) + 1, np.int64)
+    total = count_cells(covers.rects, chosen.index, chosen.levels, world, begin)
+    keys = np.empty(total, np.int64)
+    list_cells(covers.rects, chosen.index, chosen.levels, world, begin, keys)
+    room = _room(total)
+    cell, distinct = np.empty(total, np.int32), np.empty(total, np.int64)
+    found = number_cells(keys, cell, np.full(room, EMPTY, np.int64), np.zeros(room, np.int32), distinct)
+    count = np.bincount(cell, minlength=found).astype(np.int64)
+    first = np.cumsum(count) - count
+    places, marks = np.empty((total, PLACE_FACTS)), np.empty((total, 2), np.int32)
+    tags = np.ascontiguousarray(np.stack([covers.owner, covers.shape], axis=1))
+    fill_cells(begin, cell, covers.facts, tags, first.copy(), places, marks)
+    slots = np.full((_room(found), 2), EMPTY, np.int64)
+    write_slots(np.ascontiguousarray(distinct[:found]), first, count, slots)
+    return {
+        "grid/world": world,
+        "grid/levels": chosen.levels,
+        "grid/slots": slots,
+        "grid/places": places,
+        "grid/marks": marks,
+    }
+
+
+def _room(cells: int) -> int:
+    """Return a power of two, so that at most seven of ten slots are taken."""
+    return 1 << max(int(np.ceil(np.log2(max(cells / 0.7, _LEAST_ROOM)))), 4)
+
+
+LEVEL_NS, CANDIDATE_NS, CELL_NS = 60.0, 6.0, 150.0
+"""What a level costs a row, a candidate, and a cell of a place once; measured."""
+MOST_GRID_LEVELS = 4
+MOST_GRID_CELLS = 4096.0
+"""Cells that one place may take, unless even the coarsest level needs more."""
+MEAN_CELLS = 4.3
+"""Cells of a place in the mean, about, for the sake of memory."""
+_SAMPLE = 8192
+_LEAST_ROWS = 1 << 20
+_ROWS_A_PLACE = 8
+"""Rows that will be asked, for each place, at least a million: what building is weighed against."""
+_ELSEWHERE = 0.2
+"""Rows, as a share, that are near a place and not at it: where all places are one, cells are small because of them."""
+_QUARTER_TURN = 90.0
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of a grid, coarsest first, and the place in them of each rectangle's level, int64 (p,)."""
+
+    levels: NDArray[np.int64]
+    index: NDArray[np.int64]
+
+
+def chosen_levels(
+    rects: NDArray[np.float64], frame: Frame, sample: NDArray[np.float64] | None = None, only: int | None = None
+) -> Levels:
+    """Return the levels for rectangles (p, 4).
+
+    ``sample``: float64 (m, 2). Where rows are; None takes the middles of the rectangles.
+    """
+    high, wide, middle = _sizes(rects, frame)
+    size = np.maximum(high, wide)
+    with np.errstate(divide="ignore"):
+        kind = np.clip(np.floor(np.log2(frame.side / np.maximum(size, 1e-300))), 0, FINEST_LEVEL).astype(np.int64)
+    if only is not None:
+        return Levels(np.array([only]), np.zeros(len(rects), np.int64))
+    if len(rects) == 0:
+        return Levels(np.zeros(1, np.int64), np.zeros(0, np.int64))
+    most = min(_SAMPLE, max(len(rects) // 8, 512))
+    some = np.arange(0, len(rects), -(-len(rects) // most))
+    scale = len(rects) / len(some)
+    candidates, cells = _expected(high[some], wide[some], middle[some], frame, sample)
+    classes = FINEST_LEVEL + 1
+    by_class = np.zeros((2, classes, classes))
+    np.add.at(by_class[0], kind[some], candidates * scale)
+    np.add.at(by_class[1], kind[some], cells * scale)
+    rows = float(max(_LEAST_ROWS, _ROWS_A_PLACE * len(rects)))
+    # a class of which the sample has none goes where its size says
+    level = _assigned(by_class, rows, len(rects))
+    levels = np.unique(level[np.unique(kind)])
+    return Levels(levels, np.searchsorted(levels, level[kind]))
+
+
+def _sizes(
+    rects: NDArray[np.float64], frame: Frame
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return height and width, in units in which cells are square, and the middles."""
+    high = rects[:, 3] - rects[:, 1]
+    wide = rects[:, 2] - rects[:, 0]
+    middle = np.stack([(rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2], axis=1)
+    if frame.sphere:
+        wide = np.where(wide < 0.0, wide + 4 * _QUARTER_TURN, wide)
+        wide = wide * _narrowed(middle[:, 1])
+    return high, wide, middle
+
+
+def _narrowed(lat: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(1.0 - np.minimum((lat / _QUARTER_TURN) ** 2, 0.9999))
+
+
+def _expected(
+    high: NDArray[np.float64],
+    wide: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    frame: Frame,
+    sample: NDArray[np.float64] | None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each place and level the share of rows for which it is a candidate, and its cells, (n, levels)."""
+    rows = middle if sample is None or len(sample) == 0 else sample
+    rows = rows[np.arange(0, len(rows), -(-len(rows) // _SAMPLE))]
+    own = 1.0 if sample is None or len(sample) == 0 else 0.0
+    count = FINEST_LEVEL + 1
+    near = np.empty((len(middle), count))
+    for level in range(count):
+        there = np.sort(_keys(rows, frame, level))
+        here = _keys(middle, frame, level)
+        near[:, level] = np.searchsorted(there, here, "right") - np.searchsorted(there, here, "left")
+    near = np.maximum(near - own, 0.5) / len(rows)
+    cell = frame.side / np.exp2(np.arange(count))
+    tall, broad = high[:, None] + cell, wide[:, None] + cell
+    with np.errstate(over="ignore", invalid="ignore"):
+        around = np.clip(np.floor(np.log2(frame.side / np.maximum(tall, broad))), 0, FINEST_LEVEL).astype(np.int64)
+        share = near[np.arange(len(middle))[:, None], around] * np.minimum(tall * broad / cell[around] ** 2, 1.0)
+        share *= 1.0 + _ELSEWHERE * (1.0 - np.arange(count) / FINEST_LEVEL)
+        return share, (1.0 + high[:, None] / cell) * (1.0 + wide[:, None] / cell)
+
+
+def _keys(places: NDArray[np.float64], frame: Frame, level: int) -> NDArray[np.int64]:
+    """Return about the cells of places, as numbers."""
+    rows = 1 << level
+    row = np.clip((places[:, 1] - frame.y) / frame.side * rows, 0, rows - 1).astype(np.int64)
+    columns = np.full(len(places), rows, np.float64)
+    if frame.sphere:
+        at = 2.0 * (row + 0.5) / rows - 1.0
+        columns = np.maximum(np.floor(2.0 * rows * (1.0 - at * at)), 1.0)
+    share = (places[:, 0] - frame.x) / (frame.side * (1 + frame.sphere))
+    return np.asarray((row << 32) + np.clip(share * columns, 0, columns - 1).astype(np.int64))
+
+
+def _assigned(by_class: NDArray[np.float64], rows: float, places: int) -> NDArray[np.int64]:
+    """Return the level of each class of sizes, of four levels at most."""
+    candidates, cells = by_class
+    count = len(cells)
+    known = cells.sum(axis=1) > 0.0
+    # a place of class c is about side / 2^c wide
+    each = np.exp2(np.arange(count)[None, :] - np.arange(count)[:, None])
+    forbidden = (1.0 + each) ** 2 > MOST_GRID_CELLS
+    forbidden[:, 0] = False
+    price = CELL_NS
+    for _ in range(6):
+        cost = np.where(forbidden, np.inf, rows * CANDIDATE_NS * candidates + price * cells)
+        cost[~known] = np.where(forbidden[~known], np.inf, each[~known])
+        taken: list[int] = []
+        spent = np.inf
+        while len(taken) < MOST_GRID_LEVELS:
+            totals = [
+                cost[known][:, [*taken, level]].min(axis=1).sum() + rows * LEVEL_NS * (len(taken) + 1)
+                for level in range(count)
+            ]
+            best = int(np.argmin(totals))
+            if not totals[best] < spent:
+                break
+            spent, taken = totals[best], [*taken, best]
+        taken = sorted(taken) or [0]
+        level = np.array(taken)[cost[:, taken].argmin(axis=1)]
+        held = cells[np.arange(count), level][known].sum()
+        if held <= MEAN_CELLS * places:
+            break
+        price *= 4.0
+    stuck = ~np.isfinite(cost[np.arange(count), level])
+    level[stuck] = 0
+    return np.asarray(level, np.int64)

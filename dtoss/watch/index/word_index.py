@@ -23,7 +23,7 @@ from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
 from dtoss.watch.index.cell_frame import GLOBE, column_of, columns_of, row_of
 from dtoss.watch.index.grid_kernel import PLACE_FACTS, count_cells, frame_in, number_cells, reach_of, write_slots
 from dtoss.watch.words.formula_programs import FormulaPrograms, compile_words
-from dtoss.watch.words.vocabulary import Vocabulary
+from dtoss.watch.words.messages import Vocabulary
 
 BY_BOTH, BY_WORDS_ONLY, BY_PLACE_ONLY = "both", "words", "place"
 """What finds a subscription; the last two for comparison."""

@@ -1,1 +1,1 @@
-"""Rows against an index of subscriptions: candidates, then exact matches, each once."""
+"""Rows against fences and other subscriptions of an index: candidates, then exact matches, each once."""

@@ -110,7 +110,7 @@ def in_rectangle(x, y, rect, sphere):
 
 
 @kernel
-def held_in(row, facts, tags, told, tables):
+def place_holds_row(row, facts, tags, told, tables):
     """Return the distance to a circle that holds a row, NaN for another place that does, -1 for none.
 
     Of circles only those come whose centres are near. Below -1 it is a polygon of which rounding leaves unsure whether
@@ -269,7 +269,9 @@ def search_grid(
                 )
                 for j in range(near):
                     k = at + subs[middle + j]
-                    distance = held_in(row, shift(of_facts, PLACE_FACTS * k), shift(of_marks, 2 * k), told, tables)
+                    distance = place_holds_row(
+                        row, shift(of_facts, PLACE_FACTS * k), shift(of_marks, 2 * k), told, tables
+                    )
                     if distance != -1.0:
                         subs[used] = of_marks[2 * k]
                         far[used] = distance

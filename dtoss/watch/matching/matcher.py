@@ -20,9 +20,9 @@ from dtoss.conditions.parse import Condition
 from dtoss.watch.index.cell_frame import grid_positions
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex
+from dtoss.watch.matching.exact_pairs import areas_in, held_pairs, recheck_unsure
 from dtoss.watch.matching.grid_search import search_grid
 from dtoss.watch.matching.matches import Matches, joined, order_by_place, put_back
-from dtoss.watch.matching.place_tests import areas_in, held_pairs, settled
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_settings import Rows
 
@@ -132,7 +132,7 @@ class Matcher:
         found = Matches(0, count, row, subscription, distance)
         if len(arrays["polygon/rects"]) == 0:
             return found
-        kept = settled(self.built, positions, vectors, row, distance)
+        kept = recheck_unsure(self.built, positions, vectors, row, distance)
         if total > 1:
             # the parts of a polygon are places of one subscription
             held = np.flatnonzero(kept)

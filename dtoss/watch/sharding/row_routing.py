@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from dtoss.buckets import hashes_of
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from dtoss.watch.watch_settings import Rows
-from dtoss.watch.words.messages import messages_of
-from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
+from dtoss.watch.words.messages import Vocabulary, messages_of, vocabulary_of
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIXED = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))

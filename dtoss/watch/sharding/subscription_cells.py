@@ -14,7 +14,7 @@ from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.index.subscription_index import SubscriptionIndex
 from dtoss.watch.sharding.routing_grid import SIDE, RoutingGrid, grid_of, rects_in
 from dtoss.watch.words.formula_programs import compile_words
-from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
+from dtoss.watch.words.messages import Vocabulary, vocabulary_of
 
 _KEY_BYTES = 8
 

@@ -15,8 +15,7 @@ from dtoss.watch.processing.watch_task import JudgedRows, WordCounts
 from dtoss.watch.sharding.layout_files import open_routing, read_batch, write_batch
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.watch_folder import LAYOUTS, Home
-from dtoss.watch.words.messages import messages_of
-from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
+from dtoss.watch.words.messages import Vocabulary, messages_of, vocabulary_of
 
 _OPEN = 4
 

@@ -35,8 +35,7 @@ from dtoss.watch.sharding.sent_rows import ARRIVES, BEGINS, IS_BEFORE, IS_OVER, 
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Rows
-from dtoss.watch.words.messages import messages_of
-from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
+from dtoss.watch.words.messages import Vocabulary, messages_of, vocabulary_of
 
 SEQ, TASK = "seq", "task"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.geometry.axes import AXES
+from dtoss.geometry.space import AXES
 from dtoss.names import did_you_mean
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, INSIDE, POLYGON, WANTS
 from dtoss.watch.subscriptions.expiry_times import instants

@@ -22,7 +22,7 @@ from dtoss.geometry.polygons import as_polygons, edges_meant, polygons_in, rings
 from dtoss.geometry.space import HALF_TURN, LONLAT, Space, as_positions
 from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL
 from dtoss.geometry.wkb import polygons_of_wkb
-from dtoss.queries.areas.covered import as_boxes
+from dtoss.queries.covered import as_boxes
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, INSIDE, POLYGON, SUBSCRIPTION_SCHEMA, WANTS
 from dtoss.watch.subscriptions.forms import BOX_SIDES, Draft, Reasons, Values, draft_of, said, unknown_names
 from dtoss.watch.subscriptions.json_text import edges_column, polygon_text, read_json

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Formula, Part, Said, parse_words
+from dtoss.watch.words.messages import Vocabulary, vocabulary_of
 from dtoss.watch.words.tokenizer import FOLDED, Bytes, Chunks, bytes_of, chunks_of, numbered, tokens
-from dtoss.watch.words.vocabulary import Vocabulary, vocabulary_of
 
 ACCEPT, REJECT = -1, -2
 """Where a program ends."""

@@ -7,13 +7,12 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from dtoss.windows.spec import Spec
+from dtoss.windows.spec import PERCENTILES, SPEEDS, Spec
 
 SLIDING = ("rows", "arrivals", "departures", "distance_mm", "moving_us")
 """Columns of sums that leave a window with their pane; the others count from their pane on."""
-PERCENTILES = {"p50_speed": 50, "p95_speed": 95}
 _FIRST = (("end", pa.int64()), ("key", pa.int64()), ("revision", pa.int64()), ("final", pa.bool_()))
-_SHOWN = ("rows", "objects", "arrivals", "departures", "distance_mm", "moving_us", "max_speed", *PERCENTILES)
+_SHOWN = ("rows", "objects", "arrivals", "departures", "distance_mm", "moving_us", *SPEEDS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Columns:
     @staticmethod
     def is_speed(name: str) -> bool:
         """Return whether a column of results holds speeds."""
-        return name.startswith(("max_speed", *PERCENTILES))
+        return name.startswith(SPEEDS)
 
     def _shown(self, name: str) -> str:
         """Return a column of sums by its name in results."""

@@ -9,14 +9,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.windows.aggregation.backward_sums import Backwards, cells_backwards
-from dtoss.windows.aggregation.columns import PERCENTILES, Columns
+from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.pane_cells import Cells, Numbers, joined
 from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.aggregation.result_rows import put_in_order
 from dtoss.windows.aggregation.slots import Slots, different
 from dtoss.windows.bins import BOUNDS, MIDDLES
 from dtoss.windows.durations import duration_text
-from dtoss.windows.spec import Spec
+from dtoss.windows.spec import PERCENTILES, Spec
 
 _FAR = 1 << 62
 

@@ -21,7 +21,7 @@ from dtoss.windows.query.key_names import Names
 from dtoss.windows.query.open_files import Reader
 from dtoss.windows.query.result_files import hours_read, results_between, with_final
 from dtoss.windows.query.undeclared import ALL_PANES, ALL_SUMS, LAST_VISITS, StateAsked
-from dtoss.windows.query.wide import BEFORE_MEASURES, changed_between, dense, wide_of
+from dtoss.windows.query.wide import BEFORE_MEASURES, answer_of, changed_between, dense, wide_of
 from dtoss.windows.spec import Spec
 from dtoss.windows.storage.keys_file import keys_in
 from dtoss.windows.storage.sets import Sets, current_of, sets_of
@@ -29,7 +29,6 @@ from dtoss.windows.storage.spec_file import read_spec
 from dtoss.windows.storage.window_document import Document, begun_windows, document_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.watermark import horizon_of
-from dtoss.windows.window_rows import answer_of
 
 MOST_ENDS = 1_000_000
 """Ends of a series."""
@@ -217,7 +216,7 @@ class Windows:
         -------
         pyarrow.Table
             Of key, name (of sites and polygons that have one, and cells of H3), end in microseconds since 1970,
-            revision (0 for the first word) and final, and what :func:`dtoss.windows.window_rows.answer_of` says of the
+            revision (0 for the first word) and final, and what :func:`dtoss.windows.query.wide.answer_of` says of the
             measures.
 
         Raises

@@ -216,7 +216,7 @@ def _fetch(world, b, a):
 
 
 @kernel
-def _add(world, chain):
+def _add_signed(world, chain):
     """Add, or take back, what rows from the start on are, and what they change of the row before."""
     pool, rules, sums, cells, sign = world.pool, world.rules, world.sums, world.cells, chain.sign
     for at in range(chain.start, chain.end):
@@ -351,7 +351,7 @@ def _known(world, chain, other, key, pane):
 
 
 @kernel
-def _walk_one(world, new, old, visits, visit, visit_end):
+def _take_back_and_add(world, new, old, visits, visit, visit_end):
     """Add an object's rows, and take back what they were: both have the same rows before their start."""
     pool, rules = world.pool, world.rules
     if world.sums.objects >= 0:
@@ -363,9 +363,9 @@ def _walk_one(world, new, old, visits, visit, visit_end):
                 begin, end = keys_of(pool, rules.single, row)
                 for i in range(begin, end):
                     _known(world, new, old, pool.key[i], pool.pane[row])
-    _add(world, new)
+    _add_signed(world, new)
     if old.end > old.begin:
-        _add(world, old)
+        _add_signed(world, old)
     for i in range(new.count[0]):
         key = new.touched[i]
         now, before = new.last[key], old.last[key]
@@ -442,7 +442,7 @@ def walk(
             old_rows, old_begin[chain], old_begin[chain] + prefix, old_end[chain], -1, bucket[chain], last_old, touched,
             count,
         )  # fmt: skip
-        _walk_one(world, new, old, visits, visit_begin[chain], visit_end[chain])
+        _take_back_and_add(world, new, old, visits, visit_begin[chain], visit_end[chain])
         chain += 1
     for turn in range(WAITING_CODES):
         waiting = world.waiting[turn]

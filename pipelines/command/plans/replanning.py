@@ -33,7 +33,7 @@ def replan(
     as_json: options.Json = False,
 ) -> None:
     """Repair the plan in force when today asks for it: a line for each decision, with why, what moves and the cost."""
-    from ceps.replanning.replan import Decision, Replanning
+    from ceps.plan.replan import Decision, Replanning
     from dtoss.snapshots.store import Store
     from pipelines.command.plans.replanner import Replanner, line_of
     from pipelines.load_patterns.live_patterns import DEFAULT_NAME, LivePatterns

@@ -9,8 +9,7 @@ import pytest
 
 from ceps.balance.ps2stream.kdt import kdt_layout, nodes_of, shares_of_nodes
 from ceps.balance.ps2stream.kdt_pieces import Ground
-from ceps.balance.ps2stream.migration import chosen, exact, greedy
-from ceps.balance.ps2stream.ps2stream import PS2Stream
+from ceps.balance.ps2stream.ps2stream import PS2Stream, chosen, exact, greedy
 from ceps.balance.round_costs import Loads, Terms, WorkModel, max_over_mean, sigma, work_of_workers
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, drawn_loads

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ceps.balance.cell_layout import of_cells
-from ceps.balance.cell_moves import Parts
 from ceps.balance.curve_cuts import CurveCut, along_curve, cut
 from ceps.balance.rehearse import rehearse
-from ceps.balance.repair import Auto, Guess, Repair
+from ceps.balance.repair import Auto, Guess, Parts, Repair
 from ceps.balance.round_costs import Loads, WorkModel, max_over_mean, work_of_workers
 from ceps.balance.subscription_load import no_words
 from ceps.strategies import names, strategy_of

@@ -21,7 +21,7 @@ from ceps.rollout.kubernetes import write_manifests
 from dtoss.client.address import read_peers
 from dtoss.serve.auth.admission import doors_of
 from dtoss.serve.auth.hosts import Hosts
-from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import read_placement
 from dtoss.serve.core.server_settings import Settings
 from dtoss.snapshots.store_location import filesystem_of
@@ -80,7 +80,7 @@ def test_what_manifests_tell_pods_makes_servers_that_answer_as_one(tmp_path, cop
             assert {one.port for one in peers.addresses.values()} == {one.port for one in cluster.pods}
 
             def circle(heard, me=told.server, peers=peers, placement=placement):
-                return Circle(me, peers, placement, heard, heard.event)
+                return PeerGroup(me, peers, placement, heard, heard.event)
 
             server = running(index, port=pod.port, circle=circle, doors=doors_of(told), token_file=told.token_file)
             servers.append(stack.enter_context(server))

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ceps.streams.rebalance import keep_transitions, share_cut
-from ceps.streams.relief import Groups
+from ceps.streams.rebalance import Groups, keep_transitions, share_cut
 
 
 def test_the_share_that_is_cut():

@@ -28,7 +28,7 @@ from dtoss.geometry.hilbert import curve_keys, radix_order, take_rows
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.partitioning.partition_bounds import reads_of, shares_that_suffice
-from dtoss.queries.areas.covered import shape_of
+from dtoss.queries.covered import shape_of
 from dtoss.queries.find_by_id import Lookup
 from dtoss.snapshots.border_file import encode_border
 from dtoss.snapshots.partition_file import decode, encode

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from dtoss.conditions.evaluate import LONGEST
 from dtoss.conditions.language import DEEPEST, Mismatch, parse_tree
-from dtoss.conditions.like import LONGEST
 from dtoss.conditions.parse import parse_condition
 from dtoss.conditions.program import READ, parse_program
 from tests.dtoss.conditions.table import SCHEMA, TABLE

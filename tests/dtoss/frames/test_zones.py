@@ -209,7 +209,7 @@ def test_a_place_an_ulp_beside_an_edge_of_a_zone():
 
 def test_one_of_a_frame_and_all_of_it_at_once_are_the_same(globe):
     """Tables of many polygons are cut where they grow large; rows keep their numbers."""
-    from dtoss.queries.areas import polygon_queries as module
+    from dtoss.queries import polygon_queries as module
 
     index, _ = globe
     rng = np.random.default_rng(1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import shapely
 from hypothesis import strategies as st
 
-from dtoss.geometry.axes import AXES
+from dtoss.geometry.space import AXES
 from dtoss.snapshots.partition_file import encode
 
 NUMBERS = ("float64", "float32", "int64", "Float64", "Int32", "double[pyarrow]", "int16[pyarrow]", "decimal", "text")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import dtoss
-from dtoss.geometry.axes import by_name
+from dtoss.geometry.space import by_name
 
 LONLAT = np.array([[-74.0, 40.7], [-73.9, 40.8]])
 LAT_FIRST = {"lat": LONLAT[:, 1], "lon": LONLAT[:, 0]}

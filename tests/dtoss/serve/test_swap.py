@@ -16,11 +16,11 @@ from dtoss.building.border import BorderTable
 from dtoss.client.address import read_peers
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError
-from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement
 from dtoss.serve.core.server_settings import Paces, Settings
 from dtoss.serve.reload import prepare, snapshot_watcher
-from dtoss.serve.reload.prepare import first, head_of, load_kernels, warm
+from dtoss.serve.reload.prepare import first_snapshot, head_of, load_kernels, warm
 from dtoss.serve.tiles import snapshot_facts
 from dtoss.snapshots.store import Store
 from tests.dtoss.scenes import rows
@@ -74,7 +74,7 @@ def store(tmp_path):
 
 @pytest.mark.parametrize("how", [{}, {"strings": True}, {"plane": True}])
 def test_the_first_snapshot_answers_as_the_index_does(tmp_path, how):
-    served = first(Settings(commit(tmp_path, **how)))
+    served = first_snapshot(Settings(commit(tmp_path, **how)))
     assert answers(served.index) == answers(town(**how))
     plane = "plane" in how
     assert served.facts == {
@@ -91,10 +91,10 @@ def test_the_first_snapshot_answers_as_the_index_does(tmp_path, how):
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.97])
 def test_a_flipped_byte_is_refused_at_the_start_by_name(tmp_path, kind, share):
     store = commit_all_kinds(tmp_path)
-    first(Settings(store))
+    first_snapshot(Settings(store))
     name = flip(newest(store, kind), share)
     with pytest.raises(StoreError, match=name):
-        first(Settings(store))
+        first_snapshot(Settings(store))
 
 
 def test_without_verifying_the_structure_is_looked_at(store):
@@ -103,30 +103,30 @@ def test_without_verifying_the_structure_is_looked_at(store):
     data = path.read_bytes()
     path.write_bytes(data[:-8])
     with pytest.raises(StoreError, match=path.name):
-        first(Settings(store, verify=False))
+        first_snapshot(Settings(store, verify=False))
     place = data.index(np.array([town().parts[1].positions[0, 0]]).tobytes())
     path.write_bytes(data[:place] + np.array([np.nan]).tobytes() + data[place + 8 :])
     with pytest.raises(StoreError, match=path.name):
-        first(Settings(store, verify=False))
+        first_snapshot(Settings(store, verify=False))
     path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-    assert len(first(Settings(store, verify=False)).index) == OBJECTS
+    assert len(first_snapshot(Settings(store, verify=False)).index) == OBJECTS
     with pytest.raises(StoreError, match=path.name):
-        first(Settings(store))
+        first_snapshot(Settings(store))
 
 
 def test_no_store_is_said(tmp_path):
     with pytest.raises(StoreError, match="not a store"):
-        first(Settings(str(tmp_path / "nothing")))
+        first_snapshot(Settings(str(tmp_path / "nothing")))
 
 
 def test_a_named_snapshot_is_served_as_it_was_committed(store):
     old = Store(store).current()
     commit(store, 1)
-    served = first(Settings(store, snapshot=old))
+    served = first_snapshot(Settings(store, snapshot=old))
     assert (served.name, served.commit) == (old, 1)
     assert answers(served.index) == answers(town(0))
     with pytest.raises(StoreError, match="no snapshot '20'"):
-        first(Settings(store, snapshot="20"))
+        first_snapshot(Settings(store, snapshot="20"))
 
 
 def before(monkeypatch, room, name, step):
@@ -139,7 +139,7 @@ def test_nothing_is_left_to_do_for_the_first_who_asks(store, monkeypatch):
     """Files, the border table, regions, ids and kernels are ready: none is opened or made by a question."""
     load_kernels()
     assert not [name for name, one in DECLARED.items() if name.startswith("dtoss.") and one._can_compile]
-    index = first(Settings(store)).index
+    index = first_snapshot(Settings(store)).index
     makers = (index, index._engine, index._engine.whereabouts, index._lookup, index.partitioning)
     made = {name for maker in makers for name in vars(maker)}
     assert {"border", "borders", "lookup", "_table", "view"} <= made
@@ -168,7 +168,7 @@ def test_a_snapshot_of_next_to_nothing_can_be_served(tmp_path, objects):
     from tests.dtoss.snapshots.damaged_stores import stored
 
     store = stored(dtoss.build(np.arange(objects), np.zeros((objects, 2))), tmp_path)
-    assert len(first(Settings(store)).index.knn([[0.0, 0.0]], 3)) == objects
+    assert len(first_snapshot(Settings(store)).index.knn([[0.0, 0.0]], 3)) == objects
 
 
 # -- the next ---------------------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_what_one_process_has_verified_the_others_do_not(store, monkeypatch):
     seen = []
     before(monkeypatch, prepare, "verify_files", lambda: seen.append(1))
     shared = np.zeros(1, np.int64)
-    first(Settings(store), shared)
+    first_snapshot(Settings(store), shared)
     assert shared[0] == head_of(Store(store)).mark != 0
     with watched(store, shared) as one, watched(store, shared) as other:
         seen.clear()
@@ -504,9 +504,9 @@ def test_partitions_that_another_plan_gives_are_verified_before_they_answer(stor
     placement = placed(0)
     write_peers(tmp_path / "peers.toml", ["http://127.0.0.1:1", "http://127.0.0.1:2"])
     given = {"server": 0, "plan": str(tmp_path / "plan.json"), "peers": str(tmp_path / "peers.toml")}
-    circle = Circle(0, read_peers(given["peers"]), placement, Told(), lambda *_, **__: None)
+    circle = PeerGroup(0, read_peers(given["peers"]), placement, Told(), lambda *_, **__: None)
     verified = np.zeros(1, np.int64)
-    first(Settings(store, **given), verified)
+    first_snapshot(Settings(store, **given), verified)
     assert verified[0] == head_of(Store(store)).mark
     with watched(store, verified, circle=circle, **given) as worker:
         assert not worker.watcher.look()

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import adopt_snapshot, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first_snapshot
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.served import running, target
@@ -86,7 +86,7 @@ def test_swaps_under_load(tmp_path, hot, swaps):
     store = commit(tmp_path, 0)
     towns = [expected(town(seed)) for seed in (0, 1)]
     assert towns[0] != towns[1]
-    begun, told = first(Settings(store)), Told()
+    begun, told = first_snapshot(Settings(store)), Told()
     known = {begun.name: towns[0]}
     with running(begun.index, hot=hot) as server:
         server.serving.now = adopt_snapshot(begun, 2, server.state.pool.submit)

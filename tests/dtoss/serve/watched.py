@@ -13,7 +13,7 @@ import pyarrow as pa
 import dtoss
 from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.core.server_settings import PACES, Settings
-from dtoss.serve.reload.prepare import adopt_snapshot, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first_snapshot
 from dtoss.serve.reload.snapshot_watcher import Watcher
 from tests.dtoss.snapshots.damaged_stores import stored
 
@@ -87,7 +87,7 @@ def watched(store, verified=None, pages=lambda: 0, paces=PACES, circle=None, **s
     told = Told()
     given = Settings(str(store), **settings)
     verified = np.zeros(1, np.int64) if verified is None else verified
-    serving = Serving(adopt_snapshot(first(given), 2, lambda work: work(), told.evaluated))
+    serving = Serving(adopt_snapshot(first_snapshot(given), 2, lambda work: work(), told.evaluated))
     state = SimpleNamespace(
         number=0, settings=given, serving=serving, metrics=told, log=told, circle=circle, paces=paces
     )

@@ -14,10 +14,10 @@ import dtoss
 from dtoss.commits.file_entry import map_file
 from dtoss.errors import StoreError, Unreadable, of_system
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import first, head_of
+from dtoss.serve.reload.prepare import first_snapshot, head_of
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify_store import verify_store
-from pipelines.rows.minimum_rows import objects_now
+from pipelines.rows.survey import objects_now
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
@@ -50,9 +50,9 @@ def test_a_store_of_more_partitions_than_descriptors(store):
 
 def test_a_server_holds_two_snapshots_of_them(store):
     """As between one and the next, with what was verified and warmed of each."""
-    first(Settings(store))
+    first_snapshot(Settings(store))
     with descriptors(SPARE):
-        held = [first(Settings(store)), first(Settings(store))]
+        held = [first_snapshot(Settings(store)), first_snapshot(Settings(store))]
         assert [len(one.index.range([0.0, 0.0], 2e7).id) for one in held] == [200, 200]
 
 

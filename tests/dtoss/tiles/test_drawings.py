@@ -12,7 +12,7 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
-from dtoss.queries.areas.covered import boxes_of
+from dtoss.queries.covered import boxes_of
 from dtoss.tiles.drawings import TILE_PIXELS, drawn_boxes, drawn_circles, drawn_polygons
 from dtoss.tiles.map_frame import frame_of, mercator
 

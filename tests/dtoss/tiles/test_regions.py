@@ -10,8 +10,8 @@ from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.region_polygons import region_shapes
 from dtoss.partitioning.regions import Regions
+from dtoss.tiles.cell_tiles import region_tile, regions_on_map
 from dtoss.tiles.map_frame import MERCATOR_RIM, frame_of, mercator
-from dtoss.tiles.region_tiles import region_tile, regions_on_map
 from tests.dtoss.tiles.decoded import area_on_sphere, cut_to_tile, every_tile, layers, tile_of, unit_places
 
 SPHERE = space_of()

@@ -19,13 +19,13 @@ from dtoss.windows.aggregation.reduce_step import ROWS, groups_step
 from dtoss.windows.aggregation.windows_at_watermark import check_length, flow_between, window_now
 from dtoss.windows.durations import duration_of, duration_text
 from dtoss.windows.keys import Keys
+from dtoss.windows.query.wide import answer_of
 from dtoss.windows.spec import LAST_TIME, Spec
 from dtoss.windows.trajectories.known_rows import ObjectState
 from dtoss.windows.trajectories.map_step import objects_step
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.trajectories.visitors import last_visits
 from dtoss.windows.watermark import IN_FUTURE, TOO_LATE, horizon_of, watermark_of
-from dtoss.windows.window_rows import answer_of
 
 _SHOWN = ("key", "end", "revision", "final")
 _SECOND = 1_000_000
@@ -116,7 +116,7 @@ class Live:
     def at(self, window: str, end: Any = None) -> pa.Table:
         """Return one window: a row for each key with any value, by key.
 
-        Of key, end, revision and final, and what :func:`dtoss.windows.window_rows.answer_of` says of the measures.
+        Of key, end, revision and final, and what :func:`dtoss.windows.query.wide.answer_of` says of the measures.
         ``end``: microseconds since 1970, or a time: one that is due and not longer ago than the longest window. None
         takes the last one that is due; a length that was not declared ends at the watermark.
         """

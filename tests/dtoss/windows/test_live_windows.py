@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from dtoss.geometry.space import space_of
 from dtoss.windows.durations import duration_text
 from dtoss.windows.keys import site_keys
+from dtoss.windows.query.wide import answer_of
 from dtoss.windows.spec import MM_OF_METRE, spec_of
 from dtoss.windows.watermark import IN_FUTURE, TOO_LATE
-from dtoss.windows.window_rows import answer_of
 from tests.dtoss.windows import brute
 from tests.dtoss.windows.aggregation.pane_worlds import final_rows
 from tests.dtoss.windows.in_memory_windows import Live

@@ -17,7 +17,7 @@ import dtoss
 from ceps.model.costs import load_costs
 from dtoss.errors import InputError
 from dtoss.serve.core.server_settings import Limits
-from pipelines.calibration import over_http, search
+from pipelines.calibration import over_http
 from pipelines.calibration.over_http import places_of_log
 from pipelines.calibration.senders import Senders, Window
 from tests.dtoss.answering import answering
@@ -85,7 +85,7 @@ def formula(monkeypatch):
 @pytest.fixture
 def patient(monkeypatch):
     """Senders may be late: other tests run on this machine."""
-    monkeypatch.setattr(search, "late", lambda window, limit: False)
+    monkeypatch.setattr(over_http, "late", lambda window, limit: False)
 
 
 PATIENCE = 5

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.calibration.search import highest, rounded_down
+from pipelines.calibration.over_http import highest, rounded_down
 from pipelines.calibration.senders import Window
 
 LIMIT = 0.05

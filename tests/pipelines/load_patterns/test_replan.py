@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ceps
-from ceps.replanning.replan import Replanning
+from ceps.plan.replan import Replanning
 from pipelines.command.app import run
 from pipelines.command.plans.replanner import Replanner, line_of, past_path
 from pipelines.load_patterns.live_patterns import LivePatterns

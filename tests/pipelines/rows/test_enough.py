@@ -8,7 +8,7 @@ import pytest
 import dtoss
 from dtoss.errors import InputError
 from pipelines.rebuild import rebuild, summary
-from pipelines.rows.minimum_rows import check_enough
+from pipelines.rows.survey import check_enough
 from tests.pipelines.stores import listing, made, rebuilt
 
 

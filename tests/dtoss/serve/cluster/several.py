@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from dtoss.client.address import Peers, address_of
-from dtoss.serve.cluster.cluster import Circle
+from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement
 from tests.dtoss.serve.served import looking, running, target
 
@@ -46,7 +46,7 @@ def several(index, placement, servers, *, token=None, cold=(), **given):
     peers = Peers({number: address_of(f"http://127.0.0.1:{port}") for number, port in enumerate(ports)}, token)
 
     def circle(number):
-        return lambda heard: Circle(number, peers, placement, heard, heard.event)
+        return lambda heard: PeerGroup(number, peers, placement, heard, heard.event)
 
     with ExitStack() as stack:
         made = [

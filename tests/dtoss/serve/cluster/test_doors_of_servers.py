@@ -15,7 +15,7 @@ import pytest
 
 from dtoss.client.address import Peers, address_of
 from dtoss.serve.auth.admission import Doors
-from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, Circle
+from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, PeerGroup
 from dtoss.serve.cluster.link import Reply
 from dtoss.serve.cluster.plan_placement import Placement
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
@@ -340,7 +340,7 @@ def test_who_shows_that_it_lives_is_waited_for(index, seconds, alive, answers):
     """An answer that takes long is no frozen server; one that is frozen is looked at once."""
     heard = Heard()
     peers = Peers({0: address_of("http://127.0.0.1:1"), 1: address_of("http://127.0.0.1:1")}, None)
-    circle = Circle(0, peers, Placement("x", ((1,),)), heard, heard.event)
+    circle = PeerGroup(0, peers, Placement("x", ((1,),)), heard, heard.event)
     circle.links[1] = link = Slow(seconds, alive)
 
     async def ask():

@@ -13,7 +13,7 @@ import pytest
 
 from dtoss.client.address import read_peers
 from dtoss.errors import InputError
-from dtoss.serve.cluster.cluster import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Circle, Health
+from dtoss.serve.cluster.cluster import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health, PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question
 from dtoss.serve.requests.bundles import packed_bundle, packed_group, read_bodies
@@ -225,7 +225,9 @@ def lone(index):
 
 def test_who_holds_what_is_forgotten_with_the_snapshot(index):
     """Nothing of an old snapshot is kept: shares of other snapshots that hold the same are asked alike."""
-    circle = Circle(9, read_peers_of(3), Placement(index.partitioning.digest, ((0,),) * len(index.parts)), None, print)
+    circle = PeerGroup(
+        9, read_peers_of(3), Placement(index.partitioning.digest, ((0,),) * len(index.parts)), None, print
+    )
     shares = [served_of(index, held=[1, 2]).share for _ in range(3)]
     found = [circle.server_of(share) for share in shares]
     assert found[0] is found[2]
@@ -311,7 +313,7 @@ def test_partitions_fall_to_many_where_a_server_is_away(index):
     placement = Placement(index.partitioning.digest, ((0, 1, 2, 3, 4),) * len(index.parts))
     peers = read_peers_of(5)
     share = served_of(index, held=[]).share
-    circle = Circle(9, peers, placement, None, lambda *_, **__: None)
+    circle = PeerGroup(9, peers, placement, None, lambda *_, **__: None)
     before = circle.server_of(share)
     after = circle.server_of(share, frozenset((2,)))
     assert np.array_equal(before[before != 2], after[before != 2])

@@ -13,8 +13,8 @@ import pytest
 import dtoss
 from dtoss.client.address import Peers, address_of
 from dtoss.geometry.space import space_of
-from dtoss.queries.areas.covered import polygons_of
-from dtoss.serve.cluster.cluster import Circle
+from dtoss.queries.covered import polygons_of
+from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.link import Link, Reply
 from dtoss.serve.cluster.plan_placement import read_placement
 from dtoss.serve.cluster.wire_messages import (
@@ -55,7 +55,7 @@ def receiver(older):
     folder, _, snapshot = older
     index = dtoss.open(str(folder / "store"))
     placement = read_placement(str(folder / "plan.json"), index.partitioning.digest, len(index.parts))
-    with running(index, circle=lambda told: Circle(0, HELD_APART, placement, told, told.event)) as server:
+    with running(index, circle=lambda told: PeerGroup(0, HELD_APART, placement, told, told.event)) as server:
         served = served_of(index, snapshot, held=placement.held_by(0))
         server.loop.call_soon_threadsafe(setattr, server.serving, "now", served)
         until(lambda: server.serving.now.name == snapshot)

@@ -12,7 +12,7 @@ import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.space import space_of
-from dtoss.queries.areas.covered import boxes_of
+from dtoss.queries.covered import boxes_of
 from dtoss.serve.map.one_subscription import fence_told
 from dtoss.serve.map.subscriptions_in_view import FenceSource, Marks
 from dtoss.tiles.map_frame import Frame, frame_of

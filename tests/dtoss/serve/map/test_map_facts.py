@@ -16,7 +16,7 @@ import ceps
 import dtoss
 from ceps.model.patterns_file import write_patterns
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.reload.prepare import first
+from dtoss.serve.reload.prepare import first_snapshot
 from dtoss.serve.routes.map import MAP
 from dtoss.serve.tiles.snapshot_facts import WHOLE_MAP, view_of
 from dtoss.snapshots.store import Store
@@ -165,7 +165,7 @@ def test_history_and_bytes_are_those_of_the_store(tmp_path):
     for seed in range(3):
         commit(tmp_path / "store", seed)
     store = str(tmp_path / "store")
-    fresh = first(Settings(store))
+    fresh = first_snapshot(Settings(store))
     with running(town()) as server, Asker(server) as asker:
         assert asker.get("/map")["history"] == []
     with running(town(), store=store) as server, Asker(server) as asker:

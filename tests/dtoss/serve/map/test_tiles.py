@@ -18,7 +18,7 @@ import pytest
 import dtoss
 from dtoss.conditions import matching_objects
 from dtoss.serve.core.server_settings import Paces, Settings
-from dtoss.serve.reload.prepare import adopt_snapshot, first
+from dtoss.serve.reload.prepare import adopt_snapshot, first_snapshot
 from dtoss.serve.tiles import tiling
 from dtoss.serve.tiles.tiling import Tiles, Whole
 from dtoss.snapshots.store import Store
@@ -164,7 +164,7 @@ def test_workers_begin_with_the_sample_that_the_parent_made(tmp_path, monkeypatc
     def breathe():
         breaths.append(1)
 
-    served = first(Settings(commit(tmp_path / "store")), breathe=breathe)
+    served = first_snapshot(Settings(commit(tmp_path / "store")), breathe=breathe)
     assert given == [breathe]
     after = len(breaths)
     Tiles(served.index).sampled(breathe)

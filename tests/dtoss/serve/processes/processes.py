@@ -18,8 +18,7 @@ from uvicorn.config import Config
 
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.server_settings import Limits
-from dtoss.serve.processes.processes import keep_running
-from dtoss.serve.processes.sockets import hold
+from dtoss.serve.processes.processes import hold, keep_running
 from dtoss.serve.processes.worker import listen
 from tests.ends import end_now
 

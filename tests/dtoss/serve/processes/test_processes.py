@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.processes.sockets import hold, is_loopback
+from dtoss.serve.processes.processes import hold, is_loopback
 from tests.dtoss.serve.processes.started import SECONDS, answer, asked, dialled, get, started
 
 TRIVIAL = ("-m", "tests.dtoss.serve.processes.processes")
@@ -197,7 +197,7 @@ def test_a_worker_that_fails_says_why_in_one_line():
     """And the server gives up when all that stand in for it fail too."""
     code = """
 from dtoss.serve.processes.processes import keep_running
-from dtoss.serve.processes.sockets import hold
+from dtoss.serve.processes.processes import hold
 def work(post):
     raise RuntimeError("no\\n luck")
 def died(number, pid, fate):

@@ -11,10 +11,9 @@ import pytest
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
 from dtoss.watch.index import cell_frame
-from dtoss.watch.index.build_index import build
+from dtoss.watch.index.build_index import MOST_GRID_LEVELS, build, chosen_levels
 from dtoss.watch.index.cell_frame import FINEST_LEVEL, GLOBE, frame_of, grid_positions
 from dtoss.watch.index.covers import circle_rects, polygon_rects
-from dtoss.watch.index.place_grid import MOST_GRID_LEVELS, chosen_levels
 from dtoss.watch.matching import grid_search
 from dtoss.watch.subscription import CIRCLE
 from tests.dtoss.watch.place_worlds import EARTH, RADII, SPHERE, SPOTS, asked, away, star, table_of

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from dtoss.watch.index.word_index import BY_BOTH, BY_PLACE_ONLY, BY_WORDS_ONLY, build_worded
 from dtoss.watch.matching.word_match import as_worded, candidate_pieces
 from dtoss.watch.words.formula import parse_words
-from dtoss.watch.words.messages import messages_of
+from dtoss.watch.words.messages import Vocabulary, messages_of
 from dtoss.watch.words.tokenizer import tokens
-from dtoss.watch.words.vocabulary import Vocabulary
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 FAR = 1e300

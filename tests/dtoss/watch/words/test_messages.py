@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtoss.watch.words.messages import messages_of, token_numbers
+from dtoss.watch.words.messages import messages_of, token_numbers, vocabulary_of
 from dtoss.watch.words.tokenizer import tokens
-from dtoss.watch.words.vocabulary import vocabulary_of
 
 LETTERS = "aB1 _-.=<é½ßẞİıſ東京\u0301\u0338\u00a0\u3000\uff21\uff08\u0344\u1e9b\u0323\ufb01\ufb03"
 TEXTS = st.text(LETTERS, max_size=12) | st.text(max_size=8)

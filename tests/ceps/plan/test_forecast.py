@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ceps
-from ceps.replanning.forecast import forecast
+from ceps.plan.forecast import forecast
 
 
 def usual(partitions=6, slots=96, rate=20.0, seed=0):

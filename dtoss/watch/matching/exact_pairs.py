@@ -1,6 +1,7 @@
-"""Pairs of rows and subscriptions: which of the rows lie in the places, and how far from their centres.
+"""The exact test of pairs of a row and a subscription, and how far the row is from the centre.
 
-The exact test of pairs of a row and a subscription, whatever its place is.
+For candidates that words have found; those of a grid are tested where they are found, in
+:mod:`dtoss.watch.matching.grid_search`. What rounding leaves open there is decided here.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ def areas_in(built: SubscriptionIndex) -> Areas:
     return built.areas if "areas/facts" in built.arrays else _NO_AREAS
 
 
-def settled(
+def recheck_unsure(
     built: SubscriptionIndex,
     positions: NDArray[np.float64],
     vectors: NDArray[np.float64],
     row: NDArray[np.int64],
     far: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Return which hits hold, once those of which rounding left it open are told in rational numbers.
+    """Return which hits hold: those that rounding left open are tested again in exact arithmetic.
 
     ``row``: int64 (m,). The row of each hit; ``far``: float64 (m,). The distances; below -1 they name a polygon, and
     are set to NaN.
@@ -79,7 +80,7 @@ def held_pairs(
     facts = np.zeros((len(row), 4))
     facts[:, : vectors.shape[1]] = arrays["vectors"][subscription]
     facts[:, 3] = squared_chords(np.nan_to_num(arrays["radius"][subscription]), built.space)
-    test_pairs(
+    measure_pairs(
         row, subscription, positions, vectors, facts,
         arrays["kind"], arrays["radius"], arrays["boxes"], arrays["parts"], *areas_in(built), far,
     )  # fmt: skip
@@ -115,7 +116,7 @@ def _in_parts(tables, first, last, site):
     " readonly=True), Array(int64, 1, 'C', readonly=True), Array(int64, 1, 'C', readonly=True), Array(int32, 1, 'C',"
     " readonly=True), float64[::1])"
 )
-def test_pairs(
+def measure_pairs(
     rows: Any, subs: Any, positions: Any, vectors: Any, centres: Any, kind: Any, radius: Any, boxes: Any, parts: Any,
     facts: Any, sides: Any, begins: Any, ends: Any, flat: Any, strip: Any, listed: Any, edges: Any, far: Any,
 ) -> None:  # fmt: skip

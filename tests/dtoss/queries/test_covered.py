@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dtoss.geometry.point_in_polygon import inside
 from dtoss.geometry.polygons import as_polygons
 from dtoss.geometry.space import space_of
-from dtoss.queries.areas.covered import shape_of
+from dtoss.queries.covered import shape_of
 
 MIDDLES = {"sphere": [(0.0, 0.0), (179.9, 10.0), (20.0, 89.5), (-60.0, -30.0)], "plane": [(0.0, 0.0), (1e9, -7.0)]}
 

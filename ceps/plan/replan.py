@@ -12,9 +12,9 @@ from ceps.model.argument_checks import number
 from ceps.model.patterns import Patterns
 from ceps.model.problem import InfeasibleError
 from ceps.model.servers import ServerType
+from ceps.plan.forecast import Forecast
 from ceps.plan.planning import plan
 from ceps.plan.plans import Plan, diff
-from ceps.replanning.forecast import Forecast
 
 DAY_SECONDS = 86_400.0
 MARGIN = 0.5
@@ -82,7 +82,7 @@ def decide(rules: Replanning, in_force: Plan, expected: Forecast, now: float, pa
     and no more than may move; and replaced by a cheaper one where that was possible at each look for a day. Between two
     changes lies the dwell time.
 
-    ``rules``: when plans are changed; ``expected``: the coming 24 hours (:func:`ceps.replanning.forecast.forecast`);
+    ``rules``: when plans are changed; ``expected``: the coming 24 hours (:func:`ceps.plan.forecast.forecast`);
     ``now``: seconds, of any clock that goes on; ``past``: of the decision before; None for the first.
     """
     past = past or Past()

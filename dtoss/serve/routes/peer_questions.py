@@ -37,6 +37,7 @@ from dtoss.serve.requests.message_bounds import check_question
 from dtoss.serve.routes.schemas import LONG, PROBLEM, STRING, array, fields, sent_as
 from dtoss.serve.scatter_gather.partial_answers import answered_here
 from dtoss.serve.state.worker_state import WorkerState
+from dtoss.shards.share import PartitionNotHeldError
 
 PACKED_TYPE = b"application/vnd.dtoss.partial"
 """Content type of what servers say to each other."""
@@ -89,7 +90,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
                 check_question(question, served.index.space, state.settings.limits)
                 try:
                     answer = answered_here(state, served, question, stop)
-                except KeyError:
+                except PartitionNotHeldError:
                     return not_held(served)
                 return packed_answer(message.kind, answer)
 

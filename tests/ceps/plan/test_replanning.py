@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import ceps
+from ceps.plan.forecast import Forecast, forecast
 from ceps.plan.planning import plan
 from ceps.plan.plans import diff
-from ceps.replanning.forecast import Forecast, forecast
-from ceps.replanning.replan import DAY_SECONDS, Past, Replanning, decide, within_bytes
+from ceps.plan.replan import DAY_SECONDS, Past, Replanning, decide, within_bytes
 
 TYPES = ceps.load_servers("m3-2015")
 
