@@ -77,7 +77,7 @@ def test_quick_commands_load_no_library(store, form):
 
 OTHERS = {
     "cells.voronoi", "cells.cell_kernel", "cells.rim", "building.border", "queries.cell_of",
-    "conditions.matching_objects", "queries.areas.covered", "queries.areas.polygon_queries", "frames.polygon_frames",
+    "conditions.matching_objects", "queries.covered", "queries.polygon_queries", "frames.polygon_frames",
     "queries.find_by_id", "cells.cell_polygons", "snapshots.xxh64",
 }  # fmt: skip
 """Modules of the index that only other questions need, or a rebuild."""
