@@ -22,7 +22,7 @@ from bench.watch.spoken_rounds import WORK, Talk, spoken, switching, talk, workl
 from bench.watch.words import TOWNS
 from ceps.balance.cell_layout import Layout
 from ceps.balance.ps2stream.kdt import By, kdt_tree
-from ceps.balance.ps2stream.ps2stream import PS2Stream, counted
+from ceps.balance.ps2stream.ps2stream import PS2Stream, count_loads
 from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.round_costs import Loads, WorkModel, work_of_workers
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
@@ -165,7 +165,7 @@ def adjusting(world: Talk, goals: Goals) -> None:
     ):
         one = found[name] = rehearse(name, strategy, rounds)
         whole[name] = sum(
-            float(work_of_workers(layout, counted(loads, asked, layout, "paper"), True).sum())
+            float(work_of_workers(layout, count_loads(loads, asked, layout, "paper"), True).sum())
             for layout, (loads, asked) in zip(one.layouts, rounds[1:], strict=True)
         )
         rate = MESSAGES / one.work.max(axis=1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bench.watch.rounds import HEATS, SIDE, Scenario, hotspot
 from bench.watch.swarm_lines import no_statistics
 from ceps.balance.rehearse import StrategyRun, rehearse
-from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, exchange, halved
+from ceps.balance.swarm import CENTRAL_NUMBERS, NUMBER_BYTES, RectangleCosts, cut_in_halves, exchange
 from ceps.strategies import strategy_of
 
 NAMES = ("replicated", "uniform", "history", "swarm", "swarm-work", "swarm-always", "ours")
@@ -101,7 +101,7 @@ def costs() -> None:
     scenario = hotspot("step", rounds=3, rows=ROWS)
     loads, asked = list(scenario.rounds())[1]
     for cost in ("paper", "work"):
-        priced, grid = RectangleCosts(loads, asked, loads.rows, cost), halved(loads.shape, WORKERS)
+        priced, grid = RectangleCosts(loads, asked, loads.rows, cost), cut_in_halves(loads.shape, WORKERS)
         begun = perf_counter()
         for _ in range(10):
             exchange(grid, priced, WORKERS)

@@ -84,14 +84,14 @@ def forecast(
         return Forecast(now, {"mean": fresh, "error": np.zeros(len(guesses))})
     had = _of_workers(layout, now)
     missed = [
-        np.abs(_of_workers(layout, _blurred(one, guess, shape)) - had).sum()
+        np.abs(_of_workers(layout, _blur(one, guess, shape)) - had).sum()
         for one, guess in zip(mean, guesses, strict=True)
     ]
     error = _FADE * error + (1.0 - _FADE) * np.array(missed)
     keep = np.array([guess.keep for guess in guesses])[:, None]
     mean = keep * mean + (1.0 - keep) * now
     best = int(error.argmin())
-    return Forecast(_blurred(mean[best], guesses[best], shape), {"mean": mean, "error": error})
+    return Forecast(_blur(mean[best], guesses[best], shape), {"mean": mean, "error": error})
 
 
 def _as_shares(work: Floats) -> Floats:
@@ -104,7 +104,7 @@ def _of_workers(layout: Layout, work: Floats) -> Floats:
     return np.bincount(layout.worker, layout.share * work[layout.cell], layout.workers).astype(np.float64)
 
 
-def _blurred(work: Floats, guess: Guess, shape: tuple[int, int]) -> Floats:
+def _blur(work: Floats, guess: Guess, shape: tuple[int, int]) -> Floats:
     """Return work of which a share is spread evenly over a square around each cell; none leaves the grid."""
     if guess.blur == 0.0:
         return work

@@ -73,13 +73,13 @@ class Stage(NamedTuple):
 def uniform_grid(loads: Loads, asked: SubscriptionLoad, workers: int) -> Layout:
     """Return SWARM's first grid: the largest rectangle halved until each machine has one."""
     del asked
-    return of_cells(loads.shape, workers, halved(loads.shape, workers).owner(loads.shape))
+    return of_cells(loads.shape, workers, cut_in_halves(loads.shape, workers).owner(loads.shape))
 
 
 def history_grid(loads: Loads, asked: SubscriptionLoad, workers: int, cost: Cost = "paper") -> Layout:
     """Return a grid that is fitted to a sample by SWARM's cost: the dearest rectangle is halved, again and again."""
     costs = RectangleCosts(loads, asked, loads.rows, cost)
-    held = halved(loads.shape, 1)
+    held = cut_in_halves(loads.shape, 1)
     while len(held.rects) < workers:
         price = costs(held.rects)
         for dearest in np.argsort(-price, kind="stable").tolist():
@@ -127,7 +127,7 @@ class Swarm:
         cells), and O(log cells) for each rectangle that is split.
         """
         if layout is None or not stands(layout, loads, self.workers) or "rects" not in memory:
-            held = halved(loads.shape, self.workers)
+            held = cut_in_halves(loads.shape, self.workers)
             return Decision(of_cells(loads.shape, self.workers, held.owner(loads.shape)), _kept(held, loads.rows))
         held = Rectangles(memory["rects"].copy(), memory["worker"].copy())
         points = memory["points"] / FADING + loads.rows
@@ -138,7 +138,7 @@ class Swarm:
         messages = 2 * NUMBER_BYTES * self.workers
         changed = 0
         if number and number % self.merge_every == 0:
-            held = merged(held)
+            held = merge_rectangles(held)
         if self.decision == "always" or stage.rebalance:
             costs = RectangleCosts(loads, asked, points, self.cost)
             for _ in range(self.moves):
@@ -284,7 +284,7 @@ class Rectangles:
         return found.ravel()
 
 
-def halved(shape: tuple[int, int], count: int) -> Rectangles:
+def cut_in_halves(shape: tuple[int, int], count: int) -> Rectangles:
     """Return the grid cut into rectangles, the largest halved by its longer side until there are so many (4.1).
 
     Where cells run out there are fewer. Machines get one each, in the order in which they are made.
@@ -382,7 +382,7 @@ def best_split(rect: Ints, costs: Costs, giver: float, taker: float) -> Line | N
     return min(found, key=lambda line: abs(line.difference)) if found else None
 
 
-def merged(held: Rectangles) -> Rectangles:
+def merge_rectangles(held: Rectangles) -> Rectangles:
     """Return rectangles of which those of one machine that form a rectangle together are one."""
     rects, workers = held.rects.tolist(), held.worker.tolist()
     again = True
@@ -390,7 +390,7 @@ def merged(held: Rectangles) -> Rectangles:
         again = False
         for one in range(len(rects)):
             for other in range(one + 1, len(rects)):
-                joined = _joined(rects[one], rects[other]) if workers[one] == workers[other] else None
+                joined = _join(rects[one], rects[other]) if workers[one] == workers[other] else None
                 if joined is not None:
                     rects[one] = joined
                     del rects[other], workers[other]
@@ -401,7 +401,7 @@ def merged(held: Rectangles) -> Rectangles:
     return Rectangles(np.array(rects, np.int64).reshape(-1, 4), np.array(workers, np.int64))
 
 
-def _joined(one: list[int], other: list[int]) -> list[int] | None:
+def _join(one: list[int], other: list[int]) -> list[int] | None:
     """Return the rectangle that two form; None where they form none."""
     for first, last, across in ((FIRST_COLUMN, LAST_COLUMN, 1), (FIRST_ROW, LAST_ROW, 0)):
         alike = one[across] == other[across] and one[across + 2] == other[across + 2]

@@ -344,7 +344,7 @@ def autoscaling_offers(market: Market, ways: tuple[str, ...], asked: float) -> l
     bound = hourly_bound(problem) if extras["overload"] <= 0 else None
     offers = []
     for way in ways:
-        cost = copies * paid(found, market, way)
+        cost = copies * dollars_of_copy(found, market, way)
         total = cost + waits * cost / 24 / max(servers, 1)
         low, high = _likely(market, total)
         least = bound if way == "list" else None
@@ -358,7 +358,7 @@ def autoscaling_offers(market: Market, ways: tuple[str, ...], asked: float) -> l
     return offers
 
 
-def paid(found: Outcome, market: Market, way: str) -> float:
+def dollars_of_copy(found: Outcome, market: Market, way: str) -> float:
     """Dollars a day of the servers of one copy: by the started hour, or reserved for as many as that is cheaper for."""
     assert found.billed is not None
     assert found.running is not None

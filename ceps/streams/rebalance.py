@@ -125,7 +125,7 @@ def rebalance(
     groups = Groups(shares, sizes, at_home, workers, budget)
     if not count or workers == 1:
         return Rebalanced(np.zeros(count, np.int64), 0.0, 1.0, 1.0, 1.0, bool(count))
-    start = filled(groups)
+    start = fill_homeless(groups)
     bound = least_imbalance(shares, sizes, at_home, workers, budget)
     before = groups.imbalance(start)
     stands = bool((at_home >= 0).any())
@@ -136,7 +136,7 @@ def rebalance(
     if count <= 1 or workers <= _FEW ** (1 / count):
         found = best_of_all(groups, between, accepted)
     else:
-        found = (relieved if stands else placed)(groups, start, bound, rng)
+        found = (relieve if stands else first_placement)(groups, start, bound, rng)
         if between is not None:
             found = keep_transitions(groups, found, between, max(groups.imbalance(found), accepted))
     return Rebalanced(found, groups.moved(found), before, groups.imbalance(found), bound)
@@ -335,7 +335,7 @@ class Groups:
         return Packing(problem, np.zeros(self.workers, np.int64), worker_of)
 
 
-def filled(groups: Groups) -> Ints:
+def fill_homeless(groups: Groups) -> Ints:
     """Return a placement where nothing moves: groups without a home stand where load is least, largest first.
 
     Those without load stand where groups are fewest. O(G K S).
@@ -353,7 +353,7 @@ def filled(groups: Groups) -> Ints:
     return worker_of
 
 
-def placed(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) -> Ints:
+def first_placement(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) -> Ints:
     """Return a first placement of the least imbalance found, from `start` on.
 
     ``start``: int64 (G,), a placement.
@@ -363,7 +363,7 @@ def placed(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) 
     return packing.label
 
 
-def relieved(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) -> Ints:
+def relieve(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) -> Ints:
     """Return a placement of the least imbalance found that the budget allows.
 
     Targets between the bound and what stands are halved. For each, overload above it is moved away, bytes counted as

@@ -380,7 +380,7 @@ def matching(texts: Any, pattern: str, escape: str, ignore_case: bool, step: Ste
     pieces = _pieces(pattern, escape, step)
     if ignore_case:
         texts = pc.utf8_lower(texts)
-        pieces = [piece if isinstance(piece, bool) else _lower_like(piece) for piece in pieces]
+        pieces = [piece if isinstance(piece, bool) else _lower_text(piece) for piece in pieces]
     inner = [piece for piece in pieces if isinstance(piece, str)]
     front, back = pieces[:1] == [True], pieces[-1:] == [True]
     if False not in pieces and len(inner) <= 1 and len(pieces) <= 3:
@@ -398,7 +398,7 @@ def matching(texts: Any, pattern: str, escape: str, ignore_case: bool, step: Ste
             f"{step}: the pattern of {len(pattern):,} characters has wildcards inside: at most {LONGEST:,} are possible"
         )
     wild = {True: ".*", False: "."}
-    expression = "".join(wild[piece] if isinstance(piece, bool) else _quoted(piece) for piece in pieces)
+    expression = "".join(wild[piece] if isinstance(piece, bool) else _quote(piece) for piece in pieces)
     return pc.match_substring_regex(texts, pattern=rf"(?s)\A{expression}\z")
 
 
@@ -424,10 +424,10 @@ def _pieces(pattern: str, escape: str, step: Step) -> list[str | bool]:
     return [*pieces, "".join(kept)] if kept else pieces
 
 
-def _lower_like(text: str) -> str:
+def _lower_text(text: str) -> str:
     # by the same table as the texts
     return pc.utf8_lower(pa.scalar(text)).as_py()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "".join(c if c.isalnum() or ord(c) > 127 else rf"\x{{{ord(c):x}}}" for c in text)

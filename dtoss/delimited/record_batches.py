@@ -289,10 +289,10 @@ def is_plain(block: bytes, dialect: Dialect) -> bool:
         return False
     if dialect.escape is not None and dialect.escape.encode() in block:
         return False
-    return dialect.quote is None or dialect.quote.encode() not in block or _placed(block, dialect)
+    return dialect.quote is None or dialect.quote.encode() not in block or _quotes_in_pairs(block, dialect)
 
 
-def _placed(block: bytes, dialect: Dialect) -> bool:
+def _quotes_in_pairs(block: bytes, dialect: Dialect) -> bool:
     """Return whether quotes stand in pairs within lines, where values begin and end, with no blanks inside of them."""
     quote, delimiter = ord(dialect.quote or ""), ord(dialect.delimiter)
     seen = np.frombuffer(b"\n" + block + b"\n", np.uint8)

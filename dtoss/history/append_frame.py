@@ -239,7 +239,7 @@ def changed_sources(version: Version | None, keys: Sequence[Key]) -> list[str]:
     """Return the paths of files under which other bytes were appended before."""
     if version is None:
         return []
-    sources = _said(version, OF_FILE).column("source")
+    sources = _entries_of(version, OF_FILE).column("source")
     asked = pa.array([key.source for key in keys if key.kind == OF_FILE], sources.type)
     return sorted(set(sources.filter(pc.is_in(sources, asked)).to_pylist()))
 
@@ -248,7 +248,7 @@ def sources_below(version: Version | None, folder: str) -> list[str]:
     """Return the paths below a folder from which files were appended, sorted. Cost O(entries of the ledger)."""
     if version is None:
         return []
-    sources = _said(version, OF_FILE).column("source")
+    sources = _entries_of(version, OF_FILE).column("source")
     return sorted(set(sources.filter(pc.starts_with(sources, f"{folder.rstrip('/')}/")).to_pylist()))
 
 
@@ -259,7 +259,7 @@ def check_stream(version: Version | None, query: str, source: str) -> None:
     """
     if version is None:
         return
-    said = _said(version, OF_STREAM)
+    said = _entries_of(version, OF_STREAM)
     keys = said.column("key").filter(pc.equal(said.column("source"), source))
     if len(keys) and not pc.any(pc.starts_with(keys, f"{query}:")).as_py():
         other = keys[0].as_py().rpartition(":")[0]
@@ -269,7 +269,7 @@ def check_stream(version: Version | None, query: str, source: str) -> None:
         )
 
 
-def _said(version: Version, kind: str) -> pa.Table:
+def _entries_of(version: Version, kind: str) -> pa.Table:
     """Return the entries of the ledger of one kind."""
     ledger = version.ledger()
     return ledger.filter(pc.equal(ledger.column("kind"), kind))

@@ -376,14 +376,14 @@ def _names(
     right_names = _index_named(flat_right, right, suffixes[1], flat_left)
     both = set(left_names) & set(right_names)
     if both and not any(suffixes):
-        raise ValueError(f"both frames have {_said(both)}: name lsuffix or rsuffix, which is put behind")
+        raise ValueError(f"both frames have {_describe(both)}: name lsuffix or rsuffix, which is put behind")
     named = []
     for frame, names, suffix in ((left, left_names, suffixes[0]), (right, right_names, suffixes[1])):
         own = geometry if getattr(frame, "active_geometry_name", None) == geometry else None
         named.append([f"{n}_{suffix}" if n in both and n != own and suffix is not None else n for n in names])
     given = Counter(left_names) | Counter(right_names)
     if twice := {name for name, count in Counter(chain(*named)).items() if count > max(given[name], 1)}:
-        raise ValueError(f"{_said(twice)} would stand twice in the result: choose another lsuffix or rsuffix")
+        raise ValueError(f"{_describe(twice)} would stand twice in the result: choose another lsuffix or rsuffix")
     return named[0], named[1]
 
 
@@ -403,5 +403,5 @@ def _index_named(flat: list[Any], frame: pandas.DataFrame, suffix: str, others: 
     return names
 
 
-def _said(names: set[Any]) -> str:
+def _describe(names: set[Any]) -> str:
     return ", ".join(sorted(f"column {name!r}" for name in names))

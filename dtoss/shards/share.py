@@ -188,7 +188,7 @@ def held_index(index: Index, held: Iterable[int], *, replicas: bool = True) -> I
         return index.parts[number] if number in mine else empty(index.parts[like], number)
 
     reach = index.reach if replicas else np.full(len(facts), -np.inf)
-    return _narrowed(index, OpenPartitions([None] * len(facts), facts, opened), index.partitioning, reach)
+    return _index_of_parts(index, OpenPartitions([None] * len(facts), facts, opened), index.partitioning, reach)
 
 
 def known_index(index: Index, number: int) -> Index:
@@ -197,10 +197,10 @@ def known_index(index: Index, number: int) -> Index:
     facts = PartitionFacts(len(alone.positions), len(alone.sites), alone.furthest)
     regions = index.partitioning
     one = Regions(regions.pivots[number : number + 1], regions.weights[number : number + 1])
-    return _narrowed(index, OpenPartitions([alone], [facts]), one, index.reach[number : number + 1])
+    return _index_of_parts(index, OpenPartitions([alone], [facts]), one, index.reach[number : number + 1])
 
 
-def _narrowed(index: Index, parts: OpenPartitions, regions: Regions, reach: NDArray[np.float64]) -> Index:
+def _index_of_parts(index: Index, parts: OpenPartitions, regions: Regions, reach: NDArray[np.float64]) -> Index:
     """Return an index of other partitions of the same space, without borders.
 
     As many nearest objects are looked for as in the whole one: replicas may say how far these are at the most.

@@ -269,7 +269,7 @@ def faults_of_replicas(
         held = _rows_of_replicas(partition)
         for home in sorted({*known[number], *held}):
             mine, theirs = held.get(home, none), known[number].get(home, none)
-            what = _compared(partition, mine, partitions[home], theirs)
+            what = _difference(partition, mine, partitions[home], theirs)
             if what is not None:
                 yield number, f"replicas of partition {home}: {what}"
 
@@ -291,7 +291,9 @@ def _ranges(start: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int64]:
     return np.repeat(end - np.cumsum(size), size) + np.arange(size.sum())
 
 
-def _compared(partition: Partition, mine: NDArray[np.int64], owner: Partition, theirs: NDArray[np.int64]) -> str | None:
+def _difference(
+    partition: Partition, mine: NDArray[np.int64], owner: Partition, theirs: NDArray[np.int64]
+) -> str | None:
     """Return how rows of a partition differ from rows of another one, by their ids; None where they do not."""
     if len(mine) != len(theirs):
         return f"{len(mine)} objects where {len(theirs)} are wanted"

@@ -196,7 +196,7 @@ Shape: TypeAlias = list[list[Ring]]
 """Polygons, each an outer ring and the holes in it: the coordinates of a GeoJSON MultiPolygon."""
 SMOOTH = 2.0**-22
 """As :data:`.rings.TOLERANCE`: 10 m at the equator."""
-_CORNERS_OUTLINES = 256
+_OUTLINE_CORNERS = 256
 """Of what stands for a circle: within 0.01 % of its radius."""
 OUTLINE_DIGITS = 7
 """Of degrees behind the point: a centimetre."""
@@ -225,7 +225,7 @@ def circle(frame: Frame, space: Space, centre: NDArray[np.float64], radius: floa
     ``radius``: metres on the sphere, CRS units in the plane. From half the Earth's circumference on it is the whole
     sphere.
     """
-    turn = np.linspace(0.0, 2.0 * np.pi, _CORNERS_OUTLINES + 1)[:, None]
+    turn = np.linspace(0.0, 2.0 * np.pi, _OUTLINE_CORNERS + 1)[:, None]
     if space.dimension == 2:
         curve = centre + radius * np.concatenate([np.cos(turn), np.sin(turn)], axis=1)
     else:

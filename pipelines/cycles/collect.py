@@ -52,7 +52,7 @@ NOTHING = Tally(0, {}, np.full(2, np.nan), np.full(2, np.nan), 0, 0, None, None)
 """Of no rows."""
 
 
-def tallied(rows: pa.Table, scale: Scale, ahead_after: float) -> tuple[pa.Table, Tally]:
+def tally_updates(rows: pa.Table, scale: Scale, ahead_after: float) -> tuple[pa.Table, Tally]:
     """Return the good rows, without the column of reasons, and what was seen of all. Cost O(n)."""
     reasons = rows.column(REASON)
     bad = {}
@@ -157,7 +157,7 @@ Sent: TypeAlias = tuple[tuple[Parcels, pa.Table] | None, Tally]
 
 def judge_and_send(rows: pa.Table, target: Target, carried: list[str], clock: Clock) -> Sent:
     """Return the latest row of each id among the good ones of a task, sent, and the tally of all."""
-    good, tally = tallied(rows, clock.scale, clock.ahead_after)
+    good, tally = tally_updates(rows, clock.scale, clock.ahead_after)
     return send(target.place, good.to_batches(), carried, target.regions, target.reach, target.space), tally
 
 

@@ -80,7 +80,7 @@ def start(
         if query is None:
             raise InputError(f"batch {number} says no query ({QUERY}): this Spark is not one of those that are known")
         with busy.batch():
-            batches.batch(rows, Source(query=query, batch=number, plan=planned(kept, number)))
+            batches.batch(rows, Source(query=query, batch=number, plan=planned_hash(kept, number)))
 
     kept = checkpoint or path_in(batches.path, "checkpoint")
     try:
@@ -138,7 +138,7 @@ OFFSETS = "offsets"
 """The folder of a checkpoint in which Spark writes what a batch will read, before it reads anything."""
 
 
-def planned(checkpoint: str, batch: int) -> str:
+def planned_hash(checkpoint: str, batch: int) -> str:
     """Return the hash of what a batch of a query reads; "" where this process cannot read it.
 
     Spark gives the last batch once more when it does not know how that has ended, from the same plan. A batch of the

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceps.streams.evenness import fair_shares, least_imbalance
-from ceps.streams.rebalance import Groups, rebalance, relieved, share_cut
+from ceps.streams.rebalance import Groups, rebalance, relieve, share_cut
 
 
 def shares_of(loads, workers):
@@ -258,6 +258,6 @@ def test_relief_is_a_function_of_its_arguments():
     rng = np.random.default_rng(6)
     loads, bytes, home = rng.integers(100, 3000, 50), np.ones(50), np.arange(50) // 10
     groups = Groups(fair_shares(loads[:, None] * 1.0, 5)[0], bytes, home, 5, 12.0)
-    first = relieved(groups, home, 1.0, np.random.default_rng(0))
+    first = relieve(groups, home, 1.0, np.random.default_rng(0))
     rebalance(loads, bytes, None, 5, budget=0)
-    assert np.array_equal(first, relieved(groups, home, 1.0, np.random.default_rng(0)))
+    assert np.array_equal(first, relieve(groups, home, 1.0, np.random.default_rng(0)))

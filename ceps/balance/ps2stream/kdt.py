@@ -153,7 +153,7 @@ def kdt_tree(
     pieces = [piece for root in roots for piece in root]
     way_of = {id(piece): way for root, way in zip(roots, ways, strict=True) for piece in root}
     while True:
-        worker, load = merged(ground, pieces, workers)
+        worker, load = assign_pieces(ground, pieces, workers)
         if (load.min() > 0.0 and load.max() <= sigma * load.min()) or len(pieces) >= theta:
             return Tree(pieces, worker, load)
         dearest = max(range(len(pieces)), key=lambda at: (pieces[at].load, -at))
@@ -229,7 +229,7 @@ def layout_of(
     return of_parts(shape, workers, np.arange(len(owner)), owner, np.ones(len(owner)), parts)
 
 
-def merged(ground: Ground, pieces: Sequence[Piece], workers: int) -> tuple[list[int], Floats]:
+def assign_pieces(ground: Ground, pieces: Sequence[Piece], workers: int) -> tuple[list[int], Floats]:
     """Return the worker of each piece, and what each worker costs then, float64 (workers,).
 
     The dearest piece comes first. It goes to the worker whose cost rises least, which is one that stores much of it

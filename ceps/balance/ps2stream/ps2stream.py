@@ -66,7 +66,7 @@ class PS2Stream:
             return Decision(self._begun(loads, asked), {"round": np.array(0)})
         count = int(memory.get("round", np.array(0))) + 1
         rng = np.random.default_rng((self.seed, count))
-        found = adjusted(
+        found = adjust_layout(
             layout, loads, asked, self.sigma, load=self.load, way=self.choose, heaviest=self.heaviest, rng=rng
         )
         return Decision(found, {"round": np.array(count)}, loads.message_bytes + loads.spoken_bytes)
@@ -82,7 +82,7 @@ Load = Literal["paper", "work"]
 _MOST_MOVES = 64
 
 
-def counted(loads: Loads, asked: SubscriptionLoad, layout: Layout, load: Load) -> Loads:
+def count_loads(loads: Loads, asked: SubscriptionLoad, layout: Layout, load: Load) -> Loads:
     """Return loads as a strategy counts them: "work" as they are, "paper" with each row held against all of its cell.
 
     Rows times subscriptions is the load of a cell in def. 3; in def. 1 each row counts beside it. Words that a layout
@@ -172,7 +172,7 @@ class Cells:
         )
 
 
-def adjusted(
+def adjust_layout(
     layout: Layout, loads: Loads, asked: SubscriptionLoad, limit: float, *, load: Load = "paper", way: Way = "GR",
     heaviest: int = 0, rng: np.random.Generator,
 ) -> Layout:  # fmt: skip
@@ -184,7 +184,7 @@ def adjusted(
     the round; where rows hold no words, only phase II is there.
     """
     every = load == "paper"
-    cells = Cells.of(layout, counted(loads, asked, layout, load))
+    cells = Cells.of(layout, count_loads(loads, asked, layout, load))
     for _ in range(_MOST_MOVES):
         work = work_of_workers(cells.now(), cells.loads, every)
         if sigma(work) <= limit:

@@ -161,7 +161,7 @@ def sample_of(home: Home, version: Version, most_rows: int = SAMPLED_ROWS, most_
     parts = [_rows_of(home, version, chosen.take(chosen.file == file)) for file in np.unique(chosen.file).tolist()]
     t, positions, blocks = (np.concatenate(arrays) for arrays in zip(*parts, strict=True)) if parts else _nothing()
     if len(every) > len(chosen):
-        t = _stretched(version, chosen, t, blocks)
+        t = _stretch(version, chosen, t, blocks)
     by = np.argsort(t, kind="stable")[::kept]
     truth = version.leaves.order == BY_TIME
     size, marks = int(version.leaves.bytes[truth].sum()), int(version.leaves.marks[truth].sum())
@@ -214,7 +214,7 @@ def _nothing() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int
     return np.zeros(0), np.zeros((0, 2)), np.zeros(0, np.int64)
 
 
-def _stretched(
+def _stretch(
     version: Version, chosen: ChosenBlocks, t: NDArray[np.float64], blocks: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return times such that each block that was read reaches up to the next one."""

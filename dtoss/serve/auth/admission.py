@@ -199,7 +199,7 @@ class Origins:
         self._any = ANY in allowed
         self._told: dict[bytes, Headers] = {}
         for origin in allowed:
-            self._told[origin.encode()] = _named(origin.encode())
+            self._told[origin.encode()] = _headers_of(origin.encode())
         # caches tell answers apart only if those for other origins say so too
         self._others: Headers = [(b"vary", b"origin")] if allowed else []
         self._all: Headers = [(b"access-control-allow-origin", b"*"), (b"access-control-expose-headers", _SHOWN)]
@@ -223,7 +223,7 @@ class Origins:
         ]
 
 
-def _named(origin: bytes) -> Headers:
+def _headers_of(origin: bytes) -> Headers:
     return [
         (b"access-control-allow-origin", origin),
         (b"access-control-expose-headers", _SHOWN),

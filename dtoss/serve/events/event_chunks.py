@@ -182,9 +182,9 @@ class Own:
         events = events.drop_columns(hidden) if hidden else events
         if not self.some:
             return events
-        left = pc.equal(_plain_own(events.column("kind")), "leave")
+        left = pc.equal(_decode(events.column("kind")), "leave")
         for name in (*_OF_PLACE, *(name for name in carried if name not in hidden)):
-            values = _plain_own(events.column(name))
+            values = _decode(events.column(name))
             at = events.column_names.index(name)
             events = events.set_column(at, name, pc.if_else(left, pa.scalar(None, values.type), values))
         return events
@@ -201,7 +201,7 @@ def own_events(home: Home, at: Cursor, own: Own) -> Iterator[EventPart]:
     for told in told_events(home, start_of(at)):
         mine = None
         if told.events is not None and told.events.num_rows:
-            mine = told.events.filter(pc.starts_with(_plain_own(told.events.column("subscription")), own.prefix))
+            mine = told.events.filter(pc.starts_with(_decode(told.events.column("subscription")), own.prefix))
         if mine is not None and mine.num_rows:
             batch = mine.column("batch").to_numpy()
             first = np.searchsorted(batch, batch)
@@ -216,5 +216,5 @@ def own_events(home: Home, at: Cursor, own: Own) -> Iterator[EventPart]:
         yield EventPart(mine if mine is not None and mine.num_rows else None, at)
 
 
-def _plain_own(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

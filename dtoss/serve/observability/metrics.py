@@ -234,7 +234,7 @@ class Exposition:
 
         source = self._registry if self._folder is None else MultiProcessCollector(None, self._folder)  # type: ignore[no-untyped-call]
         families = {family.name: family for family in source.collect()}
-        for family in _shared(self._counts.all()):
+        for family in _shared_metrics(self._counts.all()):
             if family.name in families:
                 families[family.name].samples += family.samples
             else:
@@ -244,7 +244,7 @@ class Exposition:
             yield from others()
 
 
-def _shared(parts: list[WorkerCounts]) -> Iterator[Any]:
+def _shared_metrics(parts: list[WorkerCounts]) -> Iterator[Any]:
     """Yield what the shared memory holds."""
     from prometheus_client import core
 
@@ -261,14 +261,14 @@ def _shared(parts: list[WorkerCounts]) -> Iterator[Any]:
         found = [part.latencies(number) for part in parts]
         buckets = list(map(sum, zip(*(one[0] for one in found), strict=True)))
         requests.add_metric([route, "200", "short"], sum(buckets))
-        seconds.add_metric([route, "short"], _cumulated(SECONDS, buckets), sum(one[1] for one in found))
+        seconds.add_metric([route, "short"], _cumulate(SECONDS, buckets), sum(one[1] for one in found))
         sent.add_metric([route, "short"], sum(one[2] for one in found))
     yield from (requests, seconds, sent)
     calls = [part.calls() for part in parts]
     sizes = list(map(sum, zip(*(one[0] for one in calls), strict=True)))
     yield core.HistogramMetricFamily(
         "dtoss_gathered_requests", "Requests of one turn of the loop that were answered together.",
-        buckets=_cumulated(SIZES, sizes), sum_value=sum(one[1] for one in calls),
+        buckets=_cumulate(SIZES, sizes), sum_value=sum(one[1] for one in calls),
     )  # fmt: skip
     reads = [part.reads() for part in parts]
     yield core.SummaryMetricFamily(
@@ -310,7 +310,7 @@ def _living(parts: list[tuple[int, WorkerCounts]]) -> Iterator[Any]:
     yield info
 
 
-def _cumulated(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
+def _cumulate(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
     """Return buckets as Prometheus wants them: each holds all below its bound."""
     names = [*(str(float(bound)) for bound in bounds), "+Inf"]
     return list(zip(names, accumulate(counts), strict=True))

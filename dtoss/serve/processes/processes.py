@@ -276,7 +276,7 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
-def resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | int, ...]]:
+def resolve_host(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | int, ...]]:
     """Return the family and the first address of a host."""
     if not 0 <= port < 1 << 16:
         raise InputError(f"--port is {port}: 0 to 65535 is wanted, 0 takes a free one")
@@ -290,7 +290,7 @@ def resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | in
 
 def hold(host: str, port: int) -> Port:
     """Return the port, held for the workers; port 0 takes a free one."""
-    family, address = resolved(host, port)
+    family, address = resolve_host(host, port)
     # one that shares the port with nobody: sockets that share it would be let in beside those of another server
     alone = _bound(family, address, shared=False)
     address = (address[0], alone.getsockname()[1], *address[2:])

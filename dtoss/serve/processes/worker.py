@@ -327,7 +327,7 @@ async def listen(
     guard.draining = True
     await _take_the_rest(loop, place, make, patience)
     server.close()
-    return await _drained(shared)
+    return await _drain(shared)
 
 
 def _date(shared: ServerState, config: Config) -> None:
@@ -351,7 +351,7 @@ async def _take_the_rest(
             await loop.connect_accepted_socket(make, accepted, **patience)
 
 
-async def _drained(shared: ServerState) -> int:
+async def _drain(shared: ServerState) -> int:
     """Wait until all connections are closed; return how many were not in time."""
     began = time.monotonic()
     closed_idle = False

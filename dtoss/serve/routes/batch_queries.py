@@ -105,7 +105,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         sight, questions = sight_of(state, request, served), questions_of(state, served)
         return BatchQuery(state, request, served, sight, questions, form, where)
 
-    @post("/knn", status_code=200, opt=said(HITS, geographic))
+    @post("/knn", status_code=200, opt=describe_question(HITS, geographic))
     async def many_knn(
         request: Asker,
         k: int = nearest_of,
@@ -121,7 +121,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         work = partial(nearest_out, query, k, max_distance)
         return await answer(query, bodies, work, lambda places: (k, max_distance))
 
-    @post("/range", status_code=200, opt=said(HITS, geographic, radius=True))
+    @post("/range", status_code=200, opt=describe_question(HITS, geographic, radius=True))
     async def many_range(
         request: Asker,
         radius: float | None = radius_of,
@@ -136,7 +136,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         work = partial(within_out, query, radius)
         return await answer(query, bodies, work, lambda places: (None, radii_of(places, radius)), radius=True)
 
-    @post("/count", status_code=200, opt=said(ALL_COUNTED, geographic, radius=True))
+    @post("/count", status_code=200, opt=describe_question(ALL_COUNTED, geographic, radius=True))
     async def many_count(
         request: Asker, radius: float | None = radius_of, where: Where = None, snapshot: Snapshot = None
     ) -> ASGIResponse:
@@ -145,13 +145,13 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         work = partial(numbers_out, query, radius)
         return await answer(query, bodies, work, lambda places: (None, radii_of(places, radius)), radius=True)
 
-    @post("/locate", status_code=200, opt=said(ALL_LOCATED, geographic))
+    @post("/locate", status_code=200, opt=describe_question(ALL_LOCATED, geographic))
     async def many_locate(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
         """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
         query = query_of(request, snapshot, ids=ids)
         return await answer(query, bodies, partial(owners_out, query), lambda places: (1, None))
 
-    @post("/reverse_nearest", status_code=200, opt=said(HITS, geographic))
+    @post("/reverse_nearest", status_code=200, opt=describe_question(HITS, geographic))
     async def many_reverse_nearest(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
         """Answer with the objects that are nearer to each place than to any other object."""
         query = query_of(request, snapshot, ids=ids)
@@ -160,7 +160,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     return [many_knn, many_range, many_count, many_locate, many_reverse_nearest]
 
 
-def said(answer: Schema, geographic: bool, *, radius: bool = False) -> dict[str, Any]:
+def describe_question(answer: Schema, geographic: bool, *, radius: bool = False) -> dict[str, Any]:
     """Return what the OpenAPI text says of a question about many places."""
     body = body_of(geographic, radius=radius)
     return {"responses": responses(answer, arrow=True, kept=False), "body": body}

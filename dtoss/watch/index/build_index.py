@@ -318,14 +318,14 @@ def chosen_levels(
     most = min(_SAMPLE, max(len(rects) // 8, 512))
     some = np.arange(0, len(rects), -(-len(rects) // most))
     scale = len(rects) / len(some)
-    candidates, cells = _expected(high[some], wide[some], middle[some], frame, sample)
+    candidates, cells = _expected_candidates(high[some], wide[some], middle[some], frame, sample)
     classes = FINEST_LEVEL + 1
     by_class = np.zeros((2, classes, classes))
     np.add.at(by_class[0], kind[some], candidates * scale)
     np.add.at(by_class[1], kind[some], cells * scale)
     rows = float(max(_LEAST_ROWS, _ROWS_A_PLACE * len(rects)))
     # a class of which the sample has none goes where its size says
-    level = _assigned(by_class, rows, len(rects))
+    level = _assign_levels(by_class, rows, len(rects))
     levels = np.unique(level[np.unique(kind)])
     return Levels(levels, np.searchsorted(levels, level[kind]))
 
@@ -339,15 +339,15 @@ def _sizes(
     middle = np.stack([(rects[:, 0] + rects[:, 2]) / 2, (rects[:, 1] + rects[:, 3]) / 2], axis=1)
     if frame.sphere:
         wide = np.where(wide < 0.0, wide + 4 * _QUARTER_TURN, wide)
-        wide = wide * _narrowed(middle[:, 1])
+        wide = wide * _narrow(middle[:, 1])
     return high, wide, middle
 
 
-def _narrowed(lat: NDArray[np.float64]) -> NDArray[np.float64]:
+def _narrow(lat: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(1.0 - np.minimum((lat / _QUARTER_TURN) ** 2, 0.9999))
 
 
-def _expected(
+def _expected_candidates(
     high: NDArray[np.float64],
     wide: NDArray[np.float64],
     middle: NDArray[np.float64],
@@ -386,7 +386,7 @@ def _keys(places: NDArray[np.float64], frame: Frame, level: int) -> NDArray[np.i
     return np.asarray((row << 32) + np.clip(share * columns, 0, columns - 1).astype(np.int64))
 
 
-def _assigned(by_class: NDArray[np.float64], rows: float, places: int) -> NDArray[np.int64]:
+def _assign_levels(by_class: NDArray[np.float64], rows: float, places: int) -> NDArray[np.int64]:
     """Return the level of each class of sizes, of four levels at most."""
     candidates, cells = by_class
     count = len(cells)

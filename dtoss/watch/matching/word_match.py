@@ -288,7 +288,7 @@ def _note_word(texts, found, asked, looks, used, message, word):
 
 
 @kernel
-def _noted(texts, found, asked, looks, at, last):
+def _note_requests(texts, found, asked, looks, at, last):
     """Note what messages ask for from a place on, until there is no room; return how much, and the place to go on.
 
     A place is a message and one of its words.
@@ -368,7 +368,7 @@ def find_spoken(
     last, mine, filled = positions.shape[0], 0, 0
     current, message, k = start, start, first[start] if start < last else 0
     while message < last:
-        used, message, k = _noted(texts, found, asked, noted, (message, k), last)
+        used, message, k = _note_requests(texts, found, asked, noted, (message, k), last)
         _looked_up(found, asked, noted, used)
         for i in range(used):
             look = shift(noted, WORD_LOOKS * i)

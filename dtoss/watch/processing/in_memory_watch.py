@@ -399,11 +399,11 @@ def events_of(
         write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
         placed = order_rows(given.rows)
-        write_events(plan, tracks_of(plan, placed, _known(before, placed)), out)
-    return _shown(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
+        write_events(plan, tracks_of(plan, placed, _last_rows(before, placed)), out)
+    return _show(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
 
 
-def _known(before: Rows | None, placed: OrderedRows) -> KnownRows:
+def _last_rows(before: Rows | None, placed: OrderedRows) -> KnownRows:
     """Return the last row of each object before."""
     if before is None:
         before = placed.rows.take(np.zeros(0, np.int64))
@@ -418,7 +418,7 @@ def _known(before: Rows | None, placed: OrderedRows) -> KnownRows:
     return KnownRows(kept, nothing.astype(np.bool_), ())
 
 
-def _shown(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequence[str]) -> pa.Table:
+def _show(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequence[str]) -> pa.Table:
     x, y = position_names(settings.space.geographic)
     events = events.combine_chunks()
     columns = {name: events.column(name).cast(pa.string()) for name in ("kind", "subscription")}

@@ -282,7 +282,7 @@ def follow(
             if tells[at] & LEAVE:
                 count = _left(known, now, since, wanted, at, count, out)
             if tells[at] & ENTER:
-                count = _entered(known, now, since, wanted, at, count, out)
+                count = _write_entered(known, now, since, wanted, at, count, out)
         elif not before[at] and tells[at] & ENTER:
             count = _all(now, ENTER, ENTERS, _EVERY, wanted, at, count, out)
         if not before[at] and tells[at] & INSIDE:
@@ -322,7 +322,7 @@ def _left(known, now, since, wanted, at, count, out):
 
 
 @kernel
-def _entered(known, now, since, wanted, at, count, out):
+def _write_entered(known, now, since, wanted, at, count, out):
     """Write what holds this row and did not hold the one before; return how many events there are."""
     j = known.begin
     for i in range(now.begin, now.end):

@@ -51,25 +51,25 @@ def histogram_of(t: NDArray[np.int64]) -> Histogram:
     return _coarse_enough(Histogram(FINEST_BITS, buckets, counts.astype(np.int64)))
 
 
-def added(histograms: Sequence[Histogram], without: Sequence[Histogram] = ()) -> Histogram:
+def add_histograms(histograms: Sequence[Histogram], without: Sequence[Histogram] = ()) -> Histogram:
     """Return the sum of histograms, without others that are parts of it."""
     signed = [*((one, 1) for one in histograms), *((one, -1) for one in without)]
     bits = max((one.bits for one, _ in signed), default=FINEST_BITS)
     buckets = [one.buckets >> (bits - one.bits) for one, _ in signed]
     counts = [one.counts * sign for one, sign in signed]
     none = np.zeros(0, np.int64)
-    whole = _summed(bits, np.concatenate([none, *buckets]), np.concatenate([none, *counts]))
+    whole = _sum_counts(bits, np.concatenate([none, *buckets]), np.concatenate([none, *counts]))
     there = whole.counts > 0
     return _coarse_enough(Histogram(bits, whole.buckets[there], whole.counts[there]))
 
 
 def _coarse_enough(one: Histogram) -> Histogram:
     while len(one.buckets) > MOST_BUCKETS:
-        one = _summed(one.bits + 1, one.buckets >> 1, one.counts)
+        one = _sum_counts(one.bits + 1, one.buckets >> 1, one.counts)
     return one
 
 
-def _summed(bits: int, buckets: NDArray[np.int64], counts: NDArray[np.int64]) -> Histogram:
+def _sum_counts(bits: int, buckets: NDArray[np.int64], counts: NDArray[np.int64]) -> Histogram:
     distinct, back = np.unique(buckets, return_inverse=True)
     total = np.zeros(len(distinct), np.int64)
     np.add.at(total, back, counts)
@@ -92,7 +92,7 @@ class Clock:
 
     def without(self, lasts: NDArray[np.int64]) -> Clock:
         """Return it without objects, by their last times, int64 (n,)."""
-        return replace(self, heard=added([self.heard], [self.histogram(lasts)]))
+        return replace(self, heard=add_histograms([self.heard], [self.histogram(lasts)]))
 
     def histogram(self, lasts: NDArray[np.int64]) -> Histogram:
         """Return the histogram of last times, int64 (n,), of objects that count."""
@@ -164,7 +164,7 @@ def clock_after(clock: Clock, heard: Sequence[Heard], witnesses: str, span: int,
     ``span``: for how long an object counts, in microseconds; ``wall_us``: the clock of this machine, which the watch's
     follows where there are no rows; None where it stands.
     """
-    whole = added([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
+    whole = add_histograms([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
     gone_on = max((one.gone_on for one in heard), default=0)
     moment = move_clock(clock.moment, whole.lasts, gone_on, witnesses, span)
     if moment is None:
@@ -177,10 +177,10 @@ def clock_after(clock: Clock, heard: Sequence[Heard], witnesses: str, span: int,
 
 def time_set_back(clock: Clock, heard: Sequence[Heard], witnesses: str) -> Moment | None:
     """Return what time it is where a batch's objects say that the clock was wrong; None where it stands."""
-    behind = added([one.behind for one in heard])
+    behind = add_histograms([one.behind for one in heard])
     if len(behind.buckets) == 0:
         return None
-    whole = added([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
+    whole = add_histograms([clock.heard, *(one.reached for one in heard)], [one.left for one in heard])
     return overrule(clock.moment, whole.lasts, behind.lasts, witnesses)
 
 

@@ -250,7 +250,7 @@ def worker_index(plan: Plan, worker: int) -> WorkerIndex:
         entry = plan.routed.indexes.get(base.key)
         if entry is None:
             entry = _written(plan.home, plan.files.base["name"], base)
-        large = _opened(plan.home, entry["name"])
+        large = _open_index(plan.home, entry["name"])
     small = None
     if delta is not None and plan.files.delta is not None:
         gone = None if large is None or base is None else base
@@ -273,7 +273,7 @@ def _part(whole: SubscriptionIndex, rows: NDArray[np.int64]) -> SubscriptionInde
 
 
 @lru_cache(maxsize=_OPEN)
-def _opened(home: Home, name: str) -> SubscriptionIndex:
+def _open_index(home: Home, name: str) -> SubscriptionIndex:
     return open_built(home.asked, name)
 
 
@@ -352,21 +352,21 @@ def merge_events(plan: Plan, done: TaskResult, told: Sequence[pa.Table], seconds
     return told_of(plan, done, file, counts, seconds)
 
 
-def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def _encode(column: pa.ChunkedArray) -> pa.DictionaryArray:
     whole = column.combine_chunks()
     whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
     return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
 
 
 def _ranks(column: pa.ChunkedArray, places: dict[str, int]) -> NDArray[np.int64]:
-    coded = _coded(column)
+    coded = _encode(column)
     rank = np.array([places[name] for name in coded.dictionary.to_pylist()], np.int64)
     return rank[coded.indices.to_numpy()]
 
 
 def _order_of_ids(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the place of each id in the order of their bytes."""
-    coded = _coded(column)
+    coded = _encode(column)
     order = np.asarray(pc.sort_indices(coded.dictionary))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

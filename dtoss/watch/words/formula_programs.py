@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.watch.words.formula import MOST_CHARACTERS, All, Formula, Part, Said, parse_words
 from dtoss.watch.words.messages import Vocabulary, vocabulary_of
-from dtoss.watch.words.tokenizer import FOLDED, Bytes, Chunks, bytes_of, chunks_of, numbered, tokens
+from dtoss.watch.words.tokenizer import FOLDED, Bytes, Chunks, bytes_of, chunks_of, look_up_chunks, tokens
 
 ACCEPT, REJECT = -1, -2
 """Where a program ends."""
@@ -96,7 +96,7 @@ def _number(held: Bytes, chunks: Chunks) -> tuple[NDArray[np.int64], pa.Array]:
     text = np.concatenate([signs.text[: signs.begin[-1]], held.text])
     ends = np.concatenate([marks.ends, chunks.ends + signs.begin[-1]])
     hashes = np.concatenate([marks.hashes, chunks.hashes])
-    numbers, distinct, letters, offsets = numbered(text, ends, hashes)
+    numbers, distinct, letters, offsets = look_up_chunks(text, ends, hashes)
     count, distinct = len(distinct), distinct[_SIGNS:]
     begin = operand(offsets[_SIGNS:])
     buffers = [None, pa.py_buffer(begin), pa.py_buffer(letters)]

@@ -21,7 +21,7 @@ from dtoss.watch.words.tokenizer import (
     fill_slots,
     find_chunks,
     hash_whole,
-    numbered,
+    look_up_chunks,
     slots_for,
     tokens,
 )
@@ -179,7 +179,7 @@ def foreign_words(
     texts: Bytes, ends: NDArray[np.int64], hashes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], list[str]]:
     """Return the distinct chunks of some that are not of ASCII alone: the number of each, and their texts."""
-    numbers, distinct, _, _ = numbered(texts.text, operand(ends), operand(hashes))
+    numbers, distinct, _, _ = look_up_chunks(texts.text, operand(ends), operand(hashes))
     spans = ends[distinct].tolist()
     return numbers, [texts.text[begin:end].tobytes().decode("utf-8", "replace") for begin, end in spans]
 

@@ -129,7 +129,7 @@ class Numbered(NamedTuple):
     offsets: NDArray[np.int64]
 
 
-def numbered(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.int64]) -> Numbered:
+def look_up_chunks(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: NDArray[np.int64]) -> Numbered:
     """Return the numbers of chunks. Cost O(bytes)."""
     size = len(ends)
     numbers, distinct = np.empty(size, np.int32), np.empty(size, np.int64)

@@ -70,7 +70,7 @@ def objects_step(
     found = met(state, batch)
     pool = pool_of(spec, keys, state, batch, labels, vectors, found)
     bucket = _buckets(state, batch, found)
-    result = walked(spec, keys, state, pool, found, bucket, horizon, others)
+    result = walk_changes(spec, keys, state, pool, found, bucket, horizon, others)
     ends = found.begin[1:][np.diff(found.begin) > 0]
     reached = reached_of(spec, pool.t[found.order[ends - 1]])
     left = reached_of(spec, state.t[state.first[1:][np.diff(state.first) > 0] - 1])
@@ -143,12 +143,12 @@ def pool_of(
     whole = np.zeros((held + count, vectors.shape[1]))
     whole[held:] = vectors
     if spec.moves:
-        needed = _needed(state, found)
+        needed = _changed_rows(state, found)
         whole[needed] = keys.space.vectors(state.positions[needed])
     return Pool(t, t // spec.pane, together([state.labels, labels]), whole, speed)
 
 
-def _needed(state: ObjectState, found: Met) -> Numbers:
+def _changed_rows(state: ObjectState, found: Met) -> Numbers:
     """Return the rows of a state from the one before the first that changes on, of each object that has any."""
     changed = np.flatnonzero((found.start < found.begin[1:]) & (found.known >= 0))
     known = found.known[changed]
@@ -157,7 +157,7 @@ def _needed(state: ObjectState, found: Met) -> Numbers:
     return ranges(begin, state.first[known + 1] - begin)
 
 
-def walked(
+def walk_changes(
     spec: Spec, keys: Keys, state: ObjectState, pool: Pool, found: Met, bucket: Numbers, horizon: int | None,
     others: Others | None = None,
 ) -> Walked:  # fmt: skip

@@ -304,7 +304,7 @@ def print_rows(past: History, hits: Hits, form: Form, names: list[str]) -> None:
     values = [hits.query.tolist(), hits.id.tolist(), hits.distance.tolist()]
     for name in carried:
         column = hits.columns[name]
-        values.append([_said(value) for value in column.to_pylist()])
+        values.append([_describe(value) for value in column.to_pylist()])
     rows = zip(*values, strict=True)
     about = {"version": past.version.number}
     if form.geojson:
@@ -352,7 +352,7 @@ def print_explained(facts: dict[str, Any], as_json: bool) -> None:
     print_columns(header, table)
 
 
-def _said(value: Any) -> Any:
+def _describe(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 

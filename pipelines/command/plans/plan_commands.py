@@ -159,7 +159,7 @@ def route(
         print(json.dumps({"snapshot": manifest["snapshot"], "home": home, "partitions": rows}))
         return
     for row in rows:
-        print(f"partition {row['partition']}: " + ", ".join(map(_named, row["servers"])))
+        print(f"partition {row['partition']}: " + ", ".join(map(_name_of, row["servers"])))
 
 
 def _row(number: int, holders: tuple[int, ...], urls: Any, rank: Any) -> dict[str, Any]:
@@ -171,5 +171,5 @@ def _row(number: int, holders: tuple[int, ...], urls: Any, rank: Any) -> dict[st
     return {"partition": number, "servers": told}
 
 
-def _named(one: dict[str, Any]) -> str:
+def _name_of(one: dict[str, Any]) -> str:
     return f"server {one['server']}" + (f" at {one['url']}" if one["url"] else "")

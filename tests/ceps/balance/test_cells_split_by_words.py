@@ -11,7 +11,7 @@ import pytest
 from ceps.balance.cell_layout import Layout, of_cells
 from ceps.balance.ps2stream.kdt import kdt_layout, kdt_tree, words_by_frequency
 from ceps.balance.ps2stream.kdt_pieces import Ground, every_nth
-from ceps.balance.ps2stream.ps2stream import Cells, PS2Stream, adjusted, counted, split_and_join, with_asked
+from ceps.balance.ps2stream.ps2stream import Cells, PS2Stream, adjust_layout, count_loads, split_and_join, with_asked
 from ceps.balance.round_costs import Loads, Terms, WorkModel, split_work, work_of_workers
 from ceps.balance.subscription_load import SubscriptionLoad, stored_subscriptions
 from tests.ceps.balance.drawn_cells import WORDS, cells_of, drawn_asked, drawn_layout, stores
@@ -107,7 +107,7 @@ def test_what_workers_do_in_split_cells(seed, every):
     asked = drawn_asked(rng, SHAPE, 30)
     layout = drawn_layout(rng, SHAPE, 3, words=True)
     _, loads = spoken(rng, asked)
-    loads = counted(loads, asked, layout, "paper" if every else "work")
+    loads = count_loads(loads, asked, layout, "paper" if every else "work")
     model, terms = loads.model, loads.terms
     known = {
         (int(c), int(w)): (r, u) for c, w, r, u in zip(terms.cell, terms.word, terms.rows, terms.under, strict=True)
@@ -174,12 +174,12 @@ def test_phase_one_never_makes_work_more(seed, load):
     layout = drawn_layout(rng, SHAPE, 3, words=seed % 2 == 1)
     _, loads = spoken(rng, asked)
     every = load == "paper"
-    cells = Cells.of(layout, counted(loads, asked, layout, load))
+    cells = Cells.of(layout, count_loads(loads, asked, layout, load))
     before = work_of_workers(layout, cells.loads, every)
     high, low = int(before.argmax()), int(before.argmin())
     split_and_join(cells, asked, high, low, 4, every)
     after = cells.now()
-    work = work_of_workers(after, counted(loads, asked, after, load), every)
+    work = work_of_workers(after, count_loads(loads, asked, after, load), every)
     assert work.sum() <= before.sum() + 1e-9
     assert work[low] - work[high] <= before[high] - before[low] + 1e-9
     assert work[[k for k in range(3) if k not in (high, low)]] == pytest.approx(
@@ -292,11 +292,11 @@ def test_a_place_that_talks_of_much_is_split_by_words():
     ))  # fmt: skip
     layout = of_cells((2, 2), 4, [0, 1, 2, 3])
     draws = np.random.default_rng(0)
-    plain = adjusted(layout, hot, asked, 1.5, heaviest=0, rng=draws)
-    split = adjusted(layout, hot, asked, 1.5, heaviest=4, rng=draws)
+    plain = adjust_layout(layout, hot, asked, 1.5, heaviest=0, rng=draws)
+    split = adjust_layout(layout, hot, asked, 1.5, heaviest=4, rng=draws)
 
     def busiest(one: Layout) -> float:
-        return float(work_of_workers(one, counted(hot, asked, one, "paper"), True).max())
+        return float(work_of_workers(one, count_loads(hot, asked, one, "paper"), True).max())
 
     assert len(plain.words) == 0
     assert len(split.words) > 0

@@ -20,10 +20,10 @@ from ceps.balance.swarm import (
     Swarm,
     best_split,
     best_subset,
-    halved,
+    cut_in_halves,
     history_grid,
     least_in_size,
-    merged,
+    merge_rectangles,
     uniform_grid,
 )
 from tests.ceps.balance.drawn_cells import drawn_loads
@@ -212,7 +212,7 @@ def test_only_rectangles_that_form_one_are_merged(seed):
     rng = np.random.default_rng(seed)
     rects = guillotine(rng, (7, 6), 12)
     held = Rectangles(rects, rng.integers(0, 3, len(rects)))
-    found = merged(held)
+    found = merge_rectangles(held)
     assert found.owner((7, 6)).tolist() == held.owner((7, 6)).tolist()
     sizes = [(e - w + 1) * (n - s + 1) for w, s, e, n in found.rects.tolist()]
     assert sum(sizes) == 42
@@ -222,13 +222,13 @@ def test_only_rectangles_that_form_one_are_merged(seed):
             high = np.maximum(found.rects[one, 2:], found.rects[other, 2:])
             assert np.prod(high - low + 1) != sizes[one] + sizes[other]
     apart = Rectangles(np.array([[0, 0, 1, 0], [1, 1, 2, 1], [0, 2, 2, 2]]), np.zeros(3, int))
-    assert merged(apart).rects.tolist() == apart.rects.tolist()
+    assert merge_rectangles(apart).rects.tolist() == apart.rects.tolist()
 
 
 def test_the_first_grid_is_halved_by_its_longer_side():
     """Each machine has one rectangle; where cells run out, some have none."""
-    assert halved((4, 8), 3).rects.tolist() == [[0, 0, 1, 3], [4, 0, 7, 3], [2, 0, 3, 3]]
-    assert len(halved((2, 2), 9).rects) == 4
+    assert cut_in_halves((4, 8), 3).rects.tolist() == [[0, 0, 1, 3], [4, 0, 7, 3], [2, 0, 3, 3]]
+    assert len(cut_in_halves((2, 2), 9).rects) == 4
     nothing = no_words((2, 2), np.zeros((0, 4), int), np.zeros(0))
     loads = drawn_loads(np.random.default_rng(0), nothing)
     assert uniform_grid(loads, nothing, 9).workers == 9

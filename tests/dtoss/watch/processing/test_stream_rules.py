@@ -16,7 +16,7 @@ from dtoss.commits.file_entry import merged_from
 from dtoss.commits.offsets import Source
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.processing import watch_clock
-from dtoss.watch.processing.watch_clock import added, histogram_of
+from dtoss.watch.processing.watch_clock import add_histograms, histogram_of
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscription import EVERYWHERE
 from dtoss.watch.subscriptions.changes import subscribe
@@ -133,7 +133,7 @@ def test_what_witnesses_have_reached_is_the_same_however_rows_are_given_to_tasks
     usual, watch_clock.MOST_BUCKETS = watch_clock.MOST_BUCKETS, most
     try:
         whole = histogram_of(t)
-        split = added([histogram_of(t[part::parts]) for part in range(parts)])
+        split = add_histograms([histogram_of(t[part::parts]) for part in range(parts)])
         for one, other in ((split.bits, whole.bits), (split.buckets, whole.buckets), (split.counts, whole.counts)):
             assert np.array_equal(one, other)
         assert len(whole.buckets) <= most
@@ -141,7 +141,7 @@ def test_what_witnesses_have_reached_is_the_same_however_rows_are_given_to_tasks
             at = np.sort(t)[-wanted]
             assert whole.lasts.reached(wanted) <= at < whole.lasts.reached(wanted) + (1 << whole.bits)
         some = [histogram_of(t[part::parts][leaves[part::parts]]) for part in range(parts)]
-        left = added([whole], some)
+        left = add_histograms([whole], some)
         assert np.array_equal(left.lasts.times, np.unique(t[~leaves] >> whole.bits << whole.bits))
         assert left.lasts.count == np.count_nonzero(~leaves)
     finally:
