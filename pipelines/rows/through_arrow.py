@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.errors import InputError
+from dtoss.snapshots.column_types import stored_type
 from pipelines.rows.file_splits import (
     LEAST,
     Piece,
@@ -35,15 +36,6 @@ _ROWS = 1 << 16
 _LINE = "value"
 _NO_JSON = "\x01"
 """No JSON begins with it."""
-_SIGNED = {
-    pa.uint8(): pa.int16(),
-    pa.uint16(): pa.int32(),
-    pa.uint32(): pa.int64(),
-    pa.uint64(): pa.decimal128(20, 0),
-    pa.float16(): pa.float32(),
-    pa.date64(): pa.date32(),
-}
-"""What Spark makes of types that it has not."""
 
 
 def spark_reaches(session: SparkSession, inputs: Inputs) -> bool:
@@ -71,7 +63,7 @@ def read_parquet(session: SparkSession, inputs: Inputs, *, least: int = LEAST) -
     """
     assert inputs.schema is not None
     places, folders = inputs.places, folder_values(inputs.folders)
-    fields = [pa.field(one.name, _plain(one.type)) for one in inputs.schema if one.name not in folders]
+    fields = [pa.field(one.name, stored_type(one.type)) for one in inputs.schema if one.name not in folders]
     schema, names = pa.schema(fields), [*(one.name for one in fields), *folders]
     types = _spark_schema(schema, list(folders))
 
@@ -170,29 +162,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         # down, also before 1970
         column = pc.floor_temporal(column, unit="microsecond")
     return column.cast(field.type, safe=False)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type that Spark has for values of a type."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
-        return pa.binary()
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", None if kind.tz is None else "UTC")
-    if pa.types.is_duration(kind):
-        return pa.int64()
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return _SIGNED.get(kind, kind)
 
 
 def _spark_schema(schema: pa.Schema, texts: Sequence[str]) -> StructType:
