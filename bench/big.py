@@ -30,7 +30,7 @@ def main(
 ) -> None:
     """Time a rebuild of very many objects."""
     from pipelines.rebuild import rebuild
-    from pipelines.rows.position_frame import Columns
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
     from pipelines.spark.session import spark_session
     from pipelines.spark.stage_progress import Stages

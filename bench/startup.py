@@ -21,26 +21,14 @@ from pathlib import Path
 import numpy as np
 
 import dtoss
-from dtoss.building.border import border_of
-from dtoss.building.construct import BuiltPartition
-from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
-from dtoss.snapshots.store import Store
 
 COMMAND = [sys.executable, "-c", "from pipelines.command.main import main; main()"]
 
 
 def make_store(path: str) -> None:
     """Write a store of one snapshot, without Spark."""
-    n, place = 3_000, Store(path)
-    index = dtoss.build(np.arange(n), np.random.default_rng(0).uniform(-50, 50, (n, 2)), partitions=1)
-    name = place.begin()
-    (only,) = index.parts.all()
-    parts = [write_partition(place, name, BuiltPartition(only, border_of(only), 0.0))]
-    place.finish(name, make_manifest(
-        name, "2026-01-01T00:00:00Z", index.space, index.partitioning, index.reach, None, parts,
-        write_borders(place, name, index.border), id_type="int64", columns={}, parameters={},
-        counts={"read": n, "kept": n, "duplicates": 0, "quarantined": {}}, timings={"all": 1.0},
-    ))  # fmt: skip
+    n = 3_000
+    dtoss.build(np.arange(n), np.random.default_rng(0).uniform(-50, 50, (n, 2)), partitions=1).save(path)
 
 
 def seconds(arguments: list[str], env: dict[str, str] | None = None, run: list[str] = COMMAND) -> float:

@@ -54,7 +54,7 @@ def main(
     """Make a fleet, build an index of it, ask it, draw its partitions, and watch fences in its first city."""
     from datasets.demo_picture import draw_partitions
     from pipelines.rebuild import rebuild, summary
-    from pipelines.rows.position_frame import Columns
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
     from pipelines.spark.session import spark_session
     from pipelines.spark.stage_progress import Stages

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
+from dtoss.partition import values_of
 from dtoss.snapshots.xxh64 import seeded_xxh64
 
 BUCKETS = 256
@@ -29,11 +30,12 @@ def hashes_of(ids: pa.Array) -> NDArray[np.int64]:
     if len(ids) == 0:
         return np.zeros(0, np.int64)
     if pa.types.is_integer(ids.type):
-        numbers = np.ascontiguousarray(ids.cast(pa.int64()).fill_null(0).to_numpy())
+        numbers = np.ascontiguousarray(_whole_ids(ids))
         ends = np.arange(_WORD_BYTES, _WORD_BYTES * (len(ids) + 1), _WORD_BYTES)
         found = _hashed(numbers.view(np.uint8), ends)
     else:
-        texts = ids.cast(pa.large_string()).fill_null("")
+        texts = ids.cast(pa.large_string())
+        texts = texts.fill_null("") if texts.null_count else texts
         _, offsets, data = texts.buffers()
         begin = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         flat = np.zeros(1, np.uint8) if data is None or data.size == 0 else np.frombuffer(data, np.uint8)[begin[0] :]
@@ -43,11 +45,16 @@ def hashes_of(ids: pa.Array) -> NDArray[np.int64]:
     return found
 
 
+def _whole_ids(ids: pa.Array) -> NDArray[np.int64]:
+    whole = ids.cast(pa.int64())
+    return values_of(whole.fill_null(0) if whole.null_count else whole)
+
+
 def _hashed(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
     room = int(np.diff(ends, prepend=0).max(initial=0)) + _WORD_BYTES
-    aligned = np.zeros(-(-room // _WORD_BYTES), np.int64)
+    aligned = np.zeros(-(-room // _WORD_BYTES), np.uint64).view(np.uint8)
     out = np.empty(len(ends), np.int64)
-    _hash_all(data, np.ascontiguousarray(ends), aligned.view(np.uint8), address(aligned, "one value"), out)
+    _hash_all(data, np.ascontiguousarray(ends), aligned, address(aligned, "one value"), out)
     return out
 
 
@@ -60,6 +67,39 @@ def _hash_all(data, ends, one, place, out):
             one[j - begin] = data[j]
         out[i] = np.int64(seeded_xxh64(place, ends[i] - begin, _SEED))
         begin = ends[i]
+
+
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+)
+"""Of xxHash64."""
+
+
+def seeded_hashes(hashes: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Return Spark's ``xxhash64(id, number)`` of the hashes of ids, int64 (n,); the number has 32 bits, or else 64.
+
+    Examples
+    --------
+    >>> seeded_hashes(hashes_of(pa.array([0, 1])), 0).tolist()
+    [8050503502868583368, -2888108625965644557]
+    """
+    h = hashes.view(np.uint64)
+    if -(2**31) <= number < 2**31:
+        word = np.array([number & 0xFFFFFFFF], np.uint64)
+        h = (h + _P5 + np.uint64(4)) ^ (word * _P1)
+        h = _rotated(h, 23) * _P2 + _P3
+    else:
+        word = np.array([number & 0xFFFFFFFFFFFFFFFF], np.uint64)
+        h = (h + _P5 + np.uint64(8)) ^ (_rotated(word * _P2, 31) * _P1)
+        h = _rotated(h, 27) * _P1 + _P4
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return np.asarray((h ^ (h >> np.uint64(32))).view(np.int64))
+
+
+def _rotated(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    return np.asarray((words << np.uint64(bits)) | (words >> np.uint64(64 - bits)))
 
 
 def bucket_of(ids: pa.Array) -> NDArray[np.int64]:

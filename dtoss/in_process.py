@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import distances, whole_number
 from dtoss.index import Index
-from dtoss.names import free_names
+from dtoss.names import free_names, renames
 
 if TYPE_CHECKING:
     import pyproj
@@ -153,7 +153,11 @@ def build(
     from dtoss.frames.objects_of import given_objects
     from dtoss.geometry.space import SMALLEST, as_positions, space_of
     from dtoss.ids import as_ids
+    from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
     from dtoss.queries.open_partitions import OpenPartitions, facts_of
+    from dtoss.save_index import BuildRecord
+    from dtoss.snapshots.partition_choice import Wishes
+    from dtoss.snapshots.source_columns import Columns
 
     if partitions is not None:
         partitions = whole_number("partitions", partitions, 1)
@@ -175,6 +179,7 @@ def build(
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
     _check_distinct(keys, _way_out(ids, id) if positions is None else "")
     attributes = _attributes(given.columns, len(keys))
+    count = partitions or max(-(-len(keys) // OBJECTS_PER_PARTITION), 1)
     _warn_of_swapped(places, space)
     with show_progress(progress) as told:
         made = build_in_memory(
@@ -182,11 +187,12 @@ def build(
             places,
             space,
             attributes,
-            partitions=partitions,
+            partitions=count,
             pivots=pivots,
             bounds=bounds,
             reach=reach,
             seed=seed,
+            sample=_sample(keys, count, seed),
             engine=engine,
             threads=threads,
             progress=told,
@@ -199,7 +205,33 @@ def build(
         bounds=made.bounds,
         string_ids=isinstance(keys, pa.Array),
         border=made.border,
+        record=BuildRecord(
+            Wishes(partitions=partitions, pivots=pivots, reach=reach, seed=seed, bounds=bounds),
+            Columns(id=given.id, x=x, y=y, geometry=geometry, attributes=_wanted(given.columns, positions, columns)),
+            renames(given.columns),
+            made.areas,
+        ),
     )
+
+
+def _sample(keys: Ids, partitions: int, seed: int) -> NDArray[np.bool_]:
+    """Return by which objects partitions are chosen, bool (n,): by the hashes of their ids, as of a rebuild."""
+    from dtoss.buckets import hashes_of, seeded_hashes
+    from dtoss.partition import numbers
+    from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
+
+    modulus = len(keys) // (SAMPLE_PER_PARTITION * partitions)
+    if modulus <= 1:
+        return np.ones(len(keys), np.bool_)
+    ids = keys if isinstance(keys, pa.Array) else numbers(keys)
+    return np.asarray(seeded_hashes(hashes_of(ids), seed) % modulus == 0)
+
+
+def _wanted(found: Mapping[str, Any], positions: Any, columns: Any) -> list[str] | str:
+    """Return which columns of updates become attributes: all where those of the frame did."""
+    if columns is None and positions is None and not any(name.startswith("_") for name in found):
+        return "all"
+    return list(found) or "none"
 
 
 def _way_out(frame: Any, id: str | None) -> str:

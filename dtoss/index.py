@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from dtoss.queries.open_partitions import OpenPartitions
     from dtoss.queries.open_snapshot import OpenSnapshot
     from dtoss.queries.raw_hits import RawHits
+    from dtoss.save_index import BuildRecord, SnapshotRecord
+    from dtoss.snapshots.store import Store
 
 
 class Index:
@@ -50,6 +53,7 @@ class Index:
         border: BorderTable | Callable[[], BorderTable] | None = None,
         origin: Callable[[], tuple[Callable[..., Index], tuple[Any, ...]] | None] | None = None,
         most: int | None = None,
+        record: BuildRecord | SnapshotRecord | None = None,
     ) -> None:
         from dtoss.engine import Engine  # which loads numba: the class alone is here without
 
@@ -63,6 +67,7 @@ class Index:
         self.string_ids = string_ids
         self._bounds = bounds
         self._origin = origin
+        self._record = record
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._origin is not None and (opening := self._origin()):
@@ -76,6 +81,7 @@ class Index:
             self.string_ids,
             self.border,
             self.snapshot,
+            self._record,
         )
 
     def __len__(self) -> int:
@@ -658,6 +664,69 @@ class Index:
 
         return draw(self, what, bounds, ax, limit, style)
 
+    # -- keeping it ---------------------------------------------------------------------------------------------------
+
+    def save(
+        self,
+        store: str | PathLike[str] | Store,
+        *,
+        time: str | None = None,
+        keep: int | None = 3,
+        keep_for: float | None = None,
+        lease: bool = True,
+    ) -> str:
+        """Make the index the current snapshot of a store, and return the snapshot's name.
+
+        Of an index that was built in process it is the snapshot of a rebuild from the same rows, with the same files.
+        Of one that was opened from a store it is a copy, of its files and what the manifest says of them.
+
+        Parameters
+        ----------
+        store
+            A path, a URI, or a :class:`~dtoss.snapshots.store.Store`; made where there is none.
+        time
+            The attribute that says of when each object is: updates can be merged with the snapshot then (``dtoss
+            rebuild --updates``, ``dtoss run``). None takes ``t`` where there is one. A copy has the times that it had.
+        keep
+            Finished snapshots that stay in the store; all when None.
+        keep_for
+            Seconds: what was current less than that ago stays too. None is ten minutes on object stores, where readers
+            open files late, and 0 elsewhere.
+        lease
+            Whether others are kept out from the start. Without it, who commits first is through, and the others fail
+            when all is written.
+
+        Raises
+        ------
+        InputError
+            If the index is empty, is a server's share of the partitions, has a column of a type that no store can hold
+            or of which an object has no time, or holds an object that is forgotten in the store.
+        StoreError
+            If another process writes to the store or has committed meanwhile, it cannot be written, or a file of the
+            snapshot that is copied is gone or damaged.
+        ValueError
+            If ``store`` is no path, ``time`` no column or named for a copy, or another argument out of its bounds.
+
+        Notes
+        -----
+        The store is as it was until all files are on the disk. Integers without a sign become larger ones with a sign,
+        categories their values, and moments are cut to microseconds. With times, a rebuild of more than 12,000 objects
+        a partition may choose another lambda. Who is forgotten in the store that a copy is from is not known in the
+        other one. Cost O(n) to write and to sync.
+
+        Examples
+        --------
+        >>> from tempfile import mkdtemp
+        >>> import dtoss
+        >>> store = mkdtemp()
+        >>> name = dtoss.build({"id": [7, 8], "lon": [0.0, 1.0], "lat": [0.0, 0.0]}).save(store)
+        >>> dtoss.open(store).snapshot == name, dtoss.open(store).knn([0.9, 0.0]).id.tolist()
+        (True, [8])
+        """
+        from dtoss.save_index import save_index
+
+        return save_index(self, self._record, store, time, keep, keep_for, lease)
+
     # -- how ----------------------------------------------------------------------------------------------------------
 
     @property
@@ -748,5 +817,16 @@ def _remake(
     string_ids: bool,
     border: BorderTable | None,
     snapshot: str | None,
+    record: BuildRecord | SnapshotRecord | None,
 ) -> Index:
-    return Index(space, regions, reach, parts, bounds=bounds, snapshot=snapshot, string_ids=string_ids, border=border)
+    return Index(
+        space,
+        regions,
+        reach,
+        parts,
+        bounds=bounds,
+        snapshot=snapshot,
+        string_ids=string_ids,
+        border=border,
+        record=record,
+    )

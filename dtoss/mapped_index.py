@@ -14,6 +14,7 @@ from dtoss.errors import StoreError
 from dtoss.index import Index
 from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
+from dtoss.save_index import SnapshotRecord
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.mapped_file import Source
 from dtoss.snapshots.read_file import borders_in, check_sum, entries_of, partition_in
@@ -33,6 +34,12 @@ class MappedFiles:
     # In the order of their numbers; None for those that are found when they are first read
     partitions: tuple[Source | None, ...]
     borders: Source
+
+    def by_name(self, manifest: dict[str, Any]) -> dict[str, Source]:
+        """Return the files by their names in a manifest."""
+        pairs = zip(manifest["partitions"], self.partitions, strict=True)
+        held = {entry["file"]: source for entry, source in pairs if source is not None}
+        return held | {manifest["borders"]["file"]: self.borders}
 
 
 def map_files(store: Store, manifest: dict[str, Any], held: Iterable[int] | None = None) -> MappedFiles:
@@ -63,10 +70,7 @@ def verify_files(
     ``breathe``: is called after each half megabyte; ``numbers``: of the partitions whose files are compared; None for
     all.
     """
-    held: dict[str, Source | None] = {}
-    if files is not None:
-        held = {entry["file"]: source for entry, source in zip(manifest["partitions"], files.partitions, strict=True)}
-        held[manifest["borders"]["file"]] = files.borders
+    held = {} if files is None else files.by_name(manifest)
     partitions = manifest["partitions"]
     left_out = set() if numbers is None else set(range(len(partitions))).difference(numbers)
     skipped = {partitions[number]["file"] for number in left_out}
@@ -114,6 +118,7 @@ def index_of_files(
         string_ids=manifest["id_type"] == "string",
         border=partial(_read_borders, store, manifest, verify, files),
         origin=partial(_origin, store, name, verify, files is None),
+        record=SnapshotRecord(store, manifest, {} if files is None else files.by_name(manifest)),
     )
 
 

@@ -6,6 +6,7 @@ curve order; objects follow their sites, in id order on each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -29,11 +30,42 @@ def numbers(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.
     >>> numbers(np.array([1.5, np.nan])).to_pylist(), numbers(np.array([1, 2]), np.array([True, False])).to_pylist()
     ([1.5, nan], [1, None])
     """
-    if values.dtype.kind not in "iuf" or not values.dtype.isnative:
+    if values.dtype.kind not in "biuf" or not values.dtype.isnative:
         return pa.array(values, mask=None if valid is None else ~valid)
     mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    held = pa.py_buffer(np.ascontiguousarray(values))
+    plain = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    held = pa.py_buffer(plain)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [mask, held])
+
+
+_NUMPY = {"double": "float64", "float": "float32"}
+
+
+def values_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """Return the numbers, or the truths, of a column without nulls; ``to_numpy`` says the same, and loads pandas first.
+
+    Examples
+    --------
+    >>> values_of(pa.array([1, 2, 3]).slice(1)), values_of(pa.array([True, False]))
+    (array([2, 3]), array([ True, False]))
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if array.null_count:
+        raise ValueError(f"{array.null_count:,} of {len(array):,} values are null, where none may be")
+    held = array.buffers()[1] or b""
+    if pa.types.is_boolean(array.type):
+        return np.unpackbits(np.frombuffer(held, np.uint8), bitorder="little")[array.offset :][: len(array)].view(
+            np.bool_
+        )
+    kind = np.dtype(array.type.to_pandas_dtype())
+    return np.frombuffer(held, kind, len(array), array.offset * kind.itemsize)
+
+
+def texts(values: Sequence[str]) -> pa.Array:
+    """Return texts as an Arrow array, without pandas, as :func:`numbers`."""
+    data = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(b"".join(data)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ options of ``dtoss rebuild``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +16,37 @@ import pyarrow.compute as pc
 
 from dtoss.errors import InputError
 from dtoss.history.query.read_plan import gather_column
-from dtoss.history.row_blocks import latest
+from dtoss.history.row_blocks import BY_TIME, latest
 from dtoss.history.schema import OWN, Schema
 from dtoss.history.time_scale import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
+from dtoss.snapshots.column_types import type_name
 from pipelines.cycles.store_clock import Scale
-from pipelines.history_tasks.scans import PastScan, as_batches, home_of, open_version, rows_frame
+from pipelines.engines.rows import Batches, Work
+from pipelines.history_tasks.scans import (
+    PastScan,
+    as_batches,
+    declare,
+    home_of,
+    open_version,
+    scan_rows,
+    stored_schema,
+)
 from pipelines.rebuild import rebuild
-from pipelines.rows.by_id import by_hash, task_count
-from pipelines.rows.position_frame import DELETED, RAW, REASON, Positions, attribute_column
-from pipelines.spark.by_bucket import freeze_imports
+from pipelines.rows.by_id import task_count
+from pipelines.rows.input_columns import DELETED, attribute_column
+from pipelines.rows.position_frame import Positions, positions_of_rows
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 TIME = "t"
 """The attribute as which the time of a row is carried."""
 
 
 def as_of(
-    session: SparkSession,
+    session: SparkSession | None,
     history: str,
     time: str | float | datetime | date,
     store: str,
@@ -53,7 +64,7 @@ def as_of(
     Parameters
     ----------
     session
-        The one whose executors read and build.
+        The one whose executors read and build; None for this process.
     history
         Path or URI; executors must reach it too.
     time
@@ -73,7 +84,7 @@ def as_of(
     Raises
     ------
     InputError
-        If there is no such column, Spark has no such type, or as :func:`pipelines.rebuild.rebuild`.
+        If there is no such column, no snapshot has its type, or as :func:`pipelines.rebuild.rebuild`.
     StoreError
         If there is no such history or version, or as :func:`pipelines.rebuild.rebuild`.
     ValueError
@@ -85,7 +96,7 @@ def as_of(
 
 
 def standing_at(
-    session: SparkSession,
+    session: SparkSession | None,
     history: str,
     time: str | float | datetime | date,
     *,
@@ -93,10 +104,7 @@ def standing_at(
     version: int | None = None,
     columns: Sequence[str] | str = "all",
 ) -> Positions:
-    """Return the rows that stood at a time, as :func:`as_of` does, for a rebuild.
-
-    Spark keeps them until their release.
-    """
+    """Return the rows that stood at a time, as :func:`as_of` does, for a rebuild; kept until their release."""
     if max_age is not None and not max_age >= 0.0:
         raise ValueError(f"max_age is {max_age!r}: seconds that are not negative are wanted")
     home = home_of(history)
@@ -110,11 +118,18 @@ def standing_at(
     scan = PastScan(home, number, names, _span(schema, time, max_age), deletions=True)
     chosen = scan.chosen()
     compared = [DELETED, "x", "y", *carried]
+    found = stored_schema(schema.arrow, names, [*OWN, *carried])
+    stand = pa.schema([field for field in found if field.name != DELETED])
     # most rows are not the latest ones, and need not travel
-    rows = rows_frame(session, scan, chosen, [*OWN, *carried], lambda found: latest(found, compared))
+    rows = scan_rows(session, scan, chosen, found, lambda some: latest(some, compared))
     tasks = task_count(int(gather_column(open_version(home, number), chosen, "rows").sum()), cores(session))
-    frame = _standing(rows, compared, tasks).persist()
-    return Positions(frame, (*timed, *wanted), True, schema.id_type == "string", schema.space.crs, kept=frame)
+    standing = rows.exchange_by_hash(tasks, "id").map(_standing(stand, compared), declare(session, stand))
+    types = {field.name: type_name(field.type) for field in stand}
+    positions = positions_of_rows(standing, types, (*timed, *wanted), string_ids=schema.id_type == "string")
+    if session is None:
+        return replace(positions, crs=schema.space.crs)
+    kept = positions.spark_frame.persist()
+    return replace(positions, crs=schema.space.crs, frame=kept, kept=kept)
 
 
 def moment_in(history: str, time: str | float | datetime | date, version: int | None = None) -> dict[str, Any]:
@@ -124,6 +139,12 @@ def moment_in(history: str, time: str | float | datetime | date, version: int | 
     moment = moment_of(time, held.schema.t_type, "as of")
     said = Scale("timestamp").said(moment) if held.schema.t_type == "timestamp" else moment
     return {"history": home.shown, "version": held.number, "as_of": said}
+
+
+def bytes_of(history: str, version: int | None = None) -> int:
+    """Return the bytes of the files that have the rows of a history by time."""
+    files = home_of(history).version(version).files
+    return int(files.bytes[files.order == BY_TIME].sum())
 
 
 def _attributes(wanted: Sequence[str] | str, known: Sequence[str]) -> list[str]:
@@ -137,24 +158,17 @@ def _attributes(wanted: Sequence[str] | str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _standing(rows: DataFrame, compared: Sequence[str], tasks: int) -> DataFrame:
-    """Return the latest row of each id that is no deletion, in the columns of positions."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import to_arrow_schema
+def _standing(schema: pa.Schema, compared: Sequence[str]) -> Work:
+    """Return what keeps the latest row of each id that is no deletion, in the columns of a schema."""
 
-    kept = rows.drop(DELETED).schema
-    arrow = to_arrow_schema(kept, timezone="UTC")
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Batches) -> Batches:
         held = [batch for batch in batches if batch.num_rows]
         if held:
             found = latest(pa.Table.from_batches(held), compared)
             found = found.filter(pc.invert(found.column(DELETED)))
-            yield from as_batches(found.select(arrow.names), arrow)
+            yield from as_batches(found.select(schema.names), schema)
 
-    shuffled = rows.repartitionById(tasks, by_hash(F.col("id"), tasks))
-    none = F.lit(None).cast("string")
-    return shuffled.mapInArrow(freeze_imports(run), kept).select("*", none.alias(REASON), none.alias(RAW))
+    return run
 
 
 def _span(

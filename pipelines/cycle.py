@@ -23,6 +23,7 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, renames
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
+from dtoss.snapshots.partition_choice import Shape
 from dtoss.snapshots.retention import snapshot_of
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.witnesses import USUAL_WITNESSES, Moment, checked_witnesses
@@ -32,7 +33,7 @@ from pipelines.cycles.collect import Target, collect, profile_of_tallies, timely
 from pipelines.cycles.column_agreement import agree_columns
 from pipelines.cycles.current_state import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
 from pipelines.cycles.merge_tasks import compare
-from pipelines.cycles.policy import Shape, why_anew
+from pipelines.cycles.policy import why_anew
 from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
@@ -40,11 +41,13 @@ from pipelines.cycles.upsert_rules import rule
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
 from pipelines.loop.known_sources import columns_of
 from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.input_columns import attribute_column
 from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.position_frame import Positions, attribute_column, from_frame, screen_positions, taken_of
+from pipelines.rows.position_frame import Positions, screen_positions, taken_of
+from pipelines.rows.read_files import positions_in
 from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, check_enough, judge
-from pipelines.spark.session import configure_session
+from pipelines.spark.session import configure_session, running_session
 from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ class _Rules:
 
 
 def cycle(
-    updates: DataFrame | Positions | None,
+    updates: DataFrame | pa.Table | Positions | None,
     store: str,
     *,
     deleted: str | None = None,
@@ -252,7 +255,7 @@ def check_cycle(
 
 
 def _attempt(
-    updates: DataFrame | Positions | None,
+    updates: DataFrame | pa.Table | Positions | None,
     home: Store,
     head: Commit | None,
     rules: _Rules,
@@ -283,7 +286,7 @@ def _attempt(
         given = stands.wishes.bounds
         positions = within(screen_positions(positions, stands.space, rules.wrap), given)
         positions, pairs = agree_columns(positions, stands.manifest, stands.order, rules.missing)
-        types = {name: positions.frame.schema[column].dataType.simpleString() for column, name in pairs}
+        types = {name: positions.types[column] for column, name in pairs}
     choose = _why_chosen(stands, rules)
     with home.fresh(heard) as snapshot:
         place = Place(home, snapshot)
@@ -303,7 +306,7 @@ def _attempt(
         here = home.local and sum(sizes) <= rules.here.compared
         moment = None
         if clock.now is None:
-            timeless = plan_of(stands, build, arrivals, replace(clock, expire=None), pairs)
+            timeless = plan_of(stands, build, arrivals, replace(clock, expire=None), pairs, types)
 
             def look(asked: HeardQuery) -> list[HeardTimes]:
                 return spread_work(session, partial(hear_times, timeless, asked), range(len(sizes)), sizes, here=here)
@@ -319,7 +322,7 @@ def _attempt(
                     look,
                 )
             clock = replace(clock, now=-math.inf if moment is None else moment.now)
-        plan = plan_of(stands, build, arrivals, clock, pairs)
+        plan = plan_of(stands, build, arrivals, clock, pairs, types)
         with stages.stage("compare"):
             found = spread_work(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
             found.sort(key=lambda one: one.number)
@@ -427,7 +430,9 @@ def _read(rules: _Rules, stands: Stands) -> Ledger:
     return before if rules.ledger is None else rules.ledger(before)
 
 
-def _positions(updates: DataFrame | Positions | None, last: dict[str, Any] | None, rules: _Rules) -> Positions | None:
+def _positions(
+    updates: DataFrame | pa.Table | Positions | None, last: dict[str, Any] | None, rules: _Rules
+) -> Positions | None:
     """Return updates as positions; a frame's columns mean what those of the store's last rebuild meant."""
     if updates is None or isinstance(updates, Positions):
         return updates
@@ -435,19 +440,18 @@ def _positions(updates: DataFrame | Positions | None, last: dict[str, Any] | Non
     if "columns" in said:
         said["attributes"] = said.pop("columns")
     columns = replace(columns_of(last, said), deleted=rules.deleted)
-    return from_frame(updates, columns)
+    return positions_in(updates, columns)
 
 
 def _number(commit: Commit | None) -> int:
     return 0 if commit is None else commit.number
 
 
-def _session(positions: Positions | None) -> SparkSession:
+def _session(positions: Positions | None) -> SparkSession | None:
+    """Return the Spark that has the updates, or runs; None where all is done in this process."""
     if positions is not None:
-        return configure_session(positions.frame.sparkSession)
-    from pipelines.spark.session import spark_session
-
-    return spark_session()
+        return None if positions.session is None else configure_session(positions.session)
+    return running_session()
 
 
 def _clock(stands: Stands, rules: _Rules) -> Clock:

@@ -19,6 +19,7 @@ from dtoss.history.append_frame import AppendResult, Key, changed_sources, commi
 from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
+from dtoss.snapshots.column_types import type_name
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.cycle import check_cycle
 from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, key_files
@@ -26,9 +27,10 @@ from pipelines.history_tasks.into_files import WrittenFiles, history_schema, wri
 from pipelines.history_tasks.scans import home_of
 from pipelines.rebuild import check_arguments, check_wrap
 from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.input_columns import Columns, attribute_column
 from pipelines.rows.inputs import Inputs, some_of
-from pipelines.rows.position_frame import Columns, Positions, attribute_column, from_frame, screen_positions
-from pipelines.rows.read_files import read_positions
+from pipelines.rows.position_frame import Positions, screen_positions
+from pipelines.rows.read_files import positions_in, read_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +40,7 @@ RACES = 3
 
 
 def append(
-    positions: DataFrame | Positions,
+    positions: DataFrame | Positions | pa.Table,
     history: str,
     *,
     batch: str | Sequence[Key],
@@ -62,7 +64,8 @@ def append(
     Parameters
     ----------
     positions
-        A DataFrame with an id, a time, two coordinates, and perhaps attributes; or positions.
+        A DataFrame of Spark's with an id, a time, two coordinates, and perhaps attributes; a table, whose rows this
+        process appends; or positions, of either.
     history
         Path or URI, which executors reach too; made if it is not there.
     batch
@@ -98,7 +101,7 @@ def append(
 
     Notes
     -----
-    One job: tasks sort and write their rows, nothing is shuffled. Rows that were set aside are in ``quarantine/``.
+    Tasks sort and write their rows, nothing is shuffled. Rows that were set aside are in ``quarantine/``.
     """
     check_cycle(max_ahead=max_ahead)
     check_arguments(max_bad=max_bad)
@@ -110,8 +113,11 @@ def append(
     if len(unknown(version, keys)) < len(keys):
         return AppendResult(None if version is None else version.number, 0, len(keys))
     if not isinstance(positions, Positions):
+        if isinstance(positions, pa.Table):
+            # a column without a value has no type yet
+            positions = positions.select([one.name for one in positions.schema if not pa.types.is_null(one.type)])
         named = Columns(id=id, x=x, y=y, time=time, attributes=columns, deleted=deleted)
-        positions = from_frame(positions, named)
+        positions = positions_in(positions, named)
     space = space or space_for(version, crs, metric, positions.crs)
     check_wrap(wrap, space)
     positions = screen_positions(without_forgotten(positions, history), space, wrap)
@@ -126,7 +132,7 @@ def append(
 
 
 def append_files(
-    session: Callable[[], SparkSession],
+    session: Callable[[], SparkSession | None],
     inputs: Inputs,
     history: str,
     columns: Columns,
@@ -142,7 +148,7 @@ def append_files(
     Parameters
     ----------
     session
-        Returns the one that reads; not called where all files are known.
+        Returns the one that reads, or None where this process does; not called where all files are known.
     inputs
         What :func:`pipelines.rows.inputs.look` has found.
     history
@@ -234,13 +240,11 @@ def options_of_cycle(manifest: Mapping[str, Any] | None, options: Mapping[str, A
 
 def types_wanted(version: Version, columns: Columns) -> dict[str, str]:
     """Return the Spark types that columns of text are to have, so that the same text means the same in every batch."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
     wanted = {}
     for name, kind in version.schema.attributes.items():
         try:
-            wanted[name] = from_arrow_type(kind, True).simpleString()
-        except Exception:
+            wanted[name] = type_name(kind)
+        except TypeError:
             continue
     if columns.id is not None:
         wanted[columns.id] = "string" if version.schema.id_type == "string" else "bigint"
@@ -270,11 +274,11 @@ def _committed(home: Home, schema: Schema, written: WrittenFiles, keys: Sequence
 
 
 def _with_values(positions: Positions, inputs: Inputs) -> Positions:
-    """Return positions without columns that have no value in any file: Spark gives them the type of whole numbers."""
+    """Return positions without columns that have no value in any file: their type says nothing."""
     if inputs.schema is None:
         return positions
-    empty = [attribute_column(field.name) for field in inputs.schema if pa.types.is_null(field.type)]
-    return replace(positions, frame=positions.frame.drop(*empty)) if empty else positions
+    empty = {attribute_column(field.name) for field in inputs.schema if pa.types.is_null(field.type)}
+    return positions.only([name for name in positions.columns if name not in empty]) if empty else positions
 
 
 def _check_tables(version: Version | None, inputs: Inputs) -> None:

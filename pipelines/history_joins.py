@@ -24,7 +24,8 @@ from pipelines.history_tasks.interval_columns import Interval
 from pipelines.history_tasks.query_groups import Parts, parts_of, router
 from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices
-from pipelines.rows.position_frame import Columns, coordinate, out_of_range
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import coordinate, out_of_range
 from pipelines.rows.text_types import exactly
 from pipelines.spark.session import configure_session, cores
 

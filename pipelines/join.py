@@ -21,7 +21,8 @@ from dtoss.names import columns_of_manifest, position_names
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.rows.position_frame import Columns, coordinate, out_of_range
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import coordinate, out_of_range
 from pipelines.rows.text_types import exactly
 from pipelines.spark.session import configure_session, cores
 

@@ -24,7 +24,8 @@ from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatt
 from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells, unpack_sets
 from pipelines.rows import day_counts
 from pipelines.rows.access_rows import Asks, access_columns, rows_of
-from pipelines.rows.position_frame import REASON, Positions, from_frame, screen_positions
+from pipelines.rows.input_columns import REASON
+from pipelines.rows.position_frame import Positions, from_frame, screen_positions
 from pipelines.spark.session import configure_session, cores
 from pipelines.spark.stage_progress import Stages
 
@@ -92,8 +93,8 @@ def patterns(
     if not isinstance(accesses, Positions):
         accesses = from_frame(accesses, access_columns(asks, x=x, y=y, time=time, time_format=time_format))
     try:
-        configure_session(accesses.frame.sparkSession)
-        stages = stages or Stages(accesses.frame.sparkSession)
+        configure_session(accesses.spark_frame.sparkSession)
+        stages = stages or Stages(accesses.spark_frame.sparkSession)
         frame, reasons = rows_of(screen_positions(accesses, space), asks, time_format)
         inside = _inside(asks)
         with stages.stage("look"):

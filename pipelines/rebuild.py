@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.commits.lease import Writer
@@ -22,23 +23,17 @@ from dtoss.names import free_names, renamed_of_manifest, renames, said_renamed
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.snapshots.manifest import make_manifest, reach_of, regions_of_manifest, space_of_manifest
+from dtoss.snapshots.partition_choice import Shape, Wishes
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycles.build_tasks import BuildPlan
-from pipelines.cycles.partitions import Wishes, choose_regions, make_partitions, repeats
-from pipelines.cycles.policy import Shape
+from pipelines.cycles.partitions import choose_regions, make_partitions, repeats
 from pipelines.loop.known_sources import current_manifest
-from pipelines.rows.by_id import count_repeated
+from pipelines.rows.by_id import count_ids
 from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.input_columns import Columns, attribute_name
 from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.position_frame import (
-    REASON,
-    Columns,
-    Positions,
-    attribute_name,
-    from_frame,
-    screen_positions,
-    taken_of,
-)
+from pipelines.rows.position_frame import Positions, screen_positions, taken_of
+from pipelines.rows.read_files import positions_in
 from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, check_enough, judge, objects_now, survey
 from pipelines.spark.session import configure_session
@@ -49,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def rebuild(
-    positions: DataFrame | Positions,
+    positions: DataFrame | Positions | pa.Table,
     store: str,
     *,
     crs: str | None = None,
@@ -168,8 +163,10 @@ def rebuild(
     check_wrap(wrap, space)
     heard, warn = warn or on_stderr, warn or (lambda message: None)
     if not isinstance(positions, Positions):
-        positions = from_frame(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
-    session = configure_session(positions.frame.sparkSession)
+        positions = positions_in(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
+    session = positions.session
+    if session is not None:
+        configure_session(session)
     stages = stages or Stages(session)
     # workers of a cluster run in other directories
     home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
@@ -301,13 +298,10 @@ def _counts(positions: Positions, profile: Profile, kept: int, duplicates: int) 
 
 def _count_objects(positions: Positions, profile: Profile, on_duplicate: str) -> int:
     """Return how many ids the rows that can be used have, without building anything."""
-    from pyspark.sql import functions as F
-
-    rows = positions.frame.where(F.col(REASON).isNull())
-    objects = rows.select("id").distinct().count()
-    if objects < profile.good and not positions.timed and on_duplicate == "error":
-        raise repeats(*count_repeated(rows, profile.good))
-    return objects
+    ids, repeated, some = count_ids(positions, profile.good)
+    if repeated and not positions.timed and on_duplicate == "error":
+        raise repeats(repeated, some)
+    return ids
 
 
 def _last_regions(store: Store, space: Space) -> tuple[Regions, NDArray[np.float64]] | None:
@@ -325,9 +319,9 @@ def _last_regions(store: Store, space: Space) -> tuple[Regions, NDArray[np.float
 
 
 def _column_types(positions: Positions) -> dict[str, str]:
-    fields = [field for field in positions.frame.schema.fields if field.name.startswith("a:")]
-    free = free_names(attribute_name(field.name) for field in fields)
-    return {free[attribute_name(field.name)]: field.dataType.simpleString() for field in fields}
+    kinds = {attribute_name(column): kind for column, kind in positions.types.items() if column.startswith("a:")}
+    free = free_names(kinds)
+    return {free[name]: kind for name, kind in kinds.items()}
 
 
 def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:

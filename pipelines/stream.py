@@ -54,7 +54,7 @@ def stream(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
-        Of :class:`pipelines.rows.position_frame.Columns`, what is not as the store's last rebuild had it.
+        Of :class:`pipelines.rows.input_columns.Columns`, what is not as the store's last rebuild had it.
     say
         Is told of every cycle: its manifest.
     warn

@@ -21,7 +21,8 @@ from pipelines.loop.batch_report import Ran, Tally, take_lease
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import from_frame
 from pipelines.watching.missing_columns import KEEP, Lacking
 from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.typed_rows import types_wanted, with_attributes
@@ -47,7 +48,7 @@ class Watched:
 def watch_files(
     positions: str | Sequence[str],
     store: str,
-    sessions: Callable[[], SparkSession],
+    sessions: Callable[[], SparkSession | None],
     *,
     name: str = DEFAULT_NAME,
     every: float = 2.0,
@@ -86,7 +87,8 @@ def watch_files(
     store
         Path or URI of the store.
     sessions
-        Returns the session, or a new one where there is none; it is asked once there are rows.
+        Returns the session, or a new one where there is none; None where this process does the work. It is asked once
+        there are rows.
     name
         Of the watch.
     every
@@ -175,7 +177,7 @@ def watch_files(
         events += 0 if ran is None else events_of(ran)
         return done.add(ran)
 
-    def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
+    def chosen(session: SparkSession | None, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
         settings = watching.settings()
         if settings is None:
             watching.lacking.expect(inputs.names, inputs.files, inputs.columns)
@@ -228,19 +230,21 @@ def _check_paces(every: float, beat: float) -> None:
         raise InputError(f"--every is {every:g} s and --beat {beat:g} s: more than 0 is wanted")
 
 
-def _names_in(session: SparkSession, inputs: Inputs, columns: Columns) -> list[str]:
+def _names_in(session: SparkSession | None, inputs: Inputs, columns: Columns) -> list[str]:
     """Return the names of the columns of files."""
     from pipelines.rows.delimited_frame import layout_in, read_delimited
     from pipelines.rows.file_splits import folder_values
     from pipelines.rows.read_files import read_json
+    from pipelines.rows.read_locally import names_in
 
     if inputs.kind == "parquet":
         return inputs.names
-    if inputs.kind == "json":
-        return list(read_json(session, inputs, columns).columns)
-    if not inputs.places:
-        return list(read_delimited(session, inputs, columns).columns)
-    return [*layout_in(inputs, columns).names, *folder_values(inputs.folders)]
+    if inputs.kind != "json" and inputs.places:
+        return [*layout_in(inputs, columns).names, *folder_values(inputs.folders)]
+    if session is None:
+        return names_in(inputs, columns)
+    read = read_json if inputs.kind == "json" else read_delimited
+    return list(read(session, inputs, columns).columns)
 
 
 def watch(
@@ -285,7 +289,7 @@ def watch(
     beat
         Seconds from beat to beat.
     columns
-        Of :class:`pipelines.rows.position_frame.Columns`.
+        Of :class:`pipelines.rows.input_columns.Columns`.
     rows, expire, witnesses, clock, max_ahead, max_bad, carry, retain, spread, say, warn
         As :func:`watch_files`.
     new_source

@@ -21,7 +21,8 @@ from pipelines.loop.batch_report import Ran, Tally
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.position_frame import Columns, Positions, from_frame
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import Positions, from_frame
 from pipelines.watching.typed_rows import types_wanted
 from pipelines.windowing.begin_windows import lease_windows, stands_for
 from pipelines.windowing.move_groups import Moving
@@ -47,7 +48,7 @@ def run_windows(
     positions: str | Sequence[str],
     store: str,
     name: str,
-    sessions: Callable[[], SparkSession],
+    sessions: Callable[[], SparkSession | None],
     wanted: Mapping[str, Any] | None = None,
     *,
     space: Space | None = None,
@@ -85,7 +86,8 @@ def run_windows(
     name
         Of the windows.
     sessions
-        Returns the session, or a new one where there is none; it is asked once there are rows.
+        Returns the session, or a new one where there is none; None where this process does the work. It is asked once
+        there are rows.
     wanted
         Arguments of :func:`dtoss.windows.spec.spec_of` but the space and the keys; None where the windows are there and
         stay as they are.
@@ -159,10 +161,10 @@ def run_windows(
         for note in stands.asked.notes:
             warn(note)
 
-        def chosen(session: SparkSession, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
+        def chosen(session: SparkSession | None, inputs: Inputs) -> tuple[Columns, Mapping[str, str]]:
             return asked, types_wanted(running.settings(), asked)
 
-        def batch(session: SparkSession, read: Positions, source: Source, check: Callable[[], None]) -> bool:
+        def batch(session: SparkSession | None, read: Positions, source: Source, check: Callable[[], None]) -> bool:
             return done.add(running.batch(session, read, source, check))
 
         def fits(inputs: Inputs) -> None:
@@ -240,7 +242,7 @@ def windows(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
-        Of :class:`pipelines.rows.position_frame.Columns`.
+        Of :class:`pipelines.rows.input_columns.Columns`.
     wrap, unit, max_bad, say, warn
         As :func:`run_windows`.
     new_source

@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -73,6 +75,27 @@ def spark():
     session = spark_session("local[2,2]", driver_memory="1g", name="tests", settings=few)
     yield session
     session.stop()
+
+
+class Here:
+    """In place of a Spark: jobs run in this process, and their frames are tables."""
+
+    @staticmethod
+    def createDataFrame(rows):
+        """The rows of a table as they are, and those of pandas as a table."""
+        return pa.Table.from_pandas(rows, preserve_index=False) if isinstance(rows, pd.DataFrame) else rows
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.deep("the same jobs by the other engine"))])
+def engine(request):
+    """Either engine of jobs, by which all comes out the same: what makes frames of Arrow tables."""
+    return Here() if request.param == "local" else request.getfixturevalue("spark")
+
+
+@pytest.fixture
+def session(engine):
+    """The Spark that does a job, or None where this process does: either engine."""
+    return None if isinstance(engine, Here) else engine
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ def test_who_would_be_nearest(asked, reverse):
 def test_a_rebuild_from_the_file(spark, tmp_path, name):
     """Read by Spark as it lies there, with its columns by their own names; nothing is set aside."""
     from pipelines.rebuild import rebuild
-    from pipelines.rows.position_frame import Columns
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
 
     held = SETS[name]()

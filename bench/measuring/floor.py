@@ -19,7 +19,7 @@ from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.spread import Here
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import rule
-from pipelines.rows.position_frame import DELETED, attribute_column
+from pipelines.rows.input_columns import DELETED, attribute_column
 
 ALL = Here(1 << 60, 1 << 60, 1 << 60, 1 << 60)
 """All that Spark would do is done in this process."""

@@ -29,7 +29,8 @@ from dtoss.geometry.space import LONLAT, space_of
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
-from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import from_frame
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch_files
 from pipelines.watching.typed_rows import first_settings, fit_rows
@@ -46,7 +47,7 @@ def identity(session: Any, file: Path, tasks: int) -> int:
         yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], names=["rows"])
 
     positions = from_frame(session.read.parquet(str(file)), Columns())
-    frame = fit_rows(positions, first_settings(positions, space_of(LONLAT), None, False, True), False, None)
+    frame = fit_rows(positions, first_settings(positions, space_of(LONLAT), None, False, True), False, None).spark_frame
     bucket = F.pmod(F.xxhash64("id"), F.lit(BUCKETS))
     told = frame.repartitionById(tasks, F.pmod(bucket, F.lit(tasks)).cast("int")).mapInArrow(count, "rows bigint")
     return int(sum(told.toArrow().column("rows").to_pylist()))

@@ -37,7 +37,8 @@ from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.window_document import Document
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
-from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import from_frame
 from pipelines.spark.session import spark_session
 from pipelines.watching.typed_rows import first_settings, fit_rows
 from pipelines.windowing.begin_windows import fixed_for, spec_wanted
@@ -98,7 +99,7 @@ def played(session: Any, day: Day, name: str, workers: int, share: float, measur
         types = str(settings.id_type), str(settings.time)
         plan = plan_batch(home, fixed, types, Source(), Options(), time.time_ns() // 1000, place)
         assert plan is not None
-        commit = commit_batch(plan, run_tasks(fit_rows(positions, settings, False, None), plan, settings))
+        commit = commit_batch(plan, run_tasks(fit_rows(positions, settings, False, None).with_raw(), plan, settings))
         spent, said = time.perf_counter() - began, commit.document
         found.append(Batch(spent, said["placement"]["moved"], [one["name"] for one in said["results"]]))
     return found

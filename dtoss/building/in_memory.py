@@ -17,7 +17,7 @@ from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import Space
 from dtoss.partition import Ids, Partition, numbers
 from dtoss.partitioning.assign import assign
-from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, SAMPLE_PER_PARTITION, choose_pivots
+from dtoss.partitioning.pivots import choose_pivots
 from dtoss.partitioning.regions import Regions, planar_bounds
 
 
@@ -30,6 +30,7 @@ class InMemory:
     partitions: list[Partition]  # In the order of their numbers
     bounds: NDArray[np.float64] | None  # Of a plane, float64 (4,); None on the sphere
     border: BorderTable  # The exact cells of sites near borders
+    areas: tuple[float, ...]  # Of the certified cells of each: square CRS units or steradians
 
 
 def build_in_memory(
@@ -38,18 +39,19 @@ def build_in_memory(
     space: Space,
     attributes: dict[str, pa.Array],
     *,
-    partitions: int | None,
+    partitions: int,
     pivots: str,
     bounds: ArrayLike | None,
     reach: float | None,
     seed: int,
+    sample: NDArray[np.bool_],
     engine: str,
     threads: int,
     progress: Progress,
 ) -> InMemory:
     """Return the partitions of objects.
 
-    ``places``: float64 (n, 2). Legal positions.
+    ``places``: float64 (n, 2). Legal positions; ``sample``: bool (n,). The objects that partitions are chosen by.
     """
     progress.begin("choosing partitions")
     if bounds is not None and space.dimension != 2:
@@ -58,13 +60,11 @@ def build_in_memory(
         )
     vectors = space.vectors(places)
     box = planar_bounds(vectors, bounds) if space.dimension == 2 else None
-    if partitions is None:
-        partitions = max(-(-len(keys) // OBJECTS_PER_PARTITION), 1)
-    rows = _sample(len(keys), partitions, seed)
-    regions = choose_pivots(vectors[rows], partitions, method=pivots, seed=seed)
+    some = vectors[sample]
+    regions = choose_pivots(some, partitions, method=pivots, seed=seed)
     count = len(regions)
     if reach is None:
-        reaches = choose_reach(vectors[rows], len(keys), regions, box)
+        reaches = choose_reach(some, len(keys), regions, box)
     else:
         reaches = np.full(count, np.inf if count == 1 else reach)
     progress.begin("sorting objects")
@@ -97,14 +97,7 @@ def build_in_memory(
         built = [one(number) for number in range(count)]
     progress.begin("joining borders")
     border = fix([b.border for b in built], box, threads=threads, engine=engine)
-    return InMemory(regions, reaches, [b.partition for b in built], box, border)
-
-
-def _sample(n: int, partitions: int, seed: int) -> NDArray[np.int64]:
-    most = SAMPLE_PER_PARTITION * partitions
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    return InMemory(regions, reaches, [b.partition for b in built], box, border, tuple(b.area for b in built))
 
 
 def _members(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import numpy as np
@@ -18,7 +18,7 @@ from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.remote_server import Facts, Server
 from dtoss.client.url_and_hits import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
-from dtoss.errors import DtossError
+from dtoss.errors import DtossError, InputError
 from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
@@ -522,6 +522,21 @@ class RemoteIndex:
         return Followed(self._server.connections, wanted, None if after is None else str(after), patience)
 
     # -- how ----------------------------------------------------------------------------------------------------------
+
+    def save(self, store: Any, **options: Any) -> NoReturn:
+        """Refuse to save: an index is saved where its files are, by :meth:`dtoss.Index.save`.
+
+        Parameters
+        ----------
+        store, **options
+            As there.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(f"the index is at {self.url}, and its files are there: dtoss.open(...).save(...) copies them")
 
     def _asked(self, where: str | None, having: str | None, columns: Sequence[str]) -> dict[str, Any]:
         """Return parameters that several routes share, once the columns are known to be carried."""

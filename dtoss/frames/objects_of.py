@@ -30,6 +30,7 @@ class Objects:
     positions: Any  # (n, 2)
     crs: Any  # As the caller names it or the frame does; None where neither does
     columns: Mapping[str, Any]  # Attributes by their names, Arrow arrays of length n
+    id: str = ID_COLUMN  # What the ids are called
 
 
 def given_objects(
@@ -105,7 +106,9 @@ def objects_of(
         )
     found = _crs(at, f"column {at.columns[0]!r}", crs, metric)
     ids, source = _ids(table, id)
-    return Objects(ids, at.positions, found, _attributes(table, columns, {source, *at.columns}))
+    called = getattr(table.index, "name", None) if source is None else source
+    attributes = _attributes(table, columns, {source, *at.columns})
+    return Objects(ids, at.positions, found, attributes, called if isinstance(called, str) else ID_COLUMN)
 
 
 def _crs(at: Located, whose: str, crs: Any, metric: str | None) -> Any:

@@ -20,7 +20,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.history.schema import OWN, TIME_TYPES, Schema
 from dtoss.history.sums import row_hashes
-from dtoss.partition import numbers
+from dtoss.partition import numbers, values_of
 
 BLOCK_ROWS = 8192
 """Rows of a block at the most."""
@@ -272,16 +272,16 @@ def latest(table: pa.Table, compared: Sequence[str]) -> pa.Table:
     if len(table) == 0:
         return table
     ids = table.column("id")
-    if pa.types.is_integer(ids.type) and _distinct(ids.to_numpy()):
+    if pa.types.is_integer(ids.type) and _distinct(values_of(ids)):
         return table
-    group = ids.combine_chunks().dictionary_encode().indices.to_numpy()
+    group = values_of(ids.combine_chunks().dictionary_encode().indices)
     groups = int(group.max()) + 1
     alone = np.bincount(group, minlength=groups)[group] == 1
     settled, rows = [np.flatnonzero(alone)], np.flatnonzero(~alone)
     for name in ("t", *compared):
         if name not in table.column_names:
             continue
-        key = order_keys(table.column(name).take(pa.array(rows)).combine_chunks())
+        key = order_keys(table.column(name).take(numbers(rows)).combine_chunks())
         greatest = np.full(groups, np.iinfo(np.int64).min)
         np.maximum.at(greatest, group[rows], key)
         rows = rows[key == greatest[group[rows]]]
@@ -291,7 +291,7 @@ def latest(table: pa.Table, compared: Sequence[str]) -> pa.Table:
         if len(rows) == 0:
             break
     settled.append(rows[np.unique(group[rows], return_index=True)[1]])
-    return table.take(pa.array(np.sort(np.concatenate(settled))))
+    return table.take(numbers(np.sort(np.concatenate(settled))))
 
 
 def _distinct(ids: NDArray[np.int64]) -> bool:
@@ -304,20 +304,20 @@ def order_keys(column: pa.Array) -> NDArray[np.int64]:
     """Return whole numbers in the order of a column's values, int64 (n,), for values of one column only."""
     if column.null_count:
         key = np.full(len(column), -1)
-        present = column.is_valid().to_numpy(zero_copy_only=False)
+        present = values_of(column.is_valid())
         if not present.any():
             return key
         key[present] = np.unique(order_keys(column.drop_null()), return_inverse=True)[1]
         return key
     kind = column.type
     if pa.types.is_floating(kind):
-        bits = column.cast(pa.float64()).to_numpy().view(np.int64)
+        bits = values_of(column.cast(pa.float64())).view(np.int64)
         # IEEE 754's total order: negative numbers run backwards
         return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = column.cast(pa.int32())
     if pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return column.cast(pa.int64()).to_numpy().astype(np.int64)
+        return values_of(column.cast(pa.int64())).astype(np.int64)
     if pa.types.is_nested(kind):
         column = pa.array([repr(value) for value in column.to_pylist()], pa.large_string())
-    return pc.rank(column, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    return values_of(pc.rank(column, "ascending", tiebreaker="dense")).astype(np.int64)

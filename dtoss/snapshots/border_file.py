@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dtoss.building.border import Border, BorderTable
 from dtoss.errors import StoreError
+from dtoss.partition import values_of
 from dtoss.snapshots.partition_file import UNREADABLE, pack, read_packed, to_bytes, whole
 
 
@@ -40,14 +41,14 @@ def decode_border(source: pa.Buffer, name: str) -> Border | BorderTable:
     """
     try:
         arrays, facts = read_packed(source, _TYPES)
-        ids = arrays["ids"] if pa.types.is_large_string(arrays["ids"].type) else arrays["ids"].to_numpy()
-        sites = arrays["sites"].to_numpy().reshape(-1, whole(facts, "dimension", 3))
-        home, is_open = arrays["home"].to_numpy(), arrays["open"].to_numpy().view(np.bool_)
+        ids = arrays["ids"] if pa.types.is_large_string(arrays["ids"].type) else values_of(arrays["ids"])
+        sites = values_of(arrays["sites"]).reshape(-1, whole(facts, "dimension", 3))
+        home, is_open = values_of(arrays["home"]), values_of(arrays["open"]).view(np.bool_)
         if "edges" in arrays:
-            return Border(sites, home, ids, is_open, arrays["edges"].to_numpy().reshape(-1, 2))
+            return Border(sites, home, ids, is_open, values_of(arrays["edges"]).reshape(-1, 2))
         if wrong := [key for key, kind in _TABLE.items() if arrays[key].type != kind or arrays[key].null_count]:
             raise ValueError(f"{wrong[0]} is {arrays[wrong[0]].type}, not {_TABLE[wrong[0]]} without nulls")
-        first, neighbours, area = (arrays[key].to_numpy() for key in _TABLE)
+        first, neighbours, area = (values_of(arrays[key]) for key in _TABLE)
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{name} is not a border file or is damaged ({reason}); roll back or rebuild") from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+
+from dtoss.partition import numbers
 
 _STORED = {
     pa.uint8(): pa.int16(),
@@ -54,17 +57,33 @@ def stored_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.map_(stored_type(kind.key_type), stored_type(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(stored_type(kind.value_type))
+        return list_of(stored_type(kind.value_type))
     return _STORED.get(kind, kind)
 
 
-def type_name(kind: pa.DataType) -> str:
-    """Return what a manifest calls a type of a column: Spark's word for it.
+def stored_column(column: pa.Array) -> pa.Array:
+    """Return a column as snapshots have it: of its :func:`stored_type`; moments are cut to microseconds.
 
-    Raises
-    ------
-    TypeError
-        If Spark has no such type.
+    Examples
+    --------
+    >>> stored_column(pa.array(["a", None]).dictionary_encode()).to_pylist()
+    ['a', None]
+    """
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        import pyarrow.compute as pc
+
+        column = pc.floor_temporal(column, unit="microsecond")
+    kind = stored_type(column.type)
+    if str(column.type) == str(kind):  # which says names within lists too
+        return column
+    # taken, as a cast may leave bytes where there is no value
+    return column.cast(kind).take(numbers(np.arange(len(column))))
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return what a manifest calls a type of a column: Spark's word for it; a TypeError where it has none.
 
     Examples
     --------
@@ -84,3 +103,52 @@ def type_name(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return f"struct<{','.join(f'{field.name}:{type_name(field.type)}' for field in kind)}>"
     raise TypeError(f"type {kind} has no name in a manifest")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of a type are text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def type_named(name: str) -> pa.DataType:
+    """Return the type of a name that a manifest has.
+
+    Examples
+    --------
+    >>> type_named("struct<a:array<decimal(9,2)>,b:timestamp>")
+    StructType(struct<a: list<element: decimal128(9, 2)>, b: timestamp[us, tz=UTC]>)
+    """
+    for kind, known in _NAMES.items():
+        if known == name:
+            return kind
+    word, _, inner = name.partition("<")
+    inner = inner.removesuffix(">")
+    if word == "array":
+        return list_of(type_named(inner))
+    if word == "map":
+        return pa.map_(*map(type_named, _split(inner)))
+    if word == "struct":
+        return pa.struct([(field.partition(":")[0], type_named(field.partition(":")[2])) for field in _split(inner)])
+    if name.startswith("decimal("):
+        precision, scale = name[len("decimal(") : -1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    if name in ("timestamp", "timestamp_ntz"):
+        return pa.timestamp("us", "UTC" if name == "timestamp" else None)
+    raise TypeError(f"no column of a snapshot has a type called {name!r}")
+
+
+def list_of(kind: pa.DataType) -> pa.DataType:
+    """Return the type of lists, whose values are called as Spark calls them."""
+    return pa.list_(pa.field("element", kind))
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts of a text at commas that stand in no brackets."""
+    parts, deep = [""], 0
+    for letter in text:
+        deep += (letter in "<(") - (letter in ">)")
+        if letter == "," and deep == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part]

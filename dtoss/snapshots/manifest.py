@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
-from dtoss.partition import Ids
+from dtoss.partition import Ids, Partition
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest_fields import hash_of
 from dtoss.snapshots.partition_file import checksum, encode
@@ -20,7 +20,6 @@ from dtoss.snapshots.store import FORMAT, Store
 
 if TYPE_CHECKING:
     from dtoss.building.border import BorderTable
-    from dtoss.building.construct import BuiltPartition
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,11 @@ class Written:
     xxh64: str
 
 
-def write_partition(store: Store, snapshot: str, built: BuiltPartition) -> dict[str, Any]:
-    """Write a partition's file and return its entry in the manifest. The name holds a hash of the content."""
-    partition = built.partition
+def write_partition(store: Store, snapshot: str, partition: Partition, area: float) -> dict[str, Any]:
+    """Write a partition's file and return its entry in the manifest. The name holds a hash of the content.
+
+    ``area``: of its certified cells, as :class:`dtoss.building.construct.BuiltPartition` has it.
+    """
     written = _write(store, snapshot, f"partitions/{partition.number:05d}", encode(partition))
     owned = partition.owned_objects
     return {
@@ -45,7 +46,7 @@ def write_partition(store: Store, snapshot: str, built: BuiltPartition) -> dict[
         "replicas": len(partition.positions) - owned,
         "uncertified": len(partition.uncertified),
         "furthest": partition.furthest,
-        "area": built.area,
+        "area": area,
         **asdict(written),
     }
 

@@ -124,7 +124,7 @@ def _check_state(field: Callable[..., Any], manifest: dict[str, Any]) -> None:
     time = field(manifest, "time", _object_or_null, "what is known of times, or null,")
     if time is not None:
         field(time, "column", _text, "a text", "time.")
-        kind = field(time, "type", _kind_of_time, "a type of times", "time.")
+        kind = field(time, "type", is_time_type, "a type of times", "time.")
         number = kind not in MOMENTS
         units = ("s", "ms", "us") if number else (None,)
         wanted = "s, ms or us" if number else "null"
@@ -157,7 +157,8 @@ NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 """Types of times that are numbers, beside decimals."""
 
 
-def _kind_of_time(value: Any) -> bool:
+def is_time_type(value: Any) -> bool:
+    """Return whether times may be of a type, by its name in a manifest."""
     named = _text(value) and (value in MOMENTS or value in NUMBERS)
     return named or (_text(value) and re.fullmatch(r"decimal\(\d+,\d+\)", value) is not None)
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from dtoss.errors import StoreError
 from dtoss.id_filter import order_of_ids
 from dtoss.names import free_names
-from dtoss.partition import MOST_LEVELS, Blocks, Graph, Ids, Partition
+from dtoss.partition import MOST_LEVELS, Blocks, Graph, Ids, Partition, values_of
+from dtoss.partition import numbers as arrow_of
 
 
 def _arrays(partition: Partition) -> dict[str, Any]:
@@ -57,8 +58,8 @@ def pack(arrays: dict[str, Any], facts: dict[str, Any]) -> pa.RecordBatch:
     """Return a batch of one row whose columns are lists, with facts in its metadata."""
     columns, names = [], []
     for name, values in arrays.items():
-        array = values if isinstance(values, pa.Array) else pa.array(values)
-        columns.append(pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), array))
+        array = values if isinstance(values, pa.Array) else arrow_of(values)
+        columns.append(pa.LargeListArray.from_arrays(arrow_of(np.array([0, len(array)], np.int64)), array))
         names.append(name)
     schema = pa.schema(
         [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)],
@@ -155,17 +156,6 @@ def whole(facts: dict[str, Any], name: str, most: int) -> int:
     return value
 
 
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    """Return a view of an array without nulls, as `to_numpy` does, which loads pandas first: a third of a second."""
-    kind = np.dtype(_NAMES.get(str(array.type), str(array.type)))
-    if len(array) == 0:
-        return np.empty(0, kind)
-    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
-
-
-_NAMES = {"double": "float64", "float": "float32"}
-
-
 def decode(source: pa.Buffer, name: str) -> Partition:
     """Return the partition in a file; its arrays are views of the source.
 
@@ -177,7 +167,7 @@ def decode(source: pa.Buffer, name: str) -> Partition:
         pairs = [(f"first_{level + 1}", f"neighbours_{level + 1}") for level in range(levels)]
         if any(arrays[key].type != pa.int32() for pair in pairs for key in pair):
             raise ValueError("a level is not of type int32")
-        plain = {key: _numbers(arrays[key]) for key in [*TYPES, *(k for pair in pairs for k in pair)]}
+        plain = {key: values_of(arrays[key]) for key in [*TYPES, *(k for pair in pairs for k in pair)]}
         ids = arrays["ids"]
         attributes = {
             key.removeprefix("attribute:"): value for key, value in arrays.items() if key.startswith("attribute:")
@@ -191,7 +181,7 @@ def decode(source: pa.Buffer, name: str) -> Partition:
         id_order, id_filter = _found_by(arrays, int(plain["first_object"][owned_sites]))
         return Partition(
             number=whole(facts, "number", 2**31 - 1),
-            ids=ids if pa.types.is_large_string(ids.type) else _numbers(ids),
+            ids=ids if pa.types.is_large_string(ids.type) else values_of(ids),
             positions=plain["positions"].reshape(-1, 2),
             sites=plain["sites"].reshape(-1, whole(facts, "dimension", 3)),
             first_object=plain["first_object"],
@@ -220,12 +210,12 @@ def _found_by(arrays: dict[str, pa.Array], owned: int) -> tuple[NDArray[np.int32
         from dtoss.id_filter import filter_of_ids, order_of_ids
 
         ids = arrays["ids"][: max(owned, 0)]
-        held = ids if pa.types.is_large_string(ids.type) else _numbers(ids)
+        held = ids if pa.types.is_large_string(ids.type) else values_of(ids)
         return order_of_ids(held), filter_of_ids(held)
     for name, kind in (("id_order", pa.int32()), ("id_filter", pa.uint64())):
         if arrays[name].type != kind or arrays[name].null_count:
             raise ValueError(f"{name} is {arrays[name].type}, not {kind} without nulls")
-    return _numbers(arrays["id_order"]), _numbers(arrays["id_filter"])
+    return values_of(arrays["id_order"]), values_of(arrays["id_filter"])
 
 
 def encode_tombstones(ids: Ids, times: pa.Array) -> pa.Buffer:
@@ -233,8 +223,8 @@ def encode_tombstones(ids: Ids, times: pa.Array) -> pa.Buffer:
 
     ``ids``: int64 (n,) or large strings, distinct; ``times``: an Arrow array of length n without nulls.
     """
-    order = pa.array(order_of_ids(ids))
-    held = ids if isinstance(ids, pa.Array) else pa.array(ids)
+    order = arrow_of(order_of_ids(ids))
+    held = ids if isinstance(ids, pa.Array) else arrow_of(ids)
     return to_bytes(pa.record_batch([held.take(order), times.take(order)], names=["id", "t"]))
 
 

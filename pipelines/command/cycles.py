@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.engine_choice import Engine, why_spark
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.notes import say as windows_say
 from pipelines.command.terminal.notes import say_json as windows_say_json
@@ -83,6 +84,7 @@ def run(
             metavar="SPEC.toml",
         ),
     ] = None,
+    engine: Engine = "auto",
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
@@ -95,8 +97,8 @@ def run(
     from pipelines.loop.loop_metrics import Metrics
     from pipelines.rebuild import check_arguments
     from pipelines.rows.durations_and_shares import seconds_of, share_of
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
-    from pipelines.rows.position_frame import Columns
     from pipelines.ticks.run import CyclesFailed
     from pipelines.ticks.run import run as loop
     from pipelines.windowing.feed_windows import PARTITION, key_kind
@@ -130,11 +132,16 @@ def run(
     say_compiling("windows" if windows else "build")
     numbers = Metrics(metrics, metrics_file)
     started: list[Any] = []
+    why = why_spark(engine, master, driver_memory, None, Columns(**asked), None)
+    if why:
+        on_stderr(f"Spark does this: {why}")
+    by_spark = why is not None
 
     def session() -> Any:
         if not started:
-            started.append(start_spark(master, driver_memory, END_SECONDS))
-            numbers.started()
+            started.append(start_spark(master, driver_memory, END_SECONDS) if by_spark else None)
+            if by_spark:
+                numbers.started()
         return started[0]
 
     def renew() -> None:
@@ -156,7 +163,7 @@ def run(
             pivots_hash=None if plan is None else _pivots_of(plan),
             metrics=numbers,
             # spark-submit has started the Spark that it gives us
-            renew=None if "PYSPARK_GATEWAY_PORT" in os.environ else renew,
+            renew=None if "PYSPARK_GATEWAY_PORT" in os.environ or not by_spark else renew,
             say=_say_json if as_json else _say,
             warn=on_stderr,
             lease=lease == "on",

@@ -15,8 +15,9 @@ from dtoss.errors import DtossError, InputError
 from pipelines.command import cycles
 from pipelines.command.history.as_of_rebuild import rebuild_past
 from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.engine_choice import Engine, session_for
 from pipelines.command.terminal.options import DriverMemory, Json, Lease, Master, Snapshot, Store, seconds_or_none
-from pipelines.command.terminal.output import print_table, say_compiling, start_spark
+from pipelines.command.terminal.output import print_table, say_compiling
 from pipelines.command.terminal.store_info import facts_of_manifest, print_info, roll_back
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def rebuild(
         Literal["error", "any"], typer.Option(help="What an id that repeats does where there is no time.")
     ] = "error",
     seed: row_options.Seed = 0,
+    engine: Engine = "auto",
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
@@ -103,7 +105,7 @@ def rebuild(
         )  # fmt: skip
         return rebuild_past(
             store, history, as_of, seconds_or_none(max_age), version, columns=columns, lease=lease == "on",
-            dry_run=dry_run, master=master, driver_memory=driver_memory, as_json=as_json, bounds=bounds,
+            dry_run=dry_run, engine=engine, master=master, driver_memory=driver_memory, as_json=as_json, bounds=bounds,
             partitions=partitions, objects_per_partition=objects_per_partition, pivots=pivots or "balanced",
             reach=reach, min_objects=min_objects, max_shrink=max_shrink,
             allow_empty=allow_empty, keep=keep, keep_for=seconds_or_none(keep_for), seed=seed,
@@ -122,8 +124,8 @@ def rebuild(
             missing=missing, pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap,
             min_objects=min_objects, max_shrink=max_shrink, allow_empty=allow_empty, keep=keep, keep_for=keep_for,
             lease=lease, crs=crs, metric=metric, bounds=bounds, partitions=partitions,
-            objects_per_partition=objects_per_partition, seed=seed, master=master, driver_memory=driver_memory,
-            history=history, as_json=as_json,
+            objects_per_partition=objects_per_partition, seed=seed, engine=engine, master=master,
+            driver_memory=driver_memory, history=history, as_json=as_json,
         )  # fmt: skip
     if pivots == "auto":
         raise InputError("--pivots auto is for --updates; all POSITIONS take balanced, spread or keep")
@@ -144,14 +146,11 @@ def rebuild(
     from dtoss.geometry.space import space_of
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
-    from pipelines.cycle import cycle
-    from pipelines.history import append_files
-    from pipelines.history_tasks.file_keys import key_files
     from pipelines.local_joins.first_look import look_at, said_of_ids
     from pipelines.rebuild import check_arguments, check_wrap, summary
     from pipelines.rebuild import rebuild as run
     from pipelines.rows.durations_and_shares import share_of
-    from pipelines.rows.position_frame import Columns
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions, unreadable
     from pipelines.spark.stage_progress import Stages
 
@@ -174,13 +173,19 @@ def rebuild(
         on_stderr(odd)
     say_compiling("build")
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease == "on") as lock:
-        keys = [] if history is None or dry_run else key_files(inputs)
-        session = start_spark(master, driver_memory)
+        keys = []
+        if history is not None and not dry_run:
+            from pipelines.history_tasks.file_keys import key_files
+
+            keys = key_files(inputs)
+        session = session_for(engine, master, driver_memory, inputs, named)
         stages = Stages(session, shown=not quiet())
         with stages.stage("read"):
             read = read_positions(session, inputs, named)
         try:
             if history is not None and not dry_run:
+                from pipelines.history import append_files
+
                 with stages.stage("history"):
                     append_files(
                         lambda: session, inputs, history, named, warn=on_stderr, schema=schema, read=read, files=keys,
@@ -188,6 +193,8 @@ def rebuild(
                         max_ahead=None if clock == "data" and now is None else ahead,
                     )  # fmt: skip
             if deleted is not None or expire is not None:
+                from pipelines.cycle import cycle
+
                 manifest = cycle(
                     read,
                     store,

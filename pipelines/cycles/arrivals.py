@@ -24,7 +24,7 @@ from dtoss.history.row_blocks import latest
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
-from pipelines.rows.position_frame import DELETED
+from pipelines.rows.input_columns import DELETED
 
 SCRATCH = "cycle"
 """The folder in a snapshot that is being made where a cycle's passing files are."""
@@ -204,11 +204,6 @@ class Arrivals:
         back = np.empty(len(numbers), np.int64)
         back[np.concatenate(order)] = np.arange(len(numbers))
         return table.take(pa.array(back))
-
-    def kind(self, column: str) -> pa.DataType:
-        """Return the type of a column of the rows, of which there is one at least."""
-        found: pa.DataType = self._reader(0).schema.field(column).type
-        return found
 
     def _reader(self, file: int) -> pa.RecordBatchFileReader:
         readers = self.__dict__.setdefault("_readers", {})

@@ -11,16 +11,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.buckets import hashes_of
 from dtoss.building.border import Border, fix
 from dtoss.building.construct import BuiltPartition, construct
 from dtoss.geometry.space import Space
 from dtoss.history.row_blocks import latest
 from dtoss.names import free_names
+from dtoss.partition import numbers as arrow_of
+from dtoss.partition import values_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.manifest import write_borders, write_partition
 from dtoss.snapshots.store import Store
+from pipelines.engines.rows import one_value
+from pipelines.rows.input_columns import attribute_name
 from pipelines.rows.parcels import (
     BYTES_PACKED,
     KEYS,
@@ -31,7 +36,6 @@ from pipelines.rows.parcels import (
     rows_of,
     slices,
 )
-from pipelines.rows.position_frame import attribute_name
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,18 @@ def sender(
             table = latest(pa.Table.from_batches(kept), ["x", "y", *carried])
             batches = iter(table.to_batches(max_chunksize=100_000))
         for rows in gather_batches(batches):
-            places = np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1)
+            places = np.stack([values_of(rows.column(name)) for name in ("x", "y")], axis=1)
             sent = assign(plan.space.vectors(places), plan.regions, plan.reach)
             row = np.concatenate([np.arange(len(rows)), sent.row])
             partition = np.concatenate([sent.home, sent.partition])
             names = ["id", "x", "y", *(["t"] if "t" in rows.schema.names else []), *carried]
-            columns = [*(rows.column(name) for name in names), pa.array(sent.home)]
+            columns = [*(rows.column(name) for name in names), arrow_of(sent.home)]
             known = pa.record_batch(columns, names=[*names, "home"])
             for some in slices(len(row), known.nbytes / max(len(rows), 1), packed):
                 yield pack_rows(known, row[some], partition[some], tasks)
             if check:
-                key = rows.column("key" if "key" in rows.schema.names else "id")
-                yield pack_keys(key.to_numpy(), tasks)
+                ids = rows.column("id")
+                yield pack_keys(values_of(ids) if pa.types.is_integer(ids.type) else hashes_of(ids), tasks)
 
     return send
 
@@ -94,7 +98,7 @@ def builder(plan: BuildPlan, tasks: int) -> Callable[..., Iterator[pa.RecordBatc
     def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parcels: dict[int, list[pa.Buffer]] = {}
         for batch in batches:
-            for number, parcel in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+            for number, parcel in zip(values_of(batch.column(1)).tolist(), batch.column(2), strict=True):
                 parcels.setdefault(number, []).append(parcel.as_buffer())
         if keys_repeat(parcels.pop(KEYS, [])):
             yield _entry({"repeated": True})
@@ -109,7 +113,7 @@ def builder(plan: BuildPlan, tasks: int) -> Callable[..., Iterator[pa.RecordBatc
 
 
 def _entry(entry: dict[str, Any]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([json.dumps(entry)])], names=["entry"])
+    return one_value("entry", json.dumps(entry))
 
 
 def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
@@ -120,9 +124,9 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
     free = free_names(map(attribute_name, carried))
     built = construct(
         number,
-        ids.cast(pa.large_string()) if strings else ids.to_numpy(zero_copy_only=False).astype(np.int64),
-        np.stack([rows.column(name).to_numpy() for name in ("x", "y")], axis=1).astype(np.float64),
-        rows.column("home").to_numpy().astype(np.int32),
+        ids.cast(pa.large_string()) if strings else values_of(ids).astype(np.int64),
+        np.stack([values_of(rows.column(name)) for name in ("x", "y")], axis=1).astype(np.float64),
+        values_of(rows.column("home")).astype(np.int32),
         plan.space,
         plan.regions,
         float(plan.reach[number]),
@@ -135,7 +139,7 @@ def build_one(plan: BuildPlan, number: int, rows: pa.Table) -> dict[str, Any]:
 
 def write_built(plan: BuildPlan, built: BuiltPartition) -> dict[str, Any]:
     """Write a partition's file and its share of the border set, and return its entry."""
-    entry = write_partition(plan.store, plan.snapshot, built)
+    entry = write_partition(plan.store, plan.snapshot, built.partition, built.area)
     return entry | {"border": write_share(plan, built.partition.number, built.border)}
 
 
@@ -153,18 +157,16 @@ def discard(plan: BuildPlan, entries: list[dict[str, Any]]) -> None:
             plan.store.remove(plan.snapshot, file)
 
 
-def fixer(plan: BuildPlan) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Return the function that makes the border table of all partitions' shares."""
+def fixer(plan: BuildPlan, names: list[str]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that makes the border table of all partitions' shares, which lie in files."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                names = json.loads(text)
-                shares = [share_of_border(plan, name) for name in names]
-                entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
-                for name in names:
-                    plan.store.remove(plan.snapshot, name)
-                yield _entry(entry)
+        for _ in batches:
+            shares = [share_of_border(plan, name) for name in names]
+            entry = write_borders(plan.store, plan.snapshot, fix(shares, plan.bounds))
+            for name in names:
+                plan.store.remove(plan.snapshot, name)
+            yield _entry(entry)
 
     return run
 

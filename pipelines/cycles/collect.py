@@ -16,11 +16,16 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.geometry.space import Space
+from dtoss.partition import numbers as arrow_of
 from dtoss.partitioning.regions import Regions
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.cycles.store_clock import Clock, Scale
-from pipelines.rows.by_id import by_hash
-from pipelines.rows.position_frame import AHEAD, DELETED, OUTSIDE, REASON, REASONS, Positions
+from pipelines.engines.local_rows import rows_of_batches
+from pipelines.rows.by_id import by_hash, task_count
+from pipelines.rows.input_columns import AHEAD, DELETED, OUTSIDE, REASON, REASONS
+from pipelines.rows.local_frame import LocalFrame, Tally, part_good
+from pipelines.rows.position_frame import Positions
+from pipelines.rows.row_plan import where, with_reasons
 from pipelines.rows.survey import Profile
 from pipelines.rows.text_types import exactly
 from pipelines.spark.by_bucket import collect_small, freeze_imports
@@ -29,72 +34,40 @@ from pipelines.spark.session import cores
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-NO_SAMPLE = pa.table({"x": pa.array([], pa.float64()), "y": pa.array([], pa.float64())})
+NO_SAMPLE = pa.schema([("x", pa.float64()), ("y", pa.float64())]).empty_table()
 """Of updates, which are not sampled."""
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What was seen of some rows."""
-
-    read: int  # How many there are
-    bad: dict[str, int]  # How many of them are bad, by reason
-    low: NDArray[np.float64]  # low, high: float64 (2,). The box of the good ones, NaN where there is none
-    high: NDArray[np.float64]
-    # at_zero, from_360: how many good ones are at (0, 0), and how many longitudes of all are above 180 and up to 360
-    at_zero: int
-    from_360: int
-    first: float | None  # first, last: times of good ones on the store's scale, None where there is none
-    last: float | None
-
-
-NOTHING = Tally(0, {}, np.full(2, np.nan), np.full(2, np.nan), 0, 0, None, None)
-"""Of no rows."""
 
 
 def tally_updates(rows: pa.Table, scale: Scale, ahead_after: float) -> tuple[pa.Table, Tally]:
     """Return the good rows, without the column of reasons, and what was seen of all. Cost O(n)."""
-    reasons = rows.column(REASON)
-    bad = {}
-    good = rows.drop_columns([REASON])
-    x = rows.column("x").combine_chunks()
-    from_360 = pc.sum(pc.and_(pc.greater(x, 180.0), pc.less_equal(x, 360.0))).as_py() or 0
-    if reasons.null_count < len(rows):
-        for entry in pc.value_counts(reasons.drop_null()).to_pylist():
-            bad[entry["values"]] = entry["counts"]
-        good = good.filter(pc.is_null(reasons))
-    times = scale.numbers(good.column("t").combine_chunks()) if len(good) else np.empty(0)
-    late = times > ahead_after
-    if late.any():
-        bad[AHEAD] = bad.get(AHEAD, 0) + int(late.sum())
-        good, times = good.filter(pa.array(~late)), times[~late]
-    if len(good) == 0:
-        return good, Tally(len(rows), bad, NOTHING.low, NOTHING.high, 0, from_360, None, None)
-    places = [good.column(name).drop_null().to_numpy() for name in ("x", "y")]
-    box = [(part.min(), part.max()) if len(part) else (np.nan, np.nan) for part in places]
-    zero = int(np.count_nonzero((places[0] == 0.0) & (places[1] == 0.0)))
-    low, high = (np.array(edge, dtype=np.float64) for edge in zip(*box, strict=True))
-    return good, Tally(len(rows), bad, low, high, zero, from_360, float(times.min()), float(times.max()))
+    kept, seen = [], Tally()
+    for batch in rows.to_batches():
+        if np.isfinite(ahead_after):
+            batch = with_reasons(batch, [(AHEAD, scale.numbers(batch.column("t")) > ahead_after)])
+        good, tally = part_good(batch)
+        kept.append(good)
+        seen += tally
+    return pa.Table.from_batches(kept, rows.drop_columns([REASON]).schema), seen
 
 
 def profile_of_tallies(tallies: Sequence[Tally], scale: Scale) -> Profile:
     """Return the profile of all rows from what tasks have seen of them."""
-    bad = {reason: sum(one.bad.get(reason, 0) for one in tallies) for reason in REASONS}
-    lows, highs = (np.array([getattr(one, edge) for one in [*tallies, NOTHING]]) for edge in ("low", "high"))
-    first = [one.first for one in tallies if one.first is not None]
-    last = [one.last for one in tallies if one.last is not None]
-    known = ~np.isnan(lows)
+    seen = sum(tallies, Tally())
+    known = seen.low <= seen.high
+    times = None
+    if seen.times is not None:
+        times = scale.numbers(pa.concat_arrays([pa.repeat(one, 1) for one in seen.times])).tolist()
     return Profile(
-        read=sum(one.read for one in tallies),
-        bad=bad,
-        low=np.where(known.any(axis=0), np.min(np.where(known, lows, np.inf), axis=0), np.nan),
-        high=np.where(known.any(axis=0), np.max(np.where(known, highs, -np.inf), axis=0), np.nan),
-        at_zero=sum(one.at_zero for one in tallies),
-        from_360=sum(one.from_360 for one in tallies),
+        read=seen.read,
+        bad={reason: seen.bad[reason] for reason in REASONS},
+        low=np.where(known, seen.low, np.nan),
+        high=np.where(known, seen.high, np.nan),
+        at_zero=seen.at_zero,
+        from_360=seen.from_360,
         sample=NO_SAMPLE,
         modulus=1,
-        first=scale.said(min(first)) if first else None,
-        last=scale.said(max(last)) if last else None,
+        first=None if times is None else scale.said(times[0]),
+        last=None if times is None else scale.said(times[1]),
     )
 
 
@@ -112,9 +85,17 @@ def within(positions: Positions, bounds: ArrayLike | None) -> Positions:
     """Return updates with the reasons completed by that of places outside given bounds."""
     if bounds is None:
         return positions
+    xmin, ymin, xmax, ymax = np.asarray(bounds, dtype=np.float64).tolist()
+    if isinstance(positions.frame, LocalFrame):
+
+        def outside(rows: pa.RecordBatch) -> pa.RecordBatch:
+            x, y = (rows.column(name) for name in ("x", "y"))
+            beyond = [pc.less(x, xmin), pc.greater(x, xmax), pc.less(y, ymin), pc.greater(y, ymax)]
+            return with_reasons(rows, [(OUTSIDE, where(one)) for one in beyond])
+
+        return replace(positions, frame=positions.frame.then(outside))
     from pyspark.sql import functions as F
 
-    xmin, ymin, xmax, ymax = np.asarray(bounds, dtype=np.float64).tolist()
     inside = F.col("x").between(xmin, xmax) & F.col("y").between(ymin, ymax)
     reason = F.coalesce(F.col(REASON), F.when(~inside, F.lit(OUTSIDE)))
     return replace(positions, frame=positions.frame.withColumn(REASON, reason))
@@ -124,6 +105,13 @@ def timely(positions: Positions, clock: Clock) -> Positions:
     """Return updates with the reasons completed by that of a wrong clock."""
     if np.isinf(clock.ahead_after):
         return positions
+    if isinstance(positions.frame, LocalFrame):
+
+        def ahead(rows: pa.RecordBatch) -> pa.RecordBatch:
+            late = clock.scale.numbers(rows.column("t")) > clock.ahead_after
+            return with_reasons(rows, [(AHEAD, late)])
+
+        return replace(positions, frame=positions.frame.then(ahead))
     from pyspark.sql import functions as F
 
     ahead = clock.scale.column(F.col("t")) > F.lit(clock.ahead_after)
@@ -141,6 +129,10 @@ def collect(
     Rows with a wrong clock are found by those who send, not by Spark: now is another one in each cycle, and Spark would
     compile each anew.
     """
+    if isinstance(positions.frame, LocalFrame):
+        sent = [judge_and_send(table, target, carried, clock) for table in _tables(positions.frame, carried)]
+        arrivals = Arrivals.gathered(target.place, [one for one, _ in sent if one is not None])
+        return arrivals, profile_of_tallies([tally for _, tally in sent], clock.scale)
     from pyspark.sql import functions as F
 
     frame = positions.frame
@@ -150,6 +142,19 @@ def collect(
     sent = _in_tasks(rows, target, carried, clock) if here is None else [judge_and_send(here, target, carried, clock)]
     arrivals = Arrivals.gathered(target.place, [one for one, _ in sent if one is not None])
     return arrivals, profile_of_tallies([tally for _, tally in sent], clock.scale)
+
+
+def _tables(frame: LocalFrame, carried: list[str]) -> list[pa.Table]:
+    """Return all rows in the columns that are sent, those of an id in one table."""
+    rows = frame.table()
+    if DELETED not in rows.column_names:
+        rows = rows.append_column(DELETED, arrow_of(np.zeros(len(rows), np.bool_)))
+    rows = rows.select(["id", "t", DELETED, "x", "y", *carried, REASON])
+    tasks = task_count(len(rows), 1)
+    if tasks == 1:
+        return [rows]
+    shared = rows_of_batches([rows.to_batches()]).exchange_by_hash(tasks, "id")
+    return [pa.Table.from_batches(batches, rows.schema) for batches in shared.collect()]
 
 
 Sent: TypeAlias = tuple[tuple[Parcels, pa.Table] | None, Tally]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, free_names
+from pipelines.rows.input_columns import DELETED, REASON, attribute_column, attribute_name
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.paths import Unfitting
-from pipelines.rows.position_frame import DELETED, RAW, REASON, Positions, attribute_column, attribute_name
-from pipelines.rows.text_types import exactly
+from pipelines.rows.position_frame import Positions
 
 
 def check_columns(inputs: Inputs, manifest: dict[str, Any] | None, missing: str) -> None:
@@ -36,17 +35,15 @@ def agree_columns(
     ``manifest``: of the snapshot that stands; None where nothing does; ``order``: its attributes, in the order in which
     they are stored; ``missing``: "error", or "null" where a column that the store has may be missing.
     """
-    from pyspark.sql import functions as F
-
     if not positions.timed:
         raise Unfitting("updates need a time, which says what of an object is the latest: name its column (--time)")
-    given = [column for column in positions.frame.columns if column.startswith("a:")]
+    given = [column for column in positions.columns if column.startswith("a:")]
     free = free_names(map(attribute_name, given))
     column_of = {free[attribute_name(column)]: column for column in given}
     if manifest is None:
         return positions, tuple((column, name) for name, column in column_of.items())
     name = manifest["snapshot"]
-    kinds = {field.name: field.dataType.simpleString() for field in positions.frame.schema.fields}
+    kinds = positions.types
     said = manifest["time"]
     if kinds["t"] != said["type"]:
         raise InputError(
@@ -60,7 +57,7 @@ def agree_columns(
             way = "rebuild from all rows with --id-type text, which keeps all ids as text"
         raise InputError(f"ids of the updates are {kind}, those of snapshot {name} are {manifest['id_type']}: {way}")
     stored = columns_of_manifest(manifest)
-    pairs, selected = [], []
+    pairs, absent = [], {}
     for attribute in [*order, *(other for other in column_of if other not in stored)]:
         column = column_of.get(attribute)
         if column is None:
@@ -70,15 +67,12 @@ def agree_columns(
                     "--missing null stores null there"
                 )
             column = attribute_column(attribute)
-            selected.append(F.lit(None).cast(stored[attribute]).alias(column))
-        else:
-            if attribute in stored and kinds[column] != stored[attribute]:
-                raise InputError(
-                    f"column {attribute!r} is {kinds[column]} in the updates and {stored[attribute]} in snapshot "
-                    f"{name}: cast it"
-                )
-            selected.append(exactly(column))
+            absent[column] = stored[attribute]
+        elif attribute in stored and kinds[column] != stored[attribute]:
+            raise InputError(
+                f"column {attribute!r} is {kinds[column]} in the updates and {stored[attribute]} in snapshot "
+                f"{name}: cast it"
+            )
         pairs.append((column, attribute))
-    names = ["id", "x", "y", "t", *([DELETED] if DELETED in positions.frame.columns else []), REASON, RAW]
-    frame = positions.frame.select(*map(exactly, names), *selected)
-    return replace(positions, frame=frame), tuple(pairs)
+    names = ["id", "x", "y", "t", *([DELETED] if DELETED in positions.columns else []), REASON]
+    return positions.with_nulls(absent).only([*names, *(column for column, _ in pairs)]), tuple(pairs)

@@ -15,10 +15,10 @@ from dtoss.geometry.space import FURTHEST, Space, space_of
 from dtoss.names import renamed_of_manifest
 from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
+from dtoss.snapshots.partition_choice import Wishes
 from dtoss.snapshots.partition_file import decode, decode_tombstones
 from dtoss.snapshots.read_file import check_sum
 from dtoss.snapshots.store import FORMAT, Store
-from pipelines.cycles.partitions import Wishes
 from pipelines.cycles.store_clock import Scale
 from pipelines.rows.manifest_columns import time_of
 from pipelines.rows.position_frame import Positions

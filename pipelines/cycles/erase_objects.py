@@ -28,7 +28,7 @@ from pipelines.cycles.merge_tasks import CyclePlan, erased_of
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.cycles.write_snapshot import renew_snapshot
-from pipelines.rows.position_frame import attribute_column
+from pipelines.rows.input_columns import attribute_column
 from pipelines.spark.stage_progress import Stages
 
 QUARANTINE = "quarantine"

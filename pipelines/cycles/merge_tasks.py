@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dtoss.building.border import border_of
 from dtoss.building.construct import construct
 from dtoss.partition import Partition
+from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.read_file import check_sum
 from pipelines.cycles.arrivals import Arrivals
@@ -40,6 +41,11 @@ class CyclePlan:
     # The updates' attribute columns, and the attribute of each, in the order in which they are stored
     carried: tuple[tuple[str, str], ...]
     erased: pa.Array | None = None  # Ids of objects that go, whatever arrived; None for none
+    types: Mapping[str, str] = field(default_factory=dict)  # Spark's names of the types of attributes that are new
+
+    def kind(self, column: str) -> pa.DataType:
+        """Return the type of a column of updates that the objects which stand do not have."""
+        return type_named(self.types[dict(self.carried)[column]])
 
     def standing(self, number: int, *, compared: bool = False) -> Partition:
         """Return a partition as it stands, its checksum compared if so wanted."""
@@ -130,7 +136,7 @@ def stays(
     columns = [ids, *(pa.array(partition.positions[:, axis]) for axis in (0, 1)), partition.times]
     for column, name in plan.carried:
         mine = partition.attributes.get(name)
-        columns.append(pa.nulls(len(ids), plan.arrivals.kind(column)) if mine is None else mine)
+        columns.append(pa.nulls(len(ids), plan.kind(column)) if mine is None else mine)
     table = pa.table([column.take(rows) for column in columns], names=list(names))
     yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
 
@@ -171,7 +177,7 @@ def _built(plan: CyclePlan, partition: Partition, rows: NDArray[np.int64], came:
     def joined(mine: pa.Array | None, column: str) -> pa.Array:
         theirs = [batch.column(column) for batch in came]
         if mine is None:
-            return pa.concat_arrays([pa.nulls(len(rows), plan.arrivals.kind(column)), *theirs])
+            return pa.concat_arrays([pa.nulls(len(rows), plan.kind(column)), *theirs])
         kept = mine if taken is None else mine.take(taken)
         return pa.concat_arrays([kept, *(values.cast(mine.type) for values in theirs)])
 

@@ -14,7 +14,7 @@ from dtoss.history.row_blocks import order_keys
 from dtoss.partition import Ids, Partition
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.store_clock import Scale
-from pipelines.rows.position_frame import DELETED
+from pipelines.rows.input_columns import DELETED
 
 NONE = -1
 """Stands where an object has no update."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ceps.model.number_text import how_many
 from dtoss.building.reach import choose_reach
@@ -16,47 +15,27 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.column_types import type_named
+from dtoss.snapshots.partition_choice import Wishes
 from pipelines.cycles.build_tasks import BuildPlan, build_one, builder, discard, fixer, sender
+from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.rows import parcels
-from pipelines.rows.by_id import by_hash, count_repeated, task_count
-from pipelines.rows.position_frame import RAW, REASON, Positions
+from pipelines.rows.by_id import count_ids, task_count
+from pipelines.rows.input_columns import REASON
+from pipelines.rows.position_frame import Positions
 from pipelines.rows.survey import Profile, sampled_vectors
-from pipelines.rows.text_types import exactly
-from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import cores
 from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 BALANCED_ENOUGH = 1.25
 """``pivots="keep"`` keeps the last ones while the largest partition of a sample is at most this many times the mean."""
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What a user may say of partitions when a store is made; later cycles keep to it."""
-
-    partitions: int | None = None
-    objects_per_partition: int | None = None
-    pivots: str = "balanced"
-    reach: float | None = None
-    seed: int = 0
-    bounds: ArrayLike | None = None
-
-    @classmethod
-    def of(cls, said: Any) -> Wishes:
-        """Return the wishes among a manifest's parameters, or among arguments."""
-        return cls(**{name: said[name] for name in cls.__dataclass_fields__ if said.get(name) is not None})
-
-    def facts(self) -> dict[str, Any]:
-        """Return them as a manifest's parameters hold them."""
-        bounds = None if self.bounds is None else np.asarray(self.bounds, dtype=np.float64).tolist()
-        return asdict(self) | {"bounds": bounds}
-
-
 def choose_regions(
-    session: SparkSession,
+    session: SparkSession | None,
     positions: Positions,
     space: Space,
     profile: Profile,
@@ -112,26 +91,19 @@ def make_partitions(
 
     ``on_duplicate``: what an id that repeats does where there is no time: "error" or "any".
     """
-    from pyspark.sql import functions as F
-
-    rows = positions.frame.where(F.col(REASON).isNull())
-    session = rows.sparkSession
-    carried = [name for name in positions.frame.columns if name not in ("id", "x", "y", "t", REASON, RAW)]
+    session = positions.session
+    carried = [name for name in positions.columns if name not in ("id", "x", "y", "t", REASON)]
     count = len(plan.regions)
     build_tasks = min(count, 4 * cores(session))
 
     def build(*, keep_latest: bool, check: bool) -> list[dict[str, Any]]:
         names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
-        frame = rows.select(*map(exactly, names))
+        rows = positions.good(names)
         if keep_latest:
-            tasks = task_count(profile.good, cores(session))
-            frame = frame.repartitionById(tasks, by_hash(F.col("id"), tasks))
-        if check and positions.string_ids:
-            frame = frame.withColumn("key", F.xxhash64("id"))
+            rows = rows.exchange_by_hash(task_count(profile.good, cores(session)), "id")
         send = sender(plan, carried, build_tasks, keep_latest=keep_latest, check=check)
-        sent = frame.mapInArrow(freeze_imports(send), parcels.SCHEMA).repartitionById(build_tasks, F.col("task"))
-        made = sent.mapInArrow(freeze_imports(builder(plan, build_tasks)), "entry string").toArrow()
-        return [json.loads(text) for text in made.column(0).to_pylist()]
+        sent = rows.map(send, parcels.SCHEMA).exchange(build_tasks)
+        return [json.loads(text) for text in sent.map(builder(plan, build_tasks), "entry string").values()]
 
     with stages.stage("build"):
         made = build(keep_latest=positions.timed and not distinct, check=not (positions.timed or distinct))
@@ -139,7 +111,7 @@ def make_partitions(
         with stages.stage("ids"):
             discard(plan, [entry for entry in made if "repeated" not in entry])
             # keys of strings may be equal by chance
-            many, some = count_repeated(rows, profile.good)
+            _, many, some = count_ids(positions, profile.good)
         if many and on_duplicate == "error":
             raise repeats(many, some)
         with stages.stage("build"):
@@ -147,23 +119,20 @@ def make_partitions(
     entries = {entry["number"]: entry for entry in made}
     with stages.stage("build"):
         for number in sorted(set(range(count)) - set(entries)):
-            entries[number] = build_one(plan, number, _nothing(rows, carried, positions.timed))
+            entries[number] = build_one(plan, number, _nothing(positions, carried))
     with stages.stage("borders"):
         shares = [entries[number].pop("border") for number in range(count)]
-        once = session.createDataFrame([(json.dumps(shares),)], "shares string").coalesce(1)
-        borders = json.loads(once.mapInArrow(fixer(plan), "entry string").toArrow().column(0)[0].as_py())
+        borders = json.loads(numbered_tasks(session, 1).map(fixer(plan, shares), "entry string").values()[0])
     duplicates = profile.good - sum(entry["objects"] for entry in entries.values())
     return [entries[number] for number in range(count)], borders, duplicates
 
 
-def _nothing(frame: DataFrame, carried: list[str], timed: bool) -> pa.Table:
+def _nothing(positions: Positions, carried: list[str]) -> pa.Table:
     """Return a table without rows in the columns that a build expects."""
-    from pyspark.sql import types as T
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    kinds = {field.name: field for field in frame.schema.fields}
-    fields = [kinds[name] for name in ("id", "x", "y", *(["t"] if timed else []), *carried)]
-    return to_arrow_schema(T.StructType(fields).add("home", T.IntegerType()), timezone="UTC").empty_table()
+    kinds = positions.types
+    names = ["id", "x", "y", *(["t"] if positions.timed else []), *carried]
+    fields = [(name, type_named(kinds[name])) for name in names]
+    return pa.schema([*fields, ("home", pa.int32())]).empty_table()
 
 
 def repeats(count: int, some: list[str]) -> InputError:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
+from dtoss.snapshots.partition_choice import Shape
 
 MOST_UNEVEN = 1.25
 """The largest partition, in means, up to which pivots are kept."""
@@ -20,40 +17,6 @@ WORSE = 1.25
 """Where new pivots were beyond a bound already: so many times what they were then is the bound."""
 GROWN = 2.0
 """So many times more or fewer objects a partition than when pivots were chosen, and others are."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How well partitions share objects: the largest in means, and the shares of open cells and of replicas."""
-
-    objects: int
-    largest: float
-    open: float
-    copied: float
-
-    @classmethod
-    def of(cls, entries: list[dict[str, Any]]) -> Shape:
-        """Return the shape of partitions, from their entries in a manifest."""
-        objects = sum(entry["objects"] for entry in entries)
-        sites = sum(entry["sites"] for entry in entries)
-        if objects == 0:
-            return cls(0, 1.0, 0.0, 0.0)
-        return cls(
-            objects,
-            max(entry["objects"] for entry in entries) * len(entries) / objects,
-            sum(entry["uncertified"] for entry in entries) / max(sites, 1),
-            sum(entry["replicas"] for entry in entries) / objects,
-        )
-
-    def facts(self, bounds: NDArray[np.float64] | None) -> dict[str, Any]:
-        """Return what the manifest keeps of it, as that of the snapshot for which pivots and bounds were chosen."""
-        return {
-            "objects": self.objects,
-            "largest": round(self.largest, 6),
-            "open": round(self.open, 6),
-            "copied": round(self.copied, 6),
-            "bounds": None if bounds is None else bounds.tolist(),
-        }
 
 
 def why_anew(manifest: dict[str, Any]) -> str | None:

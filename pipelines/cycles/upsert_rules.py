@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.newer_updates import Findings, matched, order_between
 from pipelines.cycles.store_clock import Clock
-from pipelines.rows.position_frame import DELETED
+from pipelines.rows.input_columns import DELETED
 
 
 @dataclass(frozen=True)

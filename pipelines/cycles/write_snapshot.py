@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +25,16 @@ from pipelines.cycles.partitions import choose_regions, make_partitions
 from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import Ruling
-from pipelines.rows.position_frame import RAW, REASON, Positions
+from pipelines.engines.spark_rows import numbered_tasks
+from pipelines.rows.position_frame import Positions, positions_of_rows
 from pipelines.rows.survey import survey
 from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,17 @@ class SnapshotFiles:
 
 
 def plan_of(
-    stands: Stands, build: BuildPlan, arrivals: Arrivals, clock: Clock, carried: tuple[tuple[str, str], ...]
+    stands: Stands,
+    build: BuildPlan,
+    arrivals: Arrivals,
+    clock: Clock,
+    carried: tuple[tuple[str, str], ...],
+    types: Mapping[str, str] = NO_TYPES,
 ) -> CyclePlan:
     """Return what the workers of a cycle need to know, from what stands and what arrived."""
     last = "" if stands.manifest is None else stands.manifest["snapshot"]
-    return CyclePlan(build, last, tuple(stands.entries), arrivals, stands.scale, clock.expired_before, carried)
+    entries, scale = tuple(stands.entries), stands.scale
+    return CyclePlan(build, last, entries, arrivals, scale, clock.expired_before, carried, types=types)
 
 
 def renew_snapshot(
@@ -77,7 +88,7 @@ def renew_snapshot(
     dropped = place.write("dropped", pa.py_buffer(ruling.dropped)) if ruling.dropped.any() else None
     with stages.stage("build"):
         little = sum(weights) - 1000 * len(weights) <= own.built
-        here = session is None or (build.store.local and little)
+        here = build.store.local and little
         made = spread_work(session, partial(renew, plan, dropped), wanted, weights, here=here)
         made.sort(key=lambda entry: entry["number"])
     linked = [entry for entry in made if entry.get("linked")]
@@ -90,7 +101,7 @@ def renew_snapshot(
                 build.store.remove(build.snapshot, share)
         else:
             little = sum(entry["replicas"] for entry in entries) <= own.copies
-            here = session is None or (build.store.local and little)
+            here = build.store.local and little
             borders = spread_work(session, partial(_borders, build), [shares], [1.0], here=here)[0]
     whole = [entries[entry["number"]] if entry.get("linked") else entry for entry in made]
     return SnapshotFiles(whole, borders, build.regions, build.reach, len(linked))
@@ -106,7 +117,7 @@ def _borders(build: BuildPlan, groups: Sequence[Sequence[str]]) -> list[dict[str
 
 
 def built_anew(
-    session: SparkSession,
+    session: SparkSession | None,
     plan: CyclePlan,
     ruling: Ruling,
     found: Sequence[Findings],
@@ -134,7 +145,7 @@ def built_anew(
 
 
 def _counting(
-    session: SparkSession,
+    session: SparkSession | None,
     plan: CyclePlan,
     dropped: str | None,
     found: Sequence[Findings],
@@ -142,31 +153,24 @@ def _counting(
     types: dict[str, str],
 ) -> Positions:
     """Return all objects that stand after the cycle, one row each."""
-    from pyspark.sql import functions as F
-
     wanted = {one.number: Wanted(one.number, one.matches, one.ages, False) for one in found}
     files = len(plan.arrivals.parcels)
     count = len(wanted)
-    columns = [f"`{column}` {types[name]}" for column, name in plan.carried]
     ids = "string" if stands.string_ids else "bigint"
-    schema = ", ".join([f"id {ids}", "x double", "y double", f"t {stands.scale.kind}", *columns])
-    names = ["id", "x", "y", "t", *(column for column, _ in plan.carried)]
+    kinds = {"id": ids, "x": "double", "y": "double", "t": stands.scale.kind}
+    kinds |= {column: types[name] for column, name in plan.carried}
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         flags = None if dropped is None else np.frombuffer(plan.arrivals.place.read(dropped), np.uint8)
         for batch in batches:
             for item in batch.column(0).to_pylist():
                 if item < count:
-                    yield from stays(plan, wanted[item], flags, names)
+                    yield from stays(plan, wanted[item], flags, list(kinds))
                 else:
-                    yield from plan.arrivals.counted(item - count, flags, names)
+                    yield from plan.arrivals.counted(item - count, flags, list(kinds))
 
-    many = max(count + files, 1)
-    frame = session.range(0, count + files, 1, many).mapInArrow(rows, schema)
-    text = F.lit(None).cast("string")
-    return Positions(
-        frame=frame.withColumn(REASON, text).withColumn(RAW, text),
-        attributes=tuple(name for _, name in plan.carried),
-        timed=True,
-        string_ids=stands.string_ids,
+    schema = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
+    numbers = numbered_tasks(session, count + files)
+    return positions_of_rows(
+        numbers.map(rows, schema), kinds, tuple(name for _, name in plan.carried), string_ids=stands.string_ids
     )

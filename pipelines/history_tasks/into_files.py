@@ -6,12 +6,11 @@ import hashlib
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,14 +20,19 @@ from dtoss.geometry.space import Space
 from dtoss.history.append_frame import NEEDS_TIME
 from dtoss.history.data_file import NewFile, write_file
 from dtoss.history.row_blocks import BY_TIME, rows_of, sorted_rows, t_numbers
-from dtoss.history.schema import Schema, attribute_names, plain_type, time_type_of
+from dtoss.history.schema import TIME_TYPES, Schema, attribute_names, plain_type, time_type_of
 from dtoss.history.segments import write_named
 from dtoss.history.time_scale import moment_of
 from dtoss.history.versions import Home
-from pipelines.rows.position_frame import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, Positions, attribute_name
+from dtoss.snapshots.column_types import stored_type
+from pipelines.engines.rows import Batches, NumberedWork, one_value
+from pipelines.engines.spark_rows import SparkRows
+from pipelines.rows.input_columns import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, attribute_name
+from pipelines.rows.local_frame import LocalFrame, Step
+from pipelines.rows.position_frame import Positions
 from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
+from pipelines.rows.row_plan import as_double, is_number, where, with_reasons
 from pipelines.rows.time_columns import LAST_SECOND
-from pipelines.spark.by_bucket import freeze_imports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,8 +42,11 @@ FILE_ROWS = 2_000_000
 QUARANTINE = "quarantine"
 """The folder of a history where rows are that were set aside."""
 _NAMED = 16
-_OUT = "kind string, payload binary"
-_MICROSECONDS = 1e6
+_FILE, _REASONS, _ASIDE = "file", "reasons", "aside"
+"""What a task says that it has done: a file of rows, reasons of bad ones and how many, a file of these."""
+_MICROSECONDS = 1_000_000
+_UNITS = {"epoch_s": 1_000_000, "epoch_ms": 1000}
+"""Microseconds of a unit of numbers that count since 1970."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +65,12 @@ class WrittenFiles:
 
 def history_schema(positions: Positions, space: Space) -> Schema:
     """Return the schema of positions as rows of a history; the time is no attribute."""
-    from pyspark.sql.pandas.types import to_arrow_type
-
     if not positions.timed:
         raise InputError(NEEDS_TIME)
-    types = {one.name: to_arrow_type(one.dataType, timezone="UTC") for one in _frame(positions).schema.fields}
-    attributes = {stored: plain_type(types[column]) for column, stored in _attributes(positions).items()}
-    return Schema(space, "string" if positions.string_ids else "int64", time_type_of(types["t"]), attributes)
+    kinds = _kinds(positions)
+    attributes = {stored: plain_type(kinds[column]) for column, stored in _attributes(positions, kinds).items()}
+    time_type = "timestamp" if _counted_since(positions, kinds["t"]) else time_type_of(kinds["t"])
+    return Schema(space, "string" if positions.string_ids else "int64", time_type, attributes)
 
 
 def write_rows(
@@ -75,23 +81,44 @@ def write_rows(
     ``of``: the batch, which tells its files from those of other batches with the same rows; ``max_ahead``: seconds
     after now from which on a row is set aside, because its clock is wrong; None for never.
     """
-    latest = _latest(schema, max_ahead, now)
-    write = _writer(home, schema, _attributes(positions), of, latest)
-    found = (
-        _bad_as_text(_frame(positions), schema, latest).mapInArrow(freeze_imports(write), _OUT).toArrow().to_pylist()
-    )
+    kinds = _kinds(positions)
+    since, latest = _counted_since(positions, kinds["t"]), _latest(schema, max_ahead, now)
+    judge, write = _judge(schema, since, latest), _writer(home, schema, _attributes(positions, kinds), of)
+    if isinstance(positions.frame, LocalFrame):
+        frame = positions.frame.then(judge)
+        found = frame.screened().map_numbered(write).values()
+        if any(kind == _REASONS for kind, _ in map(pickle.loads, found)):
+            found += frame.rejected().map(lambda batches: _set_aside(home, batches)).values()
+    else:
+        rows = SparkRows(_bad_as_text(positions.frame, schema, since, latest))
+        found = rows.map_numbered(lambda task, batches: write(task, map(judge, batches)), "done binary").values()
     files: list[NewFile] = []
     rejected: Counter[str] = Counter()
     aside: list[str] = []
-    for one in found:
-        value = pickle.loads(one["payload"])
-        if one["kind"] == "file":
+    for kind, value in map(pickle.loads, found):
+        if kind == _FILE:
             files.append(value)
-        elif one["kind"] == "reasons":
+        elif kind == _REASONS:
             rejected.update(value)
         else:
             aside.append(value)
     return WrittenFiles(tuple(sorted(files, key=lambda file: file.name)), dict(rejected), tuple(sorted(aside)))
+
+
+def _kinds(positions: Positions) -> dict[str, pa.DataType]:
+    """Return the types of the columns; null where a column has no value."""
+    if isinstance(positions.frame, LocalFrame):
+        fields = positions.frame.schema
+        return {one.name: one.type if pa.types.is_null(one.type) else stored_type(one.type) for one in fields}
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    return {one.name: to_arrow_type(one.dataType, timezone="UTC") for one in positions.frame.schema.fields}
+
+
+def _counted_since(positions: Positions, kind: pa.DataType) -> str | None:
+    """Return the time format of numbers that count since 1970; None where times are no such numbers."""
+    written = None if positions.source is None else positions.source.time_format
+    return written if written in _UNITS and is_number(kind) else None  # of text: they are times already
 
 
 def _latest(schema: Schema, max_ahead: float | None, now: Any) -> float | None:
@@ -103,109 +130,105 @@ def _latest(schema: Schema, max_ahead: float | None, now: Any) -> float | None:
     return moment + max_ahead * second
 
 
-def _frame(positions: Positions) -> DataFrame:
-    """Return the rows with times that are numbers of seconds or milliseconds since 1970 as times, where that is said.
+def _judge(schema: Schema, since: str | None, latest: float | None) -> Step:
+    """Return what makes times of numbers, where that is said, and completes the reasons by those of times.
 
-    What is no time then, or is not finite, is a bad row.
+    What is no time then, or is not finite, is a bad row, and so is what is ahead of now.
     """
+    kind = TIME_TYPES[schema.t_type]
+
+    def judge(rows: pa.RecordBatch) -> pa.RecordBatch:
+        t = rows.column("t")
+        if since is not None:
+            t = _moments(t, since)
+        elif pa.types.is_floating(t.type):
+            t = pc.if_else(pc.is_finite(t), t, None)
+        rows = rows.set_column(rows.schema.get_field_index("t"), "t", t)
+        marks = [(UNREADABLE_TIME, where(t.is_null()))]
+        if latest is not None:
+            marks.append((AHEAD, t_numbers(t.cast(kind, safe=False).fill_null(0)) > latest))
+        return with_reasons(rows, marks)
+
+    return judge
+
+
+def _moments(t: pa.Array, since: str) -> pa.Array:
+    """Return the moments of numbers that count since 1970; null beyond the year 9999."""
+    if not pa.types.is_integer(t.type):
+        from pipelines.rows.text_times import moments_of_numbers
+
+        return moments_of_numbers(as_double(t), since)
+    last = LAST_SECOND * _MICROSECONDS // _UNITS[since]
+    whole = t.cast(pa.int64(), safe=False)
+    there = pc.and_(pc.greater_equal(whole, -last), pc.less_equal(whole, last))
+    return pc.multiply(pc.if_else(there, whole, None), _UNITS[since]).cast(TIME_TYPES["timestamp"])
+
+
+def _bad_as_text(frame: DataFrame, schema: Schema, since: str | None, latest: float | None) -> DataFrame:
+    """Return the rows with the text of those only that may be bad: it costs more than all else of a row."""
     from pyspark.sql import functions as F
-    from pyspark.sql import types as T
 
-    frame, source = positions.frame, positions.source
-    written = None if source is None else source.time_format
-    kind, t = frame.schema["t"].dataType, F.col("t")
-    if not isinstance(kind, T.NumericType):
-        return frame  # of text: they are times already
-    if written in ("epoch_s", "epoch_ms"):
-        a_second = 1000 if written == "epoch_ms" else 1
-        made = F.timestamp_millis(t) if written == "epoch_ms" else F.timestamp_seconds(t)
-        if not isinstance(kind, T.IntegralType):
-            made = F.timestamp_seconds(t.cast("double") / a_second)
-        t = F.when(F.abs(t) <= LAST_SECOND * a_second, made)
-    elif isinstance(kind, (T.FloatType, T.DoubleType)):
-        t = F.when(F.abs(t) < float("inf"), t)
-    else:
-        return frame
-    reason = F.coalesce(F.col(REASON), F.when(t.isNull(), F.lit(UNREADABLE_TIME)))
-    return frame.withColumn(REASON, reason).withColumn("t", t)
-
-
-def _bad_as_text(frame: DataFrame, schema: Schema, latest: float | None) -> DataFrame:
-    """Return the rows with the text of bad ones only: it costs more than all else of a row."""
-    from pyspark.sql import functions as F
-
-    bad = F.col(REASON).isNotNull()
-    if latest is not None:
-        t = F.unix_micros("t") if schema.t_type == "timestamp" else F.col("t")
-        bad |= t > F.lit(latest)
+    t, bad = F.col("t"), F.col(REASON).isNotNull()
+    if since is not None:
+        last = LAST_SECOND * _MICROSECONDS / _UNITS[since]
+        # a unit less, for what is lost of a double: the task says what is bad
+        most = last if latest is None else min(last, latest / _UNITS[since] - 1.0)
+        bad |= ~F.coalesce(t.between(-last, most), F.lit(False))
+    elif latest is not None:
+        bad |= (F.unix_micros(t) if schema.t_type == "timestamp" else t) > F.lit(latest)
+    if schema.t_type == "double":
+        bad |= F.abs(t) == F.lit(float("inf"))
     return frame.withColumn(RAW, F.when(bad, F.col(RAW)))
 
 
-def _attributes(positions: Positions) -> dict[str, str]:
+def _attributes(positions: Positions, kinds: Mapping[str, pa.DataType]) -> dict[str, str]:
     """Return as what each column of attributes is stored: not the time, which every row has."""
     time_column = None if positions.source is None else positions.source.time or "t"
-    columns = [name for name in positions.frame.columns if name.startswith("a:")]
-    columns = [column for column in columns if attribute_name(column) != time_column]
+    columns = [name for name in positions.columns if name.startswith("a:") and attribute_name(name) != time_column]
     # a column without a value has no type yet
-    columns = [column for column in columns if positions.frame.schema[column].dataType.typeName() != "void"]
+    columns = [column for column in columns if not pa.types.is_null(kinds[column])]
     stored = attribute_names([attribute_name(column) for column in columns])
     return {column: stored[attribute_name(column)] for column in columns}
 
 
-def _writer(
-    home: Home, schema: Schema, attributes: Mapping[str, str], of: str, latest: float | None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
+def _writer(home: Home, schema: Schema, attributes: Mapping[str, str], of: str) -> NumberedWork:
+    """Return what a task does with rows that were judged: it writes the good ones, and others that came as text."""
 
-        task = TaskContext.get()
+    def write(task: int, batches: Batches) -> Batches:
         # a task that is tried again writes the same files
-        origins = (f"{of} {task.partitionId() if task else 0} {number}" for number in count())
+        origins = (f"{of} {task} {number}" for number in count())
         waiting: list[pa.Table] = []
-        rejected: list[pa.Table] = []
+        aside: list[pa.RecordBatch] = []
+        reasons: Counter[str] = Counter()
         rows = 0
         for batch in batches:
-            good, bad = _judged(pa.Table.from_batches([batch]), schema, attributes, latest)
-            if len(bad):
-                rejected.append(bad)
-            if len(good):
-                waiting.append(good)
-                rows += len(good)
+            good = batch.column(REASON).is_null()
+            if good.false_count:
+                bad = batch.filter(pc.invert(good))
+                reasons.update(bad.column(REASON).to_pylist())
+                if RAW in bad.schema.names:
+                    aside.append(bad.select([REASON, RAW]))
+                batch = batch.filter(good)
+            if len(batch):
+                waiting.append(_rows(pa.Table.from_batches([batch]), schema, attributes))
+                rows += len(batch)
             if rows >= FILE_ROWS:
-                yield _answer("file", _file(home, waiting, schema, next(origins)))
+                yield _answer(_FILE, _file(home, waiting, schema, next(origins)))
                 waiting, rows = [], 0
         if rows:
-            yield _answer("file", _file(home, waiting, schema, next(origins)))
-        if rejected:
-            table = pa.concat_tables(rejected)
-            counts = pc.value_counts(table.column("reason"))
-            yield _answer("reasons", {one["values"]: one["counts"] for one in counts.to_pylist()})
-            yield _answer("aside", _aside(home, table))
+            yield _answer(_FILE, _file(home, waiting, schema, next(origins)))
+        if reasons:
+            yield _answer(_REASONS, dict(reasons))
+        yield from _set_aside(home, iter(aside))
 
     return write
 
 
-def _judged(
-    table: pa.Table, schema: Schema, attributes: Mapping[str, str], latest: float | None
-) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that can be used, and the others with their reasons."""
-    reason = table.column(REASON)
-    good = reason.is_null().to_numpy()
-    bad = [table.filter(pa.array(~good))]
-    table = table.filter(pa.array(good))
-    if latest is not None and len(table):
-        ahead = t_numbers(table.column("t").cast(schema.arrow.field("t").type)) > latest
-        if ahead.any():
-            late = table.filter(pa.array(ahead))
-            said = pa.array(np.full(len(late), AHEAD, object), pa.string())
-            bad.append(late.set_column(late.column_names.index(REASON), REASON, pa.chunked_array([said])))
-            table = table.filter(pa.array(~ahead))
+def _rows(table: pa.Table, schema: Schema, attributes: Mapping[str, str]) -> pa.Table:
     names = {"id": "id", "t": "t", "x": "x", "y": "y", **attributes}
     if DELETED in table.column_names:
         names[DELETED] = "deleted"
-    rows = rows_of(table.select(list(names)).rename_columns(list(names.values())), schema)
-    aside = pa.concat_tables(part.select([REASON, RAW]) for part in bad).rename_columns(["reason", "row"])
-    return rows, aside.cast(QUARANTINED)
+    return rows_of(table.select(list(names)).rename_columns(list(names.values())), schema)
 
 
 def _file(home: Home, parts: list[pa.Table], schema: Schema, of: str) -> NewFile:
@@ -213,18 +236,20 @@ def _file(home: Home, parts: list[pa.Table], schema: Schema, of: str) -> NewFile
     return write_file(home.folder, BY_TIME, [(rows, None)], schema, of)
 
 
-def _aside(home: Home, table: pa.Table) -> str:
+def _set_aside(home: Home, batches: Batches) -> Batches:
+    """Write rows that are bad, as they were read, to the quarantine."""
+    tables = [pa.Table.from_batches([batch]).rename_columns(["reason", "row"]).cast(QUARANTINED) for batch in batches]
+    if not tables:
+        return
+    table = pa.concat_tables(tables)
     order = pc.sort_indices(table, sort_keys=[("reason", "ascending"), ("row", "ascending")])
     sink = pa.BufferOutputStream()
     pq.write_table(table.take(order), sink, compression="zstd")
     data = sink.getvalue()
     name = f"{hashlib.sha256(data).hexdigest()[:_NAMED]}.parquet"
     write_named(home.folder, data, QUARANTINE, name)
-    return f"{QUARANTINE}/{name}"
+    yield _answer(_ASIDE, f"{QUARANTINE}/{name}")
 
 
 def _answer(kind: str, value: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [{"kind": kind, "payload": pickle.dumps(value)}],
-        schema=pa.schema([("kind", pa.string()), ("payload", pa.binary())]),
-    )
+    return one_value("done", pickle.dumps((kind, value)))

@@ -24,6 +24,9 @@ from dtoss.history.query.scan_blocks import Piece, Scan, condition_on, pieces_of
 from dtoss.history.read_blocks import Reads
 from dtoss.history.versions import Home, Version
 from dtoss.queries.covered import boxes_of
+from dtoss.snapshots.column_types import stored_type, type_name
+from pipelines.engines.rows import Batches, Rows, Work
+from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import configure_session
 
@@ -84,17 +87,8 @@ class PastScan:
         return mask
 
 
-def rows_frame(
-    session: SparkSession,
-    scan: PastScan,
-    chosen: ChosenBlocks,
-    called: Sequence[str],
-    kept: Callable[[pa.Table], pa.Table] | None = None,
-) -> DataFrame:
-    """Return the rows of a scan as a DataFrame.
-
-    ``kept``: of the rows of a task, in the columns as they are called, those that are kept; all when None.
-    """
+def rows_frame(session: SparkSession, scan: PastScan, chosen: ChosenBlocks, called: Sequence[str]) -> DataFrame:
+    """Return the rows of a scan as a DataFrame."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     version = open_version(scan.home, scan.number)
@@ -102,16 +96,41 @@ def rows_frame(
     tasks = _tasks(version, chosen)
     if not tasks:
         return configure_session(session).createDataFrame([], types)
-    arrow = to_arrow_schema(types, timezone="UTC")
+    read = _reader(scan, tasks, to_arrow_schema(types, timezone="UTC"))
+    return configure_session(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(freeze_imports(read), types)
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def scan_rows(
+    session: SparkSession | None,
+    scan: PastScan,
+    chosen: ChosenBlocks,
+    schema: pa.Schema,
+    kept: Callable[[pa.Table], pa.Table],
+) -> Rows:
+    """Return the rows of a scan that are kept of those of each task, in the columns of a schema that snapshots have."""
+    tasks = _tasks(open_version(scan.home, scan.number), chosen)
+    if session is not None:
+        configure_session(session)
+    return numbered_tasks(session, max(len(tasks), 1)).map(_reader(scan, tasks, schema, kept), declare(session, schema))
+
+
+def _reader(
+    scan: PastScan,
+    tasks: Sequence[ChosenBlocks],
+    schema: pa.Schema,
+    kept: Callable[[pa.Table], pa.Table] | None = None,
+) -> Work:
+    """Return what reads the blocks of tasks whose numbers it is given, in the columns of a schema."""
+
+    def read(batches: Batches) -> Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found = (rows.rename_columns(list(called)) for rows in scan.rows(tasks[number]))
-                for rows in found if kept is None else [kept(pa.concat_tables(found))]:
-                    yield from as_batches(rows, arrow)
+                for chosen in tasks[number : number + 1]:
+                    found = (rows.rename_columns(schema.names) for rows in scan.rows(chosen))
+                    for rows in found if kept is None else [kept(pa.concat_tables(found))]:
+                        yield from as_batches(rows, schema)
 
-    return configure_session(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(freeze_imports(read), types)
+    return read
 
 
 def as_batches(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -125,6 +144,26 @@ def _tasks(version: Version, chosen: ChosenBlocks) -> list[ChosenBlocks]:
     """Return blocks in groups for a task each, neighbours together."""
     rows = gather_column(version, chosen, "rows")
     return [chosen.take(np.arange(begin, end)) for begin, end in cuts(rows, TASK_ROWS)]
+
+
+def stored_schema(schema: pa.Schema, names: Sequence[str], called: Sequence[str]) -> pa.Schema:
+    """Return columns of a schema under other names, in the types that snapshots have for theirs."""
+    fields = []
+    for name, title in zip(names, called, strict=True):
+        kind = schema.field(name).type
+        try:
+            if pa.types.is_duration(kind):
+                raise TypeError("no snapshot has it")
+            fields.append(pa.field(title, stored_type(kind)))
+            type_name(fields[-1].type)
+        except TypeError:
+            raise InputError(f"column {name!r} is {kind}, which no snapshot has: name others (columns)") from None
+    return pa.schema(fields)
+
+
+def declare(session: SparkSession | None, schema: pa.Schema) -> StructType | str:
+    """Return columns as Spark is told of them; nothing without a session."""
+    return "" if session is None else spark_types(schema, schema.names, schema.names)
 
 
 def spark_types(schema: pa.Schema, names: Sequence[str], called: Sequence[str]) -> StructType:

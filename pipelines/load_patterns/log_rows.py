@@ -17,7 +17,7 @@ from pyarrow import fs
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from pipelines.rows.access_rows import LAST_SECOND, MILLIONTHS, NO_K, NO_RADIUS, NO_WEIGHT
-from pipelines.rows.position_frame import UNREADABLE_TIME
+from pipelines.rows.input_columns import UNREADABLE_TIME
 
 KEPT = pa.schema(
     [

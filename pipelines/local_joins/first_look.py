@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from dtoss.delimited.record_batches import FLAW
+from dtoss.delimited.record_batches import read_text_rows
 from dtoss.errors import InputError
-from pipelines.local_joins.delimited_text import text_batches
-from pipelines.local_joins.parquet_places import check_numbers, id_type_of
+from dtoss.snapshots.column_types import is_text
 from pipelines.rows.delimited_frame import layout_in
+from pipelines.rows.file_splits import blocks_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
+from pipelines.rows.input_columns import Columns, attribute_names
 from pipelines.rows.inputs import PACKED, Inputs, look
 from pipelines.rows.option_checks import check_said
 from pipelines.rows.paths import check_found, leaves, type_at
-from pipelines.rows.position_frame import Columns, attribute_names
 
 FIRST_BYTES = 1 << 20
 """Of text that is looked at, of all files together."""
@@ -147,10 +147,11 @@ def _parquet_rows(inputs: Inputs, rows: int) -> tuple[dict[str, Any], ...]:
 def _text(inputs: Inputs, columns: Columns, rows: int) -> First:
     layout = layout_in(inputs, columns)
     some: list[dict[str, Any]] = []
-    for batch in text_batches(inputs, layout, list(dict.fromkeys(layout.names))) if rows else ():
-        some += batch.drop_columns([FLAW]).slice(0, rows - len(some)).to_pylist()
-        if len(some) >= rows:
-            break
+    for place in inputs.places if rows else ():
+        for part in read_text_rows(blocks_of(place), layout, list(dict.fromkeys(layout.names)), file=place[1]):
+            some += part.rows.slice(0, rows - len(some)).to_pylist()
+            if len(some) >= rows:
+                return First(tuple(layout.names), rows=tuple(some))
     return First(tuple(layout.names), rows=tuple(some))
 
 
@@ -210,3 +211,25 @@ def said_of_ids(inputs: Inputs, columns: Columns) -> str | None:
         f"each row has an {_OF_ROW} of its own, and {_OF_OBJECT} repeats ({len(objects):,} in the first {len(both):,} "
         f"rows): --id {_OF_OBJECT} makes objects of these"
     )
+
+
+def id_type_of(name: str, kind: pa.DataType) -> pa.DataType:
+    """Return the type of ids that are read from a column: int64 or string."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind) or _is_long(kind):
+        return pa.int64()
+    if is_text(kind):
+        return pa.string()
+    raise InputError(f"column {name!r} is {kind}: ids are integers or strings, cast it first")
+
+
+def _is_long(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and (kind.precision, kind.scale) == (20, 0)
+
+
+def check_numbers(name: str, kind: pa.DataType, what: str = "coordinates are numbers") -> None:
+    """Check that numbers are read from a column of some type."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    types = pa.types
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or is_text(kind)):
+        raise InputError(f"column {name!r} is {kind}: {what}")

@@ -19,7 +19,8 @@ from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import Arrivals, Patience, list_arrivals
 from pipelines.loop.odd_columns import FAIL, REFUSE, MixedFiles, may_refuse, refusal, session_of, take_apart
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.position_frame import DEFAULTS, Columns, Positions
+from pipelines.rows.input_columns import DEFAULTS, Columns
+from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import cause_text
 from pipelines.spark.session import renew_session
@@ -49,13 +50,14 @@ class Loop:
     """What is done with files that arrive."""
 
     positions: str | Sequence[str]  # The folder in which files arrive; a file or a glob, too, or several of them
-    sessions: Callable[[], SparkSession]  # Returns the session; it is asked once there are rows
+    # Returns the session, None where this process does the work; it is asked once there are rows
+    sessions: Callable[[], SparkSession | None]
     ledger: Callable[[], Ledger]  # Returns what was read
     # Returns which columns of an input mean what, and the Spark types that some are to have
-    chosen: Callable[[SparkSession, Inputs], tuple[Columns, Mapping[str, str]]]
+    chosen: Callable[[SparkSession | None, Inputs], tuple[Columns, Mapping[str, str]]]
     # Takes the session, the rows, where they come from, and what raises if files have changed since; returns whether it
     # has committed anything
-    batch: Callable[[SparkSession, Positions, Source, Callable[[], None]], bool]
+    batch: Callable[[SparkSession | None, Positions, Source, Callable[[], None]], bool]
     beat: Callable[[], bool]  # Is called without rows; returns whether it has committed anything
     stopping: Stopping  # Whether somebody has asked to end
     warn: Callable[[str], None]  # Is told what looks wrong but is legal
@@ -70,7 +72,7 @@ class Loop:
     others: Mapping[str, str | None] = field(default_factory=dict)  # Columns that are named besides, by their options
     # Takes the session and rows, and raises InputError where they cannot be taken: reads all of them, and commits
     # nothing
-    check: Callable[[SparkSession, Positions], None] = lambda session, positions: None
+    check: Callable[[SparkSession | None, Positions], None] = lambda session, positions: None
     # Raises InputError where files cannot be taken, by what is known of them before they are read
     fits: Callable[[Inputs], None] = lambda inputs: None
     # Commits that files were read, or are refused, without rows; returns whether it has. None where nothing can be
@@ -209,7 +211,7 @@ def _inputs(loop: Loop, some: Arrivals) -> Inputs | None:
     return inputs
 
 
-def _session(loop: Loop) -> SparkSession:
+def _session(loop: Loop) -> SparkSession | None:
     with loop.stopping.starting():
         session = loop.sessions()
     loop.stopping.listen_again()

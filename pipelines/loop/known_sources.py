@@ -9,7 +9,7 @@ from typing import Any
 from dtoss.commits.offsets import Ledger
 from dtoss.geometry.space import NO_CRS
 from dtoss.snapshots.store import Store
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 
 
 def current_manifest(home: Store) -> dict[str, Any] | None:
@@ -28,7 +28,7 @@ def columns_of(manifest: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> 
     """Return which columns of updates mean what, and how text is written.
 
     ``manifest``: of a snapshot, which says how the rows were that it was made of; None where there is none; ``asked``:
-    fields of :class:`pipelines.rows.position_frame.Columns` that are otherwise; None stands for what is not.
+    fields of :class:`pipelines.rows.input_columns.Columns` that are otherwise; None stands for what is not.
     """
     stored = dict((manifest or {}).get("source") or {})
     if "columns" in stored:

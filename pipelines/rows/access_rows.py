@@ -13,7 +13,8 @@ from ceps.model.costs import RequestCosts
 from ceps.model.patterns import DAY
 from dtoss.errors import InputError
 from pipelines.rows import text_types
-from pipelines.rows.position_frame import REASON, REASONS, Columns, Positions, attribute_column
+from pipelines.rows.input_columns import REASON, REASONS, Columns, attribute_column
+from pipelines.rows.position_frame import Positions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -92,7 +93,7 @@ def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[D
 
     if not accesses.timed:
         raise InputError("accesses have no time: name its column (--time NAME)")
-    frame = accesses.frame
+    frame = accesses.spark_frame
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     moment = _moment(kinds["t"], time_format)
     if asks.time_zone != "UTC":

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.engines.rows import one_value
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
+
+    from pipelines.rows.position_frame import Positions
 
 ROWS_PER_TASK = 1_000_000
 """Rows that one task looks through for the latest of each id."""
@@ -29,24 +33,23 @@ def by_hash(column: Column, tasks: int) -> Column:
     return F.pmod(F.xxhash64(column), F.lit(tasks)).cast("int")
 
 
-def count_repeated(frame: DataFrame, rows: int) -> tuple[int, list[str]]:
-    """Return how many ids stand more than once, and three of them at the most. Only ids are shuffled."""
-    from pyspark.sql import functions as F
+def count_ids(positions: Positions, rows: int) -> tuple[int, int, list[str]]:
+    """Return how many ids good rows have, how many stand more than once, and three of these at the most.
 
-    tasks = task_count(4 * rows, cores(frame.sparkSession))
-    ids = frame.select("id").repartitionById(tasks, by_hash(F.col("id"), tasks))
-    found = ids.mapInArrow(_repeated_ids, "repeated bigint, some array<string>").toArrow()
-    some = sorted(text for texts in found.column("some").to_pylist() for text in texts)
-    return sum(found.column("repeated").to_pylist()), some[:3]
+    Only ids are shuffled.
+    """
+    tasks = task_count(4 * rows, cores(positions.session))
+    found = positions.good(["id"]).exchange_by_hash(tasks, "id").map(_count, "counts string").values()
+    counts = [json.loads(text) for text in found]
+    some = sorted(text for _, _, texts in counts for text in texts)
+    return sum(ids for ids, _, _ in counts), sum(repeated for _, repeated, _ in counts), some[:3]
 
 
-def _repeated_ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     columns = [batch.column(0) for batch in batches]
     if not columns:
         return
     groups = pc.value_counts(pa.chunked_array(columns))
     values = groups.field("values").filter(pc.greater(groups.field("counts"), 1))
     some = [str(value) for value in sorted(values.slice(0, 1000).to_pylist())[:3]]
-    yield pa.record_batch(
-        [pa.array([len(values)]), pa.array([some], pa.list_(pa.string()))], names=["repeated", "some"]
-    )
+    yield one_value("counts", json.dumps([len(groups), len(values), some]))

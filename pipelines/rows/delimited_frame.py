@@ -8,7 +8,8 @@ it as bytes.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from pyarrow import fs
 from dtoss.delimited.dialect import Dialect, dialect_of
 from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read_text_rows
 from dtoss.errors import InputError
+from pipelines.engines.local_rows import run_all
+from pipelines.engines.rows import one_value
 from pipelines.rows.file_splits import (
     LEAST,
     Piece,
@@ -31,8 +34,8 @@ from pipelines.rows.file_splits import (
     reading,
     size_of,
 )
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import PACKED, Inputs
-from pipelines.rows.position_frame import Columns
 from pipelines.rows.text_types import exactly
 from pipelines.spark.session import cores
 
@@ -86,6 +89,14 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns, *, l
     """
     if not inputs.places:
         return _by_spark(session, inputs, columns)
+    groups, read, names = text_tasks(session, inputs, columns, least=least)
+    return in_tasks(session, groups, read, _strings(names))
+
+
+def text_tasks(
+    session: SparkSession | None, inputs: Inputs, columns: Columns, *, least: int = LEAST
+) -> tuple[list[list[Piece]], Callable[..., Iterator[pa.RecordBatch]], list[str]]:
+    """Return groups of pieces of text files, what yields some or all columns of one, and the names of all columns."""
     layout = layout_in(inputs, columns)
     places, folders = inputs.places, folder_values(inputs.folders)
     sizes = [size_of(place) for place in places]
@@ -95,14 +106,16 @@ def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns, *, l
     pieces = outside_quotes(pieces, _look(session, places, pieces, layout.dialect, each))
     kind = inputs.kind
 
-    def rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(piece: Piece, wanted: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         place = places[piece.file]
-        said = {name: values[piece.file] for name, values in folders.items()}
+        said = {name: values[piece.file] for name, values in folders.items() if wanted is None or name in wanted}
+        inside = None if wanted is None else [name for name in layout.names if name in wanted]
         with reading(place[1], kind):
-            for part in read_text_rows(blocks_of(place, piece), layout, begins=piece.begin == 0, file=place[1]):
+            blocks = blocks_of(place, piece)
+            for part in read_text_rows(blocks, layout, inside, begins=piece.begin == 0, file=place[1]):
                 yield _beside(part, said)
 
-    return in_tasks(session, groups_of(pieces, sizes, each), rows, _strings([*layout.names, *folders]))
+    return groups_of(pieces, sizes, each), read, [*dict.fromkeys([*layout.names, *folders])]
 
 
 def _strings(names: Sequence[str]) -> object:
@@ -135,7 +148,7 @@ def outside_quotes(pieces: Sequence[Piece], inside: Sequence[bool]) -> list[Piec
 
 
 def _look(
-    session: SparkSession, places: Sequence[Place], pieces: Sequence[Piece], dialect: Dialect, each: int
+    session: SparkSession | None, places: Sequence[Place], pieces: Sequence[Piece], dialect: Dialect, each: int
 ) -> list[bool]:
     """Return which pieces end inside quotes where they begin outside; nobody needs to know it of a file's last one."""
     asked = [] if dialect.quote is None else [i for i, piece in enumerate(pieces) if piece.end is not None]
@@ -147,10 +160,12 @@ def _look(
             return ends_inside(blocks_of(place, piece), dialect)
 
     def look(piece: Piece) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch([pa.array([ends(piece)])], names=["inside"])
+        yield one_value("inside", ends(piece))
 
     some = [pieces[i] for i in asked]
-    if bytes_at_hand(places, some):
+    if session is None:
+        seen = run_all([partial(look, piece) for piece in some], lambda batches: next(batches).column(0)[0].as_py())
+    elif bytes_at_hand(places, some):
         seen = [ends(piece) for piece in some]
     else:
         groups = groups_of(some, [0] * len(places), each)
@@ -180,7 +195,7 @@ def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFr
                 with reading(row["path"], kind):
                     found = layout_of(_unpacked(row), dialect)
                 if found is not None:
-                    yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["layout"])
+                    yield one_value("layout", pickle.dumps(found))
 
     first = files.select("path", "content").mapInArrow(layouts, "layout binary").take(1)
     if not first:

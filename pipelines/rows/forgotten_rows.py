@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dtoss.erasure.forgotten import ForgottenIds, forgotten_in
+from pipelines.rows.local_frame import LocalFrame
 from pipelines.rows.position_frame import Positions
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def without_forgotten(positions: Positions, path: str) -> Positions:
     known = forgotten_in(path)
     if known is None or (positions.source is not None and positions.source.id is None):
         return positions
+    if isinstance(positions.frame, LocalFrame):
+        return replace(positions, frame=replace(positions.frame, known=known))
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 

@@ -12,9 +12,9 @@ from dtoss.errors import InputError
 from dtoss.frames.crs_names import NO_CRS_SAID, short
 from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, PREFIX
 from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.paths import Unfitting, check_found, leaves, type_at
 from pipelines.rows.point_columns import with_points
-from pipelines.rows.position_frame import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -315,9 +315,19 @@ _SAME = {
 def footer(filesystem: fs.FileSystem, file: str) -> pa.Schema:
     """Return the columns of a Parquet file, from its last bytes."""
     try:
-        return pq.read_schema(file, filesystem=filesystem)
+        with pq.ParquetFile(filesystem.open_input_file(file)) as reader:
+            return _with_moments(reader.schema_arrow, reader.schema)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{file} cannot be read as parquet: {str(error).splitlines()[0]}") from None
+
+
+def _with_moments(schema: pa.Schema, written: Any) -> pa.Schema:
+    """Return columns with those of 96 bits as moments: so Spark writes and reads times, and Arrow sees no zone."""
+    for i in range(len(written)):
+        one = written.column(i)
+        if one.physical_type == "INT96" and (at := schema.get_field_index(one.path)) >= 0:
+            schema = schema.set(at, schema.field(at).with_type(pa.timestamp("us", "UTC")))
+    return schema
 
 
 def union(schemas: Sequence[pa.Schema], files: Sequence[str], *, strict: bool = False) -> tuple[pa.Schema, bool]:

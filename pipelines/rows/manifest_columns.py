@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from dtoss.names import renamed_of_manifest
-from pipelines.rows.position_frame import Columns, Positions
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import Positions
+from pipelines.rows.time_columns import is_numeric
 
 
 def time_of(positions: Positions) -> dict[str, Any] | None:
@@ -14,25 +15,19 @@ def time_of(positions: Positions) -> dict[str, Any] | None:
 
     Numbers are seconds unless the time format says milliseconds.
     """
-    from pyspark.sql import types as T
-
     if not positions.timed:
         return None
-    kind, source = positions.frame.schema["t"].dataType, positions.source
+    kind, source = positions.types["t"], positions.source
     unit = None
-    if isinstance(kind, T.NumericType):
+    if is_numeric(kind):
         unit = "ms" if source is not None and source.time_format == "epoch_ms" else "s"
     column = "t" if source is None or source.time is None else source.time
-    return {"column": column, "type": kind.simpleString(), "unit": unit}
+    return {"column": column, "type": kind, "unit": unit}
 
 
 def source_of(positions: Positions) -> dict[str, Any] | None:
     """Return the manifest's ``source``: which columns meant what and how text was read; a cycle takes them again."""
-    if positions.source is None:
-        return None
-    asked = asdict(positions.source)
-    wanted = asked.pop("attributes")
-    return asked | {"columns": wanted if isinstance(wanted, str) else list(wanted)}
+    return None if positions.source is None else positions.source.facts()
 
 
 def types_of(manifest: dict[str, Any] | None, columns: Columns) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtoss.errors import InputError
 from pipelines.rows.delimited_frame import check_text
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.time_columns import check_times
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import InputError
+from dtoss.partition import numbers as arrow_of
 
 BYTES_AT_ONCE = 16 << 20
 """Bytes of rows that are sorted into parcels together."""
@@ -68,7 +69,7 @@ def pack_rows(
     narrow = partition.astype(np.uint16) if len(numbers) == 0 or numbers[-1] < 1 << 16 else partition
     order = np.argsort(narrow, kind="stable")
     ends = np.append(np.searchsorted(partition[order], numbers), len(order))
-    rows = rows.take(pa.array(row[order]))
+    rows = rows.take(arrow_of(row[order]))
     sink, cuts = pa.BufferOutputStream(), [0]
     for i in range(len(numbers)):
         with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -116,4 +117,4 @@ def _batch(
         )
     offsets = pa.py_buffer(ends.astype(np.int32))
     parcels = pa.Array.from_buffers(pa.binary(), len(task), [None, offsets, data])
-    return pa.record_batch([pa.array(task), pa.array(partition), parcels], names=NAMES)
+    return pa.record_batch([arrow_of(task), arrow_of(partition), parcels], names=NAMES)

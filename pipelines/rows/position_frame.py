@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -18,103 +17,38 @@ from dtoss.delimited.record_batches import CORRUPT, FLAW
 from dtoss.delimited.records import BEHIND_QUOTE, UNDECODED, UNENDED
 from dtoss.errors import InputError
 from dtoss.frames.crs_names import check_crs
-from dtoss.geometry.space import AXES, FURTHEST, NO_CRS, SMALLEST, Space, axes_of
+from dtoss.geometry.space import FURTHEST, NO_CRS, SMALLEST, Space
+from dtoss.partition import numbers as arrow_of
+from dtoss.snapshots.column_types import stored_type, type_name, type_named
+from pipelines.engines.local_rows import LocalRows
+from pipelines.engines.rows import Rows
+from pipelines.engines.spark_rows import SparkRows
 from pipelines.rows import text_types, time_columns
+from pipelines.rows.input_columns import (
+    DELETED,
+    MISTYPED,
+    NO_NUMBER,
+    NO_POINT,
+    NOT_WHOLE,
+    RAW,
+    REASON,
+    TOO_LARGE,
+    UNMARKED,
+    UNREADABLE_TIME,
+    Columns,
+    attribute_column,
+    attribute_names,
+    attributes_of,
+    taken_said,
+)
+from pipelines.rows.local_frame import LocalFrame, RowsSource
 from pipelines.rows.paths import check_found, with_fields
 from pipelines.rows.point_columns import with_points
+from pipelines.rows.row_plan import screened_in
 from pipelines.rows.text_types import empty, exactly
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation
-
-REASON = "_reason"
-RAW = "_raw"
-NOT_WHOLE = "id is not an integer as the others are"
-NO_POINT = "geometry is no point"
-NO_NUMBER = "position is not a number"
-TOO_LARGE = "id does not fit in 64 bits"
-AHEAD = "time is ahead of now"
-UNMARKED = "mark of a deletion is neither true nor false"
-OUTSIDE = "position outside the bounds"
-UNREADABLE_TIME = "time cannot be read"
-MISTYPED = "value is of another type than the column"
-DELETED = "deleted"
-"""The column that says whether a row deletes its object."""
-REASONS = (
-    UNDECODED,
-    UNENDED,
-    BEHIND_QUOTE,
-    "unreadable line",
-    "no id",
-    NOT_WHOLE,
-    TOO_LARGE,
-    "no time",
-    UNREADABLE_TIME,
-    AHEAD,
-    UNMARKED,
-    "no position",
-    NO_POINT,
-    NO_NUMBER,
-    "position is NaN",
-    MISTYPED,
-    "position is infinite",
-    "longitude out of range",
-    "latitude out of range",
-    "position out of range",
-    OUTSIDE,
-)
-"""Why a row is set aside, in the order in which reasons are looked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Which columns of the input mean what, and how text is to be read."""
-
-    # The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then. As each name here it is
-    # that of a column, or else a path to a field of structs (:mod:`pipelines.rows.paths`)
-    id: str | None = "id"
-    # x, y: the coordinates; None takes the two columns that :func:`dtoss.geometry.space.axes_of` finds, or the points
-    # of a GeoParquet file
-    x: str | None = None
-    y: str | None = None
-    # The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one
-    time: str | None = None
-    # Names to carry along, "all" (but those that begin with an underscore) or "none"
-    attributes: Sequence[str] | str = "all"
-    delimiter: str = ","  # Of CSV files: a character or its name, such as "tab"
-    encoding: str | None = None  # Of text; UTF-8, or what the file's mark says, when None
-    multiline: bool = False  # Values in quotes may hold line ends
-    decimal: str = "."  # The mark of numbers in text, "." or ","
-    header: bool = True  # Whether text begins with a line of names; else columns are c1, c2 and so on
-    quote: str = '"'  # Of text: a character, or "none" where quotes are text like any other
-    # The character of text that makes a quote, a delimiter or itself, where one follows, a plain character
-    escape: str | None = None
-    null: str | None = None  # What stands in text for no value, as the empty text does
-    # Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, or a word of
-    # :data:`pipelines.rows.time_columns.COUNTED`; ISO 8601 when None
-    time_format: str | None = None
-    # The column that says of a row whether it deletes its object: booleans, 1 and 0, or such words; None where none
-    # does. A row that deletes needs no position
-    deleted: str | None = None
-    id_type: str | None = None  # "int" or "text"; what the column, or most of its texts, are when None
-    # Of times that name none, such as ``Asia/Shanghai``; UTC when None. Numbers that count since 1970 have no zone
-    zone: str | None = None
-    geometry: str | None = None  # The column of points, instead of x and y: WKB, WKT, or as a GeoParquet file has them
-    crs: str | None = None  # Of the positions, as the user says it; as the file states it, else degrees, when None
-
-    def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
-        """Return the names of the two coordinates among those found; lon and lat where none are called so."""
-        if self.x is not None and self.y is not None:
-            return self.x, self.y
-        try:
-            names = axes_of(found, half=True) or AXES[0]
-        except ValueError as error:
-            raise InputError(str(error).replace("x= and y=", "--x NAME --y NAME")) from None
-        return self.x or names[0], self.y or names[1]
-
-
-DEFAULTS = Columns()
-"""What is taken where nothing is said."""
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
 
 @dataclass(frozen=True)
@@ -122,8 +56,8 @@ class Positions:
     """Positions as a DataFrame in our columns, and what became of the input's."""
 
     # id (bigint or string), x, y (double), t where there is a time, attributes, the reason in ``_reason`` and the row
-    # as it was read, as JSON, in ``_raw``
-    frame: DataFrame
+    # as it was read, as JSON, in ``_raw``:
+    frame: DataFrame | LocalFrame  # Of Spark, or of this process, where it has no ``_raw``
     attributes: tuple[str, ...]  # Names of the attribute columns
     timed: bool  # Whether there is a ``t``
     string_ids: bool  # Whether ids are strings
@@ -138,8 +72,84 @@ class Positions:
     dropped: Observation | None = None  # What counts the rows of those who are forgotten; None where nobody is
 
     @property
+    def session(self) -> SparkSession | None:
+        """The Spark that has the rows; None where this process has them."""
+        return None if isinstance(self.frame, LocalFrame) else self.frame.sparkSession
+
+    @property
+    def spark_frame(self) -> DataFrame:
+        """The rows as Spark has them."""
+        if isinstance(self.frame, LocalFrame):
+            raise InputError("these rows were read without Spark, and this job needs it: --engine spark reads them so")
+        return self.frame
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, without the row as it was read."""
+        return [name for name in self.frame.columns if name != RAW]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Spark's names of the types of the columns."""
+        if isinstance(self.frame, LocalFrame):
+            return {field.name: type_name(field.type) for field in self.frame.schema}
+        return {field.name: field.dataType.simpleString() for field in self.frame.schema.fields}
+
+    @property
+    def arrow_types(self) -> dict[str, pa.DataType]:
+        """Arrow's types of the columns."""
+        if isinstance(self.frame, LocalFrame):
+            return {field.name: stored_type(field.type) for field in self.frame.schema}
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        return {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in self.frame.schema.fields}
+
+    def only(self, names: Sequence[str]) -> Positions:
+        """Return positions with some columns, in this order, and rows as they were read."""
+        if isinstance(self.frame, LocalFrame):
+            return replace(self, frame=self.frame.then(lambda rows: rows.select(list(names))))
+        return replace(self, frame=self.frame.select(*map(exactly, [*names, RAW])))
+
+    def with_nulls(self, types: Mapping[str, str]) -> Positions:
+        """Return positions with columns more, without values, of the types that Spark calls so."""
+        if isinstance(self.frame, LocalFrame):
+
+            def add(rows: pa.RecordBatch) -> pa.RecordBatch:
+                for name, kind in types.items():
+                    rows = rows.append_column(name, pa.nulls(len(rows), type_named(kind)))
+                return rows
+
+            return replace(self, frame=self.frame.then(add))
+        from pyspark.sql import functions as F
+
+        return replace(self, frame=self.frame.withColumns({n: F.lit(None).cast(k) for n, k in types.items()}))
+
+    def good(self, names: Sequence[str]) -> Rows:
+        """Return some columns of the rows that can be used."""
+        if isinstance(self.frame, LocalFrame):
+            return self.frame.rows(names)
+        from pyspark.sql import functions as F
+
+        return SparkRows(self.frame.where(F.col(REASON).isNull()).select(*map(exactly, names)))
+
+    def with_raw(self) -> Rows:
+        """Return all rows with their reasons, those that may be set aside also as they were read."""
+        return self.frame.with_raw() if isinstance(self.frame, LocalFrame) else SparkRows(self.frame)
+
+    def rejected(self) -> Rows:
+        """Return the rows that have a reason: the columns ``reason`` and ``row``, which is as it was read."""
+        if isinstance(self.frame, LocalFrame):
+            return self.frame.rejected()
+        from pyspark.sql import functions as F
+
+        bad = self.frame.where(F.col(REASON).isNotNull())
+        return SparkRows(bad.select(F.col(REASON).alias("reason"), F.col(RAW).alias("row")))
+
+    @property
     def forgotten(self) -> int:
         """Rows that were dropped, as those of whom they are were forgotten; to be asked once the rows were read."""
+        if isinstance(self.frame, LocalFrame):
+            return self.frame.forgotten
         return 0 if self.dropped is None else int(self.dropped.get["rows"])
 
     @property
@@ -151,6 +161,21 @@ class Positions:
         """Let go of what is kept."""
         if self.kept is not None:
             self.kept.unpersist()
+
+
+def positions_of_rows(
+    rows: Rows, types: Mapping[str, str], attributes: tuple[str, ...], *, string_ids: bool
+) -> Positions:
+    """Return positions of rows that are all good, in our columns, of the types that Spark calls so."""
+    if isinstance(rows, SparkRows):
+        from pyspark.sql import functions as F
+
+        nothing = F.lit(None).cast("string")
+        frame = rows.frame.withColumn(REASON, nothing).withColumn(RAW, nothing)
+        return Positions(frame, attributes, timed=True, string_ids=string_ids)
+    assert isinstance(rows, LocalRows)
+    given = pa.schema([(name, type_named(kind)) for name, kind in types.items()])
+    return Positions(LocalFrame(RowsSource(rows), None, given=given), attributes, timed=True, string_ids=string_ids)
 
 
 @dataclass(frozen=True)
@@ -182,7 +207,7 @@ def from_frame(
         if name not in frame.columns:
             check_found(name, option, found)
     others = {columns.deleted or x_name, columns.geometry or x_name}
-    attributes = _attributes(columns.attributes, found, {id_name or x_name, x_name, y_name, *others}, frame.columns)
+    attributes = attributes_of(columns.attributes, found, {id_name or x_name, x_name, y_name, *others}, frame.columns)
     types = {field.name: field.dataType for field in frame.schema.fields}
     kinds: dict[str, str] = {}
     if text:
@@ -275,7 +300,9 @@ def from_frame(
         timed=time is not None,
         string_ids=not whole,
         crs=columns.crs,
-        taken=_taken(columns, (x_name, y_name), time, whole, types, kinds),
+        taken=taken_said(
+            columns, (x_name, y_name), time, whole, {name: kind.simpleString() for name, kind in types.items()}, kinds
+        ),
         source=replace(asked, time=time),
     )
 
@@ -312,14 +339,16 @@ def screen_positions(positions: Positions, space: Space, wrap: bool = False) -> 
 
     ``wrap`` takes 360 from longitudes above 180 first.
     """
-    from pyspark.sql import functions as F
-
     if space.crs != NO_CRS:
         check_crs(positions.crs, space, "the positions", "what they are for")
+    if isinstance(positions.frame, LocalFrame):
+        return replace(positions, frame=positions.frame.then(screened_in(space, wrap)))
+    from pyspark.sql import functions as F
+
     x, y = F.col("x"), F.col("y")
     if wrap:
         west = F.when((x > 180.0) & (x <= 360.0), x - 360.0).otherwise(x)
-        positions = replace(positions, frame=positions.frame.withColumn("x", west))
+        positions = replace(positions, frame=positions.spark_frame.withColumn("x", west))
     label = F.lit("position out of range")
     if space.geographic:
         label = F.when(F.abs(x) > 180.0, F.lit("longitude out of range")).otherwise(F.lit("latitude out of range"))
@@ -329,7 +358,7 @@ def screen_positions(positions: Positions, space: Space, wrap: bool = False) -> 
         outside |= ((x != 0.0) & (F.abs(x) < SMALLEST)) | ((y != 0.0) & (F.abs(y) < SMALLEST))
     infinite = (F.abs(x) == float("inf")) | (F.abs(y) == float("inf"))
     reason = F.coalesce(F.col(REASON), F.when(infinite, F.lit("position is infinite")), F.when(outside, label))
-    return replace(positions, frame=positions.frame.withColumn(REASON, reason))
+    return replace(positions, frame=positions.spark_frame.withColumn(REASON, reason))
 
 
 def out_of_range(x: Column, y: Column, space: Space) -> Column:
@@ -350,63 +379,14 @@ def _transformable(space: Space) -> Any:
         places = np.stack([a.fill_null(0.0).to_numpy(zero_copy_only=False) for a in (x, y)], axis=1)
         # what is larger than it may be has a reason of its own
         places[~(np.abs(places) <= FURTHEST).all(axis=1)] = 0.0
-        return pa.array(space.legal(places))
+        return arrow_of(space.legal(places))
 
     return arrow_udf(inside, "boolean")
-
-
-def attribute_column(name: str) -> str:
-    """Return an attribute's column inside the job: one may be called ``x``, and Spark parses dots and backticks."""
-    return f"a:{quote(name, safe='').replace('.', '%2E')}"
-
-
-def attribute_name(column: str) -> str:
-    """Return the name of an attribute from its column inside the job."""
-    return unquote(column.removeprefix("a:"))
-
-
-def attribute_names(wanted: Sequence[str] | str) -> list[str]:
-    """Return the names of attributes that are asked for; none where they are not named one by one."""
-    if wanted in ("none", "all"):
-        return []
-    return [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
-
-
-def _attributes(wanted: Sequence[str] | str, found: list[str], roles: set[str], there: Sequence[str]) -> list[str]:
-    if wanted == "all":
-        return [name for name in found if name not in roles and not name.startswith("_")]
-    names = attribute_names(wanted)
-    for name in names:
-        if name not in there:
-            check_found(name, "--columns", found)
-    return list(dict.fromkeys(names))
 
 
 def taken_of(positions: Positions | None) -> dict[str, dict[str, str]]:
     """Return what a manifest says of what was taken for what; nothing where nothing was chosen."""
     return {"taken": dict(positions.taken)} if positions is not None and positions.taken else {}
-
-
-def _taken(
-    columns: Columns,
-    axes: tuple[str, str],
-    time: str | None,
-    whole: bool,
-    types: Mapping[str, Any],
-    kinds: Mapping[str, str],
-) -> dict[str, str]:
-    """Return what was taken for what, as a reader is told it."""
-    taken = {}
-    if columns.id is not None:
-        guess = "" if columns.id_type or kinds.get(columns.id) != text_types.MOSTLY else ", as nine in ten are"
-        way = f"{guess} (--id-type text keeps all)" if guess else ""
-        taken["id"] = f"{columns.id}, {'whole numbers' if whole else 'text'}{way}"
-    taken["position"] = columns.geometry or ", ".join(axes)
-    if time is not None:
-        taken["time"] = (
-            f"{time}, {time_columns.described(types[time], kinds.get(time), columns.time_format, columns.zone)}"
-        )
-    return taken
 
 
 def _is_uint64(kind: Any) -> bool:

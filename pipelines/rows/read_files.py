@@ -15,9 +15,11 @@ from dtoss.errors import InputError
 from pipelines.rows import through_arrow
 from pipelines.rows.delimited_frame import read_delimited
 from pipelines.rows.geoparquet_in import crs_taken, point_columns, point_of
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.option_checks import check_said
-from pipelines.rows.position_frame import Columns, Positions, from_frame
+from pipelines.rows.position_frame import Positions, from_frame
+from pipelines.rows.read_locally import positions_of_table, read_locally
 from pipelines.rows.text_types import exactly
 from pipelines.spark.causes import raised_in_task
 
@@ -27,8 +29,13 @@ if TYPE_CHECKING:
 _GUESSED = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
+def positions_in(frame: DataFrame | pa.Table, columns: Columns) -> Positions:
+    """Return the positions in a DataFrame of Spark's, or in a table of this process."""
+    return positions_of_table(frame, columns) if isinstance(frame, pa.Table) else from_frame(frame, columns)
+
+
 def read_positions(
-    session: SparkSession,
+    session: SparkSession | None,
     paths: Sequence[str] | Inputs,
     columns: Columns,
     *,
@@ -45,12 +52,16 @@ def read_positions(
     files, "strict" wants all of them in each; ``wanted``: the Spark types that columns of text and JSON lines are to
     have, :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None.
 
+    Without a session this process reads them.
+
     Text is looked through for the types of its columns, and kept by Spark until :meth:`Positions.release`.
     """
     check_said(columns)
     inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
     if inputs.kind == "json" and columns.encoding is not None:
         raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")
+    if session is None:
+        return read_locally(inputs, columns, wanted)
     try:
         if inputs.kind == "parquet":
             return _read_parquet(session, inputs, columns)
@@ -138,7 +149,9 @@ def _by_spark(session: SparkSession, inputs: Inputs, schema: pa.Schema) -> DataF
         others = [name for name in frame.columns if name.casefold() not in there]
         frame = frame.select(*map(exactly, [*schema.names, *others]))
     for name in nanoseconds:
-        micros = F.timestamp_micros(F.floor(exactly(name) / 1000))
+        # down, in whole numbers: a double has no room for all digits
+        count = f"`{name.replace('`', '``')}`"
+        micros = F.timestamp_micros(F.expr(f"({count} - pmod({count}, 1000)) div 1000"))
         zoned = schema.field(name).type.tz is not None
         frame = frame.withColumn(name, micros if zoned else micros.cast("timestamp_ntz"))
     return frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +12,8 @@ from pyarrow.compute import sort_indices
 
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
-from pipelines.rows.by_id import by_hash
-from pipelines.rows.position_frame import RAW, REASON, Positions
+from pipelines.engines.rows import one_value
+from pipelines.rows.position_frame import Positions
 
 ROWS_PER_FILE = 1_000_000
 SCHEMA = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
@@ -23,15 +24,11 @@ def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> 
 
     Files are the same for the same rows: a row goes to one of them by its hash, and stands sorted in it.
     """
-    from pyspark.sql import functions as F
-
     store.folder.make("snapshots", snapshot, "quarantine")
     files = -(-rows // ROWS_PER_FILE)
-    rejected = positions.frame.where(F.col(REASON).isNotNull())
-    rejected = rejected.select(F.col(REASON).alias("reason"), F.col(RAW).alias("row"))
-    rejected = rejected.repartitionById(files, by_hash(F.col("row"), files))
-    written = rejected.mapInArrow(_writer(store, snapshot), "file string, rows bigint, bytes bigint, sha256 string")
-    return sorted(written.toArrow().to_pylist(), key=lambda entry: entry["file"])
+    rejected = positions.rejected().exchange_by_hash(files, "row")
+    written = rejected.map(_writer(store, snapshot), "entry string").values()
+    return sorted(map(json.loads, written), key=lambda entry: entry["file"])
 
 
 def _writer(store: Store, snapshot: str) -> Callable[..., Iterator[pa.RecordBatch]]:
@@ -48,6 +45,6 @@ def _writer(store: Store, snapshot: str) -> Callable[..., Iterator[pa.RecordBatc
         file = f"quarantine/{digest[:16]}.parquet"
         store.write(snapshot, file, data)
         entry = {"file": file, "rows": len(table), "bytes": data.size, "sha256": digest}
-        yield pa.RecordBatch.from_pylist([entry])
+        yield one_value("entry", json.dumps(entry))
 
     return write

@@ -5,21 +5,28 @@ Whether there is enough: an input that is empty, or lost most of its objects, do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.buckets import hashes_of, seeded_hashes
 from dtoss.errors import InputError, StoreError, Unreadable
 from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import Space
 from dtoss.history.row_blocks import latest
+from dtoss.locks import processors
+from dtoss.partition import numbers as arrow_of
+from dtoss.partition import values_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
 from dtoss.snapshots.store import Store
-from pipelines.rows.position_frame import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE, Positions
+from pipelines.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE
+from pipelines.rows.local_frame import LocalFrame
+from pipelines.rows.position_frame import Positions
 from pipelines.spark.session import cores
 
 MANY_AT_ZERO = 0.001
@@ -59,6 +66,8 @@ class Profile:
 
 def survey(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
     """Look at every row once: count, find the box, and take the rows whose hashed id falls into the sample."""
+    if isinstance(positions.frame, LocalFrame):
+        return _look_here(positions.frame, partitions, per_partition, seed)
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
@@ -104,6 +113,45 @@ def survey(positions: Positions, space: Space, partitions: int | None, per_parti
     )
 
 
+def _look_here(frame: LocalFrame, partitions: int | None, per_partition: int, seed: int) -> Profile:
+    good = frame.good
+    tally = good.tally
+    wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-tally.read // per_partition), processors()))
+    modulus = max(tally.read // wanted, 1)
+    names = [name for name in ("id", "x", "y", "t") if name in frame.columns]
+
+    def some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if modulus > 1:
+                sampled = seeded_hashes(hashes_of(batch.column("id")), seed) % modulus == 0
+                batch = batch.filter(arrow_of(sampled))
+            yield batch.select(names)
+
+    found = [batch for batches in frame.rows(names).map(some).collect() for batch in batches]
+    kinds = pa.schema([frame.schema.field(name) for name in names])
+    known = tally.low[0] <= tally.high[0]
+    return Profile(
+        read=tally.read,
+        bad={reason: tally.bad[reason] for reason in REASONS},
+        low=tally.low if known else np.full(2, np.nan),
+        high=tally.high if known else np.full(2, np.nan),
+        at_zero=tally.at_zero,
+        from_360=tally.from_360,
+        sample=pa.Table.from_batches(found, kinds),
+        modulus=modulus,
+        first=None if tally.times is None else _said_time(tally.times[0]),
+        last=None if tally.times is None else _said_time(tally.times[1]),
+    )
+
+
+def _said_time(time: pa.Scalar) -> Any:
+    """Return a time as a manifest has it: a number, or Spark's text of a moment, a day or a decimal."""
+    if not pa.types.is_timestamp(time.type):
+        return time.as_py() if pa.types.is_integer(time.type) or pa.types.is_floating(time.type) else str(time.as_py())
+    text = str(pc.strftime(time.cast(pa.timestamp("us")), "%Y-%m-%d %H:%M:%S").as_py())
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def _is_number(kind: Any) -> bool:
     from pyspark.sql import types as T
 
@@ -141,7 +189,7 @@ def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], 
 
     if space.geographic:
         some = profile.sample.slice(0, LOOKED_AT)
-        if note := look_swapped(*(some.column(name).to_numpy() for name in ("x", "y"))):
+        if note := look_swapped(*(values_of(some.column(name)) for name in ("x", "y"))):
             warn(f"{note}: lon comes before lat; --x and --y name their columns")
 
 
@@ -151,7 +199,7 @@ def sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tup
     if positions.timed and len(table):
         table = latest(table.combine_chunks(), ["x", "y"])
     places = (
-        np.stack([table.column(name).to_numpy() for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
+        np.stack([values_of(table.column(name)) for name in ("x", "y")], axis=1) if len(table) else np.zeros((0, 2))
     )
     vectors = space.vectors(places.astype(np.float64))
     objects = len(table) * profile.modulus if positions.timed else profile.good

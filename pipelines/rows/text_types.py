@@ -20,10 +20,10 @@ MOST = 0.9
 
 # numbers that are written back as they were read, without the leading zeros and plus signs of codes and telephones
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,18})\z"
-_PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infinity)$"
+PLAIN = r"^(-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?|NaN|-?Infinity)$"
 # numbers as people write coordinates and times; Java alone would take 1.5f and 0x1p3 too
 LOOSE = r"^\s*([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|(?i:nan|[-+]?inf(inity)?))\s*$"
-_KINDS = {"bigint": WHOLE, "double": NUMBER, "string": TEXT, "timestamp": TEXT}
+KINDS_OF_TYPES = {"bigint": WHOLE, "double": NUMBER, "string": TEXT, "timestamp": TEXT}
 """What text of a column of this type is."""
 
 
@@ -57,7 +57,7 @@ def kinds_of(
     measures: list[Column] = []
     for i, name in enumerate(names):
         value = exactly(name)
-        number = _dotted(value, decimal).rlike(LOOSE) if name in tolerant else value.rlike(_plain(decimal))
+        number = _dotted(value, decimal).rlike(LOOSE) if name in tolerant else value.rlike(plain_pattern(decimal))
         measures.append(F.count(F.when(~empty(value), 1)).alias(f"filled{i}"))
         measures.append(F.count(whole(value)).alias(f"w{i}"))
         measures.append(F.count(F.when(number, 1)).alias(f"n{i}"))
@@ -70,7 +70,7 @@ def kinds_of(
             kinds[name] = WHOLE if seen[f"w{i}"] == seen[f"filled{i}"] else MOSTLY
         elif wanted and seen[f"n{i}"] >= wanted:
             kinds[name] = NUMBER
-        kind, most = _KINDS.get((types or {}).get(name, "")), MOST * seen[f"filled{i}"]
+        kind, most = KINDS_OF_TYPES.get((types or {}).get(name, "")), MOST * seen[f"filled{i}"]
         fits = {WHOLE: seen[f"w{i}"], NUMBER: seen[f"n{i}"], TEXT: seen[f"filled{i}"]}
         if kind is not None and fits[kind] >= most:
             # of those that are whole, 007 is not
@@ -78,8 +78,9 @@ def kinds_of(
     return kinds
 
 
-def _plain(decimal: str) -> str:
-    return _PLAIN if decimal == "." else _PLAIN.replace(r"\.", re.escape(decimal))
+def plain_pattern(decimal: str) -> str:
+    """Return how numbers are written that are written back as they were read."""
+    return PLAIN if decimal == "." else PLAIN.replace(r"\.", re.escape(decimal))
 
 
 def _dotted(value: Column, decimal: str) -> Column:
@@ -144,7 +145,7 @@ def strictly(value: Column, kind: str, decimal: str = ".") -> Column:
 
     if kind in (WHOLE, MOSTLY):
         return whole(value)
-    return F.when(value.rlike(_plain(decimal)), typed(value, kind, decimal)) if kind == NUMBER else value
+    return F.when(value.rlike(plain_pattern(decimal)), typed(value, kind, decimal)) if kind == NUMBER else value
 
 
 def as_type(value: Column, found: Any, wanted: str) -> Column | None:
@@ -166,6 +167,6 @@ def as_type(value: Column, found: Any, wanted: str) -> Column | None:
     if wanted == "bigint":
         return whole(value)
     if wanted == "double":
-        return F.when(value.rlike(_PLAIN), value.try_cast("double"))
+        return F.when(value.rlike(PLAIN), value.try_cast("double"))
     # of all others only their nulls
     return F.lit(None).cast(wanted)

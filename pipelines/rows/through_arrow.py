@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.errors import InputError
-from dtoss.snapshots.column_types import stored_type
+from dtoss.snapshots.column_types import stored_type, type_named
 from pipelines.rows.file_splits import (
     LEAST,
     Piece,
@@ -25,7 +25,6 @@ from pipelines.rows.file_splits import (
     size_of,
 )
 from pipelines.rows.inputs import PACKED, Inputs
-from pipelines.rows.text_types import exactly
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -61,25 +60,33 @@ def read_parquet(session: SparkSession, inputs: Inputs, *, least: int = LEAST) -
 
     No file of fewer than ``least`` bytes is shared by tasks.
     """
-    assert inputs.schema is not None
-    places, folders = inputs.places, folder_values(inputs.folders)
-    fields = [pa.field(one.name, stored_type(one.type)) for one in inputs.schema if one.name not in folders]
-    schema, names = pa.schema(fields), [*(one.name for one in fields), *folders]
-    types = _spark_schema(schema, list(folders))
+    groups, read, schema = parquet_tasks(session, inputs, least=least)
+    return in_tasks(session, groups, read, _spark_schema(schema))
 
-    def rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+
+def parquet_tasks(
+    session: SparkSession | None, inputs: Inputs, *, least: int = LEAST
+) -> tuple[list[list[Piece]], Callable[..., Iterator[pa.RecordBatch]], pa.Schema]:
+    """Return groups of pieces of Parquet files, what yields some or all columns of one, and the columns of all."""
+    assert inputs.schema is not None
+    places, said = inputs.places, folder_columns(inputs)
+    fields = [pa.field(one.name, stored_type(one.type)) for one in inputs.schema if one.name not in said]
+    schema = pa.schema([*fields, *((name, values.type) for name, values in said.items())])
+
+    def read(piece: Piece, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         filesystem, file = places[piece.file]
+        names = schema.names if columns is None else list(columns)
         with reading(file, "parquet"), filesystem.open_input_file(file) as stream:
             opened = pq.ParquetFile(stream)
-            for batch in opened.iter_batches(_ROWS, row_groups=_row_groups(opened.metadata, piece)):
-                columns = [_column(batch, field) for field in schema]
-                said = [pa.scalar(values[piece.file], pa.string()) for values in folders.values()]
-                yield pa.record_batch([*columns, *(pa.repeat(one, len(batch)) for one in said)], names=names)
+            there = {name.casefold(): name for name in opened.schema_arrow.names}
+            own = [there[name.casefold()] for name in names if name not in said and name.casefold() in there]
+            for batch in opened.iter_batches(_ROWS, row_groups=_row_groups(opened.metadata, piece), columns=own):
+                values = {name: pa.repeat(said[name][piece.file], len(batch)) for name in names if name in said}
+                found = [values[n] if n in values else _column(batch, schema.field(n)) for n in names]
+                yield pa.record_batch(found, schema=pa.schema([schema.field(name) for name in names]))
 
     sizes, each = _sizes(session, places, least)
-    frame = in_tasks(session, groups_of(cut(sizes, [False] * len(sizes), each), sizes, each), rows, types)
-    kinds = {name: kind for name, values in folders.items() if (kind := _whole_type(values)) is not None}
-    return frame.withColumns({name: exactly(name).cast(kind) for name, kind in kinds.items()})
+    return groups_of(cut(sizes, [False] * len(sizes), each), sizes, each), read, schema
 
 
 def read_json(session: SparkSession, inputs: Inputs, *, multiline: bool, corrupt: str, least: int = LEAST) -> DataFrame:
@@ -118,7 +125,7 @@ def read_json(session: SparkSession, inputs: Inputs, *, multiline: bool, corrupt
     return found.withColumn(corrupt, F.ltrim(corrupt, F.lit(_NO_JSON))) if corrupt in found.columns else found
 
 
-def _sizes(session: SparkSession, places: Sequence[Place], least: int) -> tuple[list[int], int]:
+def _sizes(session: SparkSession | None, places: Sequence[Place], least: int) -> tuple[list[int], int]:
     """Return the bytes of files, and about how many a task is to read."""
     sizes = [size_of(place) for place in places]
     return sizes, bytes_of_task(sum(sizes), cores(session), least)
@@ -164,7 +171,15 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     return column.cast(field.type, safe=False)
 
 
-def _spark_schema(schema: pa.Schema, texts: Sequence[str]) -> StructType:
+def folder_columns(inputs: Inputs) -> dict[str, pa.Array]:
+    """Return the columns that names of folders say, a value for each file, in the types that Spark gives them."""
+    folders = folder_values(inputs.folders)
+    kinds = {name: _type_of_folders(values) for name, values in folders.items()}
+    kinds |= {name: type_named(kind) for name, kind in inputs.types.items() if name in folders}
+    return {name: pa.array(values, pa.string()).cast(kinds[name]) for name, values in folders.items()}
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
     from pyspark.errors import PySparkException
     from pyspark.sql import types as T
     from pyspark.sql.pandas.types import from_arrow_type
@@ -176,12 +191,12 @@ def _spark_schema(schema: pa.Schema, texts: Sequence[str]) -> StructType:
             fields.append(T.StructField(field.name, from_arrow_type(field.type, True)))
         except (PySparkException, TypeError):
             raise InputError(f"column {field.name!r} is {field.type}, which Spark does not have") from None
-    return T.StructType([*fields, *(T.StructField(name, T.StringType()) for name in texts)])
+    return T.StructType(fields)
 
 
-def _whole_type(values: Sequence[str | None]) -> str | None:
-    """Return the type of whole numbers that Spark gives to values of folders; None where they are none."""
+def _type_of_folders(values: Sequence[str | None]) -> pa.DataType:
+    """Return the type that Spark gives to values of folders: whole numbers, or else text."""
     there = [value for value in values if value is not None]
     if not there or not all(value.removeprefix("-").isdecimal() for value in there):
-        return None
-    return "int" if all(-(2**31) <= int(value) < 2**31 for value in there) else "bigint"
+        return pa.string()
+    return pa.int32() if all(-(2**31) <= int(value) < 2**31 for value in there) else pa.int64()

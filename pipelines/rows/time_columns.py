@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from dtoss.errors import InputError
@@ -18,14 +18,15 @@ ONLY_MOMENTS = ("epoch_us", "excel")
 """Those of which numbers become moments too; in columns of numbers seconds and milliseconds stay numbers."""
 LAST_SECOND = 253_402_300_799
 """Of the year 9999, which is the last one of a timestamp."""
-_EXCEL_SECONDS = 25_569 * 86_400
+EXCEL_SECONDS = 25_569 * 86_400
 """From 30 December 1899 to 1970."""
 _LETTERS = frozenset("GyDMLdahHkKmsSVzOXxZ")
 """Letters of a pattern that Spark reads times by: https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html."""
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _ZONED = frozenset("VzOXxZ")
 _QUOTED = re.compile(r"'[^']*'")
 # a zone is what follows the time of day
-_OWN_ZONE = r"^\s*[-+]?[0-9]+-[0-9]+-[0-9]+[T ]\s*[0-9]+(:[0-9]+){1,2}(\.[0-9]*)?\s*[^0-9\s:.]"
+OWN_ZONE = r"^\s*[-+]?[0-9]+-[0-9]+-[0-9]+[T ]\s*[0-9]+(:[0-9]+){1,2}(\.[0-9]*)?\s*[^0-9\s:.]"
 
 
 def moment(value: Column, kind: str, pattern: str | None, decimal: str = ".", zone: str | None = None) -> Column:
@@ -40,11 +41,11 @@ def moment(value: Column, kind: str, pattern: str | None, decimal: str = ".", zo
         return counted(text_types.number(value, decimal), pattern, zone)
     if pattern is not None:
         found = F.try_to_timestamp(value, F.lit(pattern))
-        return found if zone is None or _ZONED & set(_bare(pattern)) else of_zone(found, zone)
+        return found if zone is None or names_zone(pattern) else of_zone(found, zone)
     if kind != text_types.TEXT:
         return text_types.typed(value, kind, decimal)
     found = F.try_to_timestamp(value)
-    return found if zone is None else F.when(value.rlike(_OWN_ZONE), found).otherwise(of_zone(found, zone))
+    return found if zone is None else F.when(value.rlike(OWN_ZONE), found).otherwise(of_zone(found, zone))
 
 
 def counted(number: Column, pattern: str | None, zone: str | None = None) -> Column:
@@ -54,7 +55,7 @@ def counted(number: Column, pattern: str | None, zone: str | None = None) -> Col
     seconds = number.cast("double") / COUNTED[pattern or "epoch_s"]
     if pattern == "excel":
         # a day has 86,400,000 milliseconds, and a double of days no more digits
-        seconds = F.round(seconds, 3) - float(_EXCEL_SECONDS)
+        seconds = F.round(seconds, 3) - float(EXCEL_SECONDS)
     found = F.when(F.abs(seconds) <= float(LAST_SECOND), F.timestamp_seconds(seconds))
     if pattern == "epoch_us":
         found = F.when(F.abs(seconds) <= float(LAST_SECOND), F.timestamp_micros(number.cast("bigint")))
@@ -68,19 +69,28 @@ def of_zone(local: Column, zone: str) -> Column:
     return F.to_utc_timestamp(local, zone)
 
 
-def described(kind: Any, of_text: str | None, pattern: str | None, zone: str | None) -> str:
-    """Return how times were read, as a reader is told it."""
-    from pyspark.sql import types as T
+def names_zone(pattern: str) -> bool:
+    """Return whether times by a pattern say which zone they are of."""
+    return bool(_ZONED & set(_bare(pattern)))
 
-    text = isinstance(kind, (T.StringType, T.VarcharType, T.CharType))
+
+def described(kind: str, of_text: str | None, pattern: str | None, zone: str | None) -> str:
+    """Return how times were read, as a reader is told it; ``kind``: Spark's name of their type."""
+    text = kind.startswith(("string", "varchar", "char"))
+    number = is_numeric(kind)
     where = f", {zone or 'UTC'} where none is named"
-    if pattern in COUNTED and (text or isinstance(kind, T.NumericType)):
+    if pattern in COUNTED and (text or number):
         return pattern + (where if pattern == "excel" else "")
-    if isinstance(kind, T.NumericType) or (text and pattern is None and of_text not in (None, text_types.TEXT)):
+    if number or (text and pattern is None and of_text not in (None, text_types.TEXT)):
         return "numbers in their own order (--time-format says what they count)"
-    if isinstance(kind, T.TimestampType):
+    if kind == "timestamp":
         return "moments"
-    return f"{(pattern or 'ISO 8601') if text else kind.simpleString()}{where}"
+    return f"{(pattern or 'ISO 8601') if text else kind}{where}"
+
+
+def is_numeric(kind: str) -> bool:
+    """Return whether Spark's name of a type is that of numbers."""
+    return kind.startswith("decimal") or kind in _NUMBERS
 
 
 def check_times(pattern: str | None, zone: str | None) -> None:

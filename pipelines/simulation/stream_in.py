@@ -15,8 +15,8 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.rows_of_frames import given_rows
 from dtoss.watch.watch_settings import Rows
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
-from pipelines.rows.position_frame import Columns
 
 _PARSING = {"csv": ds.CsvFileFormat(), "tsv": ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))}
 

@@ -1,6 +1,4 @@
-"""Rows shuffled by the bucket of their object, each task a plain function that says what it has done.
-
-Few rows are brought to this process, which costs less than a shuffle and tasks elsewhere.
+"""Rows shuffled by the bucket of their object; few are brought to this process, which costs less than a shuffle.
 
 Tasks whose workers do not search all that they have imported for garbage, as Spark's do after every task.
 """
@@ -8,94 +6,36 @@ Tasks whose workers do not search all that they have imported for garbage, as Sp
 from __future__ import annotations
 
 import gc
-import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
-from pipelines.spark.causes import raised_in_task
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_TASK = "task"
 
+def shuffle_rows(frame: DataFrame, key: str | None, tasks: int, task_of: Sequence[int] | None = None) -> DataFrame:
+    """Return rows with those of a task in the partition of its number.
 
-def done_by_bucket(
-    frame: DataFrame,
-    key: Column,
-    tasks: int,
-    work: Callable[[int, pa.Table], Any],
-    task_of: Sequence[int] | None = None,
-    few: int = -1,
-) -> list[Any]:
-    """Return what tasks say that they have done. One action.
-
-    Where rows are few they come here, and the tasks run here one after another. Else there is one shuffle, and nothing
-    that grows with rows comes back.
-
-    ``tasks``: how many. One without rows may not run; ``work``: takes the number of the task and its rows, a table
-    without columns where it has none; ``task_of``: (256,). The task of each bucket; when None task k has the buckets
-    whose number is k modulo the tasks; ``few``: bytes of rows, as far as Spark can tell beforehand, up to which they
-    come here.
+    Arguments as :meth:`pipelines.engines.rows.Rows.exchange_by_bucket` has them.
     """
-    if few >= 0:
-        rows = collect_small(frame.withColumn(_TASK, _task(key, tasks, task_of)), few)
-        if rows is not None:
-            return _done_here(rows, tasks, work)
-    return _told(shuffle_rows(frame, key, tasks, task_of), work)
-
-
-def _done_here(table: pa.Table, tasks: int, work: Callable[[int, pa.Table], Any]) -> list[Any]:
-    task = np.asarray(table.column(_TASK))
-    order = np.argsort(task, kind="stable")
-    ends = np.searchsorted(task[order], np.arange(tasks + 1)).tolist()
-    rows = table.drop_columns([_TASK]).take(order)
-    return [work(one, rows.slice(ends[one], ends[one + 1] - ends[one])) for one in range(tasks)]
-
-
-def shuffle_rows(frame: DataFrame, key: Column, tasks: int, task_of: Sequence[int] | None = None) -> DataFrame:
-    """Return rows with those of a task in the partition of its number; arguments as :func:`done_by_bucket`."""
     return frame.repartitionById(tasks, _task(key, tasks, task_of))
 
 
-def _task(key: Column, tasks: int, task_of: Sequence[int] | None) -> Column:
+def _task(key: str | None, tasks: int, task_of: Sequence[int] | None) -> Column:
     """Return the task of a key. 256 literals would be as many calls to Java, so they are one: two hex digits each."""
     from pyspark.sql import functions as F
 
-    bucket = F.pmod(F.xxhash64(key), F.lit(BUCKETS))
+    key_of = F.monotonically_increasing_id() if key is None else F.col(key)
+    bucket = F.pmod(F.xxhash64(key_of), F.lit(BUCKETS))
     if task_of is None:
         return F.pmod(bucket, F.lit(tasks)).cast("int")
     digits = F.substring(F.lit(bytes(task_of).hex()), bucket.cast("int") * 2 + 1, 2)
     return F.conv(digits, 16, 10).cast("int")
-
-
-def done_by_number(session: Any, tasks: int, work: Callable[[int], Any]) -> list[Any]:
-    """Return what tasks that have no rows say that they have done."""
-    return _told(session.range(0, tasks, 1, tasks), lambda task, rows: work(task))
-
-
-def _told(frame: DataFrame, work: Callable[[int, pa.Table], Any]) -> list[Any]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        kept = list(batches)
-        table = pa.Table.from_batches(kept) if kept else pa.table({})
-        done = work(0 if context is None else context.partitionId(), table)
-        yield pa.record_batch([pa.array([pickle.dumps(done)], pa.binary())], names=["done"])
-
-    try:
-        told = frame.mapInArrow(freeze_imports(run), "done binary").toArrow()
-    except Exception as error:
-        if ours := raised_in_task(error):
-            raise ours from error  # whoever asked takes it as what it is: bad rows end a job, a lost worker does not
-        raise
-    return [pickle.loads(one) for one in told.column("done").to_pylist()]
 
 
 _LIMIT = "spark.driver.maxResultSize"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtoss.locks import processors
 from pipelines.spark.causes import cause_of
 from pipelines.spark.java import java_home
 
@@ -86,6 +87,16 @@ def spark_session(
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
     return configure_session(builder.getOrCreate())
+
+
+def running_session() -> SparkSession | None:
+    """Return the Spark that this process has, if it has one."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    return None if running is None else configure_session(running)
 
 
 def _debugging() -> bool:
@@ -184,8 +195,10 @@ def _java() -> subprocess.Popen[bytes] | None:
     return None if core is None else getattr(core.SparkContext._gateway, "proc", None)
 
 
-def cores(session: SparkSession) -> int:
-    """Return how many tasks run at a time."""
+def cores(session: SparkSession | None) -> int:
+    """Return how many tasks run at a time; in this process without a session."""
+    if session is None:
+        return processors()
     return max(int(session.sparkContext.defaultParallelism), 1)
 
 
@@ -194,8 +207,10 @@ def renew_session(
 ) -> None:
     """Let go of a session that has ended, or with which two rounds have failed for no reason that we know.
 
-    ``renew``: lets go of it; None where somebody else has started it.
+    ``renew``: lets go of it; None where somebody else has started it, or there is none.
     """
+    if renew is None:
+        return
     from pyspark.sql import SparkSession
 
     try:
@@ -203,6 +218,6 @@ def renew_session(
         gone = session is not None and not alive(session)
     except Exception:
         gone = True  # Java does not answer
-    if renew is not None and (gone or (in_a_row > 1 and cause_of(error) is None)):
+    if gone or (in_a_row > 1 and cause_of(error) is None):
         warn("Spark is started anew")
         renew()

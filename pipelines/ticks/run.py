@@ -56,7 +56,7 @@ class Ran:
 def run(
     updates: str,
     store: str,
-    sessions: Callable[[], SparkSession],
+    sessions: Callable[[], SparkSession | None],
     *,
     every: float = 60.0,
     cycles: int | None = None,
@@ -85,7 +85,7 @@ def run(
 
     ``store``: path or URI of the store. Where it has no snapshot, the first files make one; ``every``: seconds from
     beat to beat; one that is missed is left out; ``cycles``: beats after which the loop ends; it does not when None;
-    ``columns``: of :class:`pipelines.rows.position_frame.Columns`, what is not as the store's last rebuild had it;
+    ``columns``: of :class:`pipelines.rows.input_columns.Columns`, what is not as the store's last rebuild had it;
     ``schema``: of Parquet files: "union" or "strict", as :func:`pipelines.rows.inputs.look`; ``disposal``: what is done
     with files that every snapshot has read; they stay when None; ``pivots_hash``: of the plan by which partitions are
     served: pivots are kept, and are an error where they are others; ``metrics``: where numbers go; nowhere when None;

@@ -26,9 +26,10 @@ from pipelines.loop.known_sources import columns_of
 from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.odd_columns import REFUSE
 from pipelines.loop.stopping import Stopping
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.manifest_columns import types_of
-from pipelines.rows.position_frame import Columns, Positions
+from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
 from pipelines.windowing.feed_windows import beat as feed_beat
@@ -117,13 +118,13 @@ def how_read(loop: Steady, manifest: dict[str, Any] | None) -> tuple[Columns, Ma
     return columns, types_of(manifest, columns)
 
 
-def read_files(columns: Columns, wanted: Mapping[str, str], session: SparkSession, inputs: Inputs) -> Positions:
+def read_files(columns: Columns, wanted: Mapping[str, str], session: SparkSession | None, inputs: Inputs) -> Positions:
     """Return the positions in files, as a beat reads them."""
     return read_positions(session, inputs, columns, wanted=wanted)
 
 
 def _feed(
-    feeds: Sequence[Feed], session: SparkSession, reads: Reads, found: Arrivals, refused: Mapping[str, str]
+    feeds: Sequence[Feed], session: SparkSession | None, reads: Reads, found: Arrivals, refused: Mapping[str, str]
 ) -> None:
     """Count what has arrived in windows, each of which leaves out the files that it has."""
     for one in feeds:
@@ -143,7 +144,7 @@ def _feed(
 
 def _append(
     loop: Steady,
-    session: SparkSession,
+    session: SparkSession | None,
     inputs: Inputs,
     columns: Columns,
     positions: Positions | None,
@@ -182,7 +183,7 @@ class Reads:
             self._inputs[which] = some.inputs(schema=self.schema, encoding=self.encoding)
         return self._inputs[which]
 
-    def positions(self, session: SparkSession, some: Arrivals) -> Positions | None:
+    def positions(self, session: SparkSession | None, some: Arrivals) -> Positions | None:
         """Return the positions in the fresh files of what has arrived; None where there is nothing in them."""
         which, inputs = frozenset(some.fresh), self.inputs(some)
         if inputs is None:
@@ -209,7 +210,7 @@ class Steady:
 
     updates: str
     home: Store
-    sessions: Callable[[], SparkSession]
+    sessions: Callable[[], SparkSession | None]
     columns: Mapping[str, Any]
     schema: str
     disposal: Disposal | None

@@ -228,7 +228,9 @@ def _check(loop: Steady, found: Arrivals, manifest: dict[str, Any] | None, files
         raise unreadable(error, inputs) from None
 
 
-def _check_rows(loop: Steady, session: SparkSession, positions: Positions, manifest: dict[str, Any] | None) -> None:
+def _check_rows(
+    loop: Steady, session: SparkSession | None, positions: Positions, manifest: dict[str, Any] | None
+) -> None:
     try:
         first = loop.options.get("first") or {}
         space = space_of(first.get("crs") or LONLAT, first.get("metric"))

@@ -1,10 +1,9 @@
-"""The tasks of a batch in Spark: rows shuffled by the bucket of their object, each task a plain function."""
+"""The tasks of a batch: rows exchanged by the bucket of their object, each task a plain function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,34 +13,31 @@ from dtoss.buckets import BUCKETS
 from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import REJECTED, TaskResult, run_task
-from dtoss.watch.watch_settings import Rows, Settings
-from pipelines.rows.position_frame import RAW, REASON, attribute_column
-from pipelines.spark.by_bucket import done_by_bucket
+from dtoss.watch.watch_settings import Rows as TaskRows
+from dtoss.watch.watch_settings import Settings
+from pipelines.engines.rows import Rows
+from pipelines.engines.tasks_done import done_by_bucket
+from pipelines.rows.input_columns import RAW, REASON, attribute_column
 from pipelines.watching.typed_rows import MICROS
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
+def run_tasks(rows: Rows | None, plan: Plan, tasks: int) -> list[TaskResult]:
+    """Return what the tasks of a batch have done. One exchange and one action; nothing that grows with rows comes back.
 
-def run_tasks(frame: DataFrame | None, plan: Plan, tasks: int) -> list[TaskResult]:
-    """Return what the tasks of a batch have done. One shuffle and one action; nothing that grows with rows comes back.
-
-    ``frame``: of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
+    ``rows``: of :func:`pipelines.watching.typed_rows.fit_rows`, with what they were read as; None where there are none.
     """
     done: list[TaskResult] = []
-    if frame is not None:
-        done = done_by_bucket(frame, key_of(plan), tasks, _task(plan, tasks))
+    if rows is not None:
+        done = done_by_bucket(rows, key_of(plan), tasks, _task(plan, tasks))
     ran = {one.task for one in done}
     # a task of no rows may never have begun: objects of its buckets expire all the same
     rest = [task for task in range(tasks) if task not in ran]
     return done + [run_task(plan, task, buckets_of(task, tasks), plan.settings.no_rows) for task in rest]
 
 
-def key_of(plan: Plan) -> Column:
-    """Return what the rows of a batch are given to tasks by."""
-    from pyspark.sql import functions as F
-
-    return F.col("id") if plan.settings.id_type is not None else F.monotonically_increasing_id()
+def key_of(plan: Plan) -> str | None:
+    """Return the column by which rows of a batch are given to tasks; None where messages are, by their number."""
+    return "id" if plan.settings.id_type is not None else None
 
 
 def buckets_of(task: int, tasks: int) -> NDArray[np.int64]:
@@ -60,7 +56,7 @@ def _task(plan: Plan, tasks: int) -> Callable[[int, pa.Table], TaskResult]:
     return work
 
 
-def rows_in(table: pa.Table, settings: Settings) -> tuple[Rows, pa.Array | None, pa.Table | None]:
+def rows_in(table: pa.Table, settings: Settings) -> tuple[TaskRows, pa.Array | None, pa.Table | None]:
     """Return the good rows of a task's table, each as it was read, and the bad ones with their reasons."""
     id_kind = {"int64": pa.int64(), "string": pa.string(), None: None}[settings.id_type]
     if table.num_columns == 0 or len(table) == 0:
@@ -72,7 +68,7 @@ def rows_in(table: pa.Table, settings: Settings) -> tuple[Rows, pa.Array | None,
     columns = {name: _one(table.column(name)) for name in table.column_names}
     attributes = {name: columns[attribute_column(name)].cast(kind) for name, kind in settings.attributes.items()}
     positions = np.stack([columns["x"].to_numpy(), columns["y"].to_numpy()], axis=1)
-    rows = Rows(
+    rows = TaskRows(
         np.ascontiguousarray(positions, np.float64),
         None if id_kind is None else columns["id"].cast(id_kind),
         None if settings.time is None else np.asarray(columns[MICROS].to_numpy(), np.int64),

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
+from dtoss.partition import numbers as arrow_of
+from dtoss.snapshots.column_types import type_name
+from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
+from pipelines.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns, attribute_column
+from pipelines.rows.local_frame import LocalFrame
 from pipelines.rows.paths import Unfitting
-from pipelines.rows.position_frame import MISTYPED, RAW, REASON, Columns, Positions, attribute_column, screen_positions
+from pipelines.rows.position_frame import Positions, screen_positions
+from pipelines.rows.row_plan import as_double, where
+from pipelines.rows.text_values import any_whole_numbers
+from pipelines.watching.tried_casts import as_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,13 +33,14 @@ FAR_TIME = "time out of range"
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_000_000
 """The beginning of the year 1 and the end of the year 9999."""
 MICROS = "t_us"
+_DAY_US = 86_400_000_000
 _UNITS = {"ms": 1e3, "s": 1e6}
 
 
 def first_settings(positions: Positions, space: Space, text: str | None, messages: bool, has_ids: bool) -> Settings:
     """Return the settings of a watch, of its first rows."""
-    kinds = {field.name: field.dataType for field in positions.frame.schema.fields}
-    attributes = {name: _arrow(kinds[attribute_column(name)]) for name in positions.attributes}
+    kinds = positions.arrow_types
+    attributes = {name: kinds[attribute_column(name)] for name in positions.attributes}
     if text is not None:
         kind = attributes.get(text)
         if kind is None:
@@ -39,30 +52,16 @@ def first_settings(positions: Positions, space: Space, text: str | None, message
         raise InputError("rows without an id are messages: name the column of ids (--id NAME), or pass --messages")
     time = None
     if positions.timed:
-        time = "timestamp" if _is_moment(kinds["t"]) else "double"
+        time = "timestamp" if pa.types.is_date(kinds["t"]) or pa.types.is_timestamp(kinds["t"]) else "double"
     id_type = ("string" if positions.string_ids else "int64") if has_ids else None
     return Settings(space, id_type, time, text, messages, attributes)
-
-
-def _arrow(kind: Any) -> pa.DataType:
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    return to_arrow_type(kind, timezone="UTC")
-
-
-def _is_moment(kind: Any) -> bool:
-    from pyspark.sql import types as T
-
-    return isinstance(kind, (T.DateType, T.TimestampType, T.TimestampNTZType))
 
 
 def types_wanted(settings: Settings | None, columns: Columns) -> dict[str, str]:
     """Return the Spark types that later rows are to have, by their names in the input; none before the first."""
     if settings is None:
         return {}
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    types = {name: from_arrow_type(kind).simpleString() for name, kind in settings.attributes.items()}
+    types = {name: _spark_name(kind) for name, kind in settings.attributes.items()}
     if columns.id is not None and settings.id_type is not None:
         types[columns.id] = "bigint" if settings.id_type == "int64" else "string"
     if columns.time is not None and settings.time is not None:
@@ -70,10 +69,20 @@ def types_wanted(settings: Settings | None, columns: Columns) -> dict[str, str]:
     return types
 
 
+def _spark_name(kind: pa.DataType) -> str:
+    """Return what Spark calls the type of a column; times without a zone are of UTC."""
+    try:
+        return type_name(kind).replace("timestamp_ntz", "timestamp")
+    except TypeError:  # an interval, which rows that Spark has read may have
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        return from_arrow_type(kind).simpleString()
+
+
 def fit_rows(
     positions: Positions, settings: Settings, wrap: bool, unit: str | None, believed_us: int | None = None
-) -> DataFrame:
-    """Return rows with the columns of a watch: id, x, y, t_us, attributes, the reason and the row as it was read.
+) -> Positions:
+    """Return rows with the columns of a watch: id, x, y, t_us, attributes, and the reason.
 
     Only rows that may be set aside have themselves as they were read: to write out the others costs as much as to read
     them.
@@ -81,23 +90,135 @@ def fit_rows(
     ``unit``: of times that are numbers: "ms", or seconds when None; ``believed_us``: later times may be set aside, in
     microseconds since 1970; None believes every time. The plan of a query is compiled anew for each other number.
     """
+    if settings.time is not None and not positions.timed:
+        raise Unfitting(f"these rows have no column of times, those of the watch have ({settings.time})")
+    good = screen_positions(positions, settings.space, wrap)
+    limit = None if settings.time is None or believed_us is None else min(believed_us, _LAST_US)
+    if isinstance(good.frame, LocalFrame):
+        if settings.time is not None:
+            _check_times(good.arrow_types["t"])
+        frame = good.frame.then(partial(_fitted, settings, unit))
+        if limit is not None:
+            frame = replace(frame, doubted=partial(_later_than, limit))
+        return replace(good, frame=frame)
+    return replace(good, frame=_fitted_by_spark(good, settings, unit, limit))
+
+
+def _check_times(kind: pa.DataType) -> None:
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (numbers or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        raise InputError(f"times are {type_name(kind)}, which are neither moments nor numbers")
+
+
+def _fitted(settings: Settings, unit: str | None, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return screened rows of this process as :func:`fit_rows` has them, batch after batch."""
+    reason, ids, t = rows.column(REASON), rows.column("id"), pa.nulls(len(rows), pa.int64())
+    if settings.time is not None:
+        t = _micros_of(rows.column("t"), unit)
+        far = where(rows.column("t").is_valid()) & where(t.is_null())
+        reason = _with_reason(reason, far, FAR_TIME)
+    if settings.id_type is not None and (settings.id_type == "string") != pa.types.is_string(ids.type):
+        ids = ids.cast(pa.string()) if settings.id_type == "string" else any_whole_numbers(ids)
+        reason = _with_reason(reason, where(ids.is_null()), NOT_WHOLE)
+    made = {"id": ids, "x": rows.column("x"), "y": rows.column("y"), MICROS: t}
+    for name, kind in settings.attributes.items():
+        column = attribute_column(name)
+        held = rows.column(column) if column in rows.schema.names else pa.nulls(len(rows), kind)
+        made[column] = as_kind(name, held, kind)
+        reason = _with_reason(reason, where(held.is_valid()) & where(made[column].is_null()), MISTYPED)
+    made[REASON] = reason
+    return pa.record_batch([*made.values()], names=[*made])
+
+
+def _with_reason(reasons: pa.Array, bad: NDArray[np.bool_], why: str) -> pa.Array:
+    """Return the reasons of rows, with one more for those that are bad and had none."""
+    if not bad.any():
+        return reasons
+    return pc.coalesce(reasons, pc.if_else(arrow_of(bad), pa.scalar(why), pa.scalar(None, pa.string())))
+
+
+def _micros_of(t: pa.Array, unit: str | None) -> pa.Array:
+    """Return times in microseconds since 1970, null where they are out of range."""
+    if pa.types.is_date(t.type):
+        days = t.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+        near = pc.less_equal(pc.abs(days), _LAST_US // _DAY_US)
+        micros = pc.multiply(pc.if_else(near, days, None), _DAY_US)
+    elif pa.types.is_timestamp(t.type):
+        micros = t.cast(pa.timestamp("us", t.type.tz), safe=False).cast(pa.int64())
+    else:
+        scaled = pc.multiply(as_double(t), _UNITS[unit or "s"])
+        near = pc.less_equal(pc.abs(scaled), float(_LAST_US))
+        rounded = pc.round(pc.if_else(near, scaled, None), round_mode="half_towards_infinity")
+        micros = rounded.cast(pa.int64(), safe=False)
+    return pc.if_else(pc.and_(pc.greater_equal(micros, _FIRST_US), pc.less_equal(micros, _LAST_US)), micros, None)
+
+
+def _later_than(limit: int, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+    return where(pc.greater(rows.column(MICROS), limit))
+
+
+def with_ahead(fitted: Positions, limit_us: int | None) -> Positions:
+    """Return rows of :func:`fit_rows`, those later than a time with the reason that they are ahead of the clock."""
+    if limit_us is None:
+        return fitted
+    if isinstance(fitted.frame, LocalFrame):
+
+        def ahead(rows: pa.RecordBatch) -> pa.RecordBatch:
+            reasons = _with_reason(rows.column(REASON), _later_than(limit_us, rows), AHEAD_OF_CLOCK)
+            return rows.set_column(rows.schema.get_field_index(REASON), REASON, reasons)
+
+        return replace(fitted, frame=fitted.frame.then(ahead))
     from pyspark.sql import functions as F
 
-    good = screen_positions(positions, settings.space, wrap)
-    frame = good.frame
+    late = F.when(F.col(MICROS) > limit_us, F.lit(AHEAD_OF_CLOCK))
+    return replace(fitted, frame=fitted.frame.withColumn(REASON, F.coalesce(F.col(REASON), late)))
+
+
+def span_of(fitted: Positions) -> tuple[int, int] | None:
+    """Return the first and the last time of the good rows of :func:`fit_rows`; None of none. An action."""
+    if isinstance(fitted.frame, LocalFrame):
+        parts = [one.column(MICROS) for some in fitted.frame.good.batches for one in some]
+        ends = pc.min_max(pa.chunked_array(parts, pa.int64()))
+        first, last = ends["min"].as_py(), ends["max"].as_py()
+    else:
+        from pyspark.sql import functions as F
+
+        row = fitted.frame.filter(F.col(REASON).isNull()).agg(F.min(MICROS), F.max(MICROS)).first()
+        first, last = (None, None) if row is None else (row[0], row[1])
+    return None if first is None else (int(first), int(last))
+
+
+def of_time(fitted: Positions, since: int, until: int, *, bad_others: bool = False) -> Positions:
+    """Return the rows of :func:`fit_rows` from a time on and before another; with ``bad_others`` all other bad ones."""
+    if isinstance(fitted.frame, LocalFrame):
+
+        def kept(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+            t = rows.column(MICROS)
+            within = where(pc.and_(pc.greater_equal(t, since), pc.less(t, until)))
+            return where(rows.column(REASON).is_valid()) & ~within if bad_others else within
+
+        return replace(fitted, frame=fitted.frame.where(kept))
+    from pyspark.sql import functions as F
+
+    span = F.coalesce(F.col(MICROS).between(since, until - 1), F.lit(False))
+    return replace(fitted, frame=fitted.frame.filter(F.col(REASON).isNotNull() & ~span if bad_others else span))
+
+
+def _fitted_by_spark(good: Positions, settings: Settings, unit: str | None, limit: int | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    frame = good.spark_frame
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     t = F.lit(None).cast("bigint")
     reason = F.col(REASON)
     if settings.time is not None:
-        if not positions.timed:
-            raise Unfitting(f"these rows have no column of times, those of the watch have ({settings.time})")
         t = _micros(F.col("t"), kinds["t"], unit)
         far = F.col("t").isNotNull() & (t.isNull() | ~t.between(_FIRST_US, _LAST_US))
         reason = F.coalesce(reason, F.when(far, F.lit(FAR_TIME)))
         t = F.when(far, None).otherwise(t)
-    if settings.id_type is not None and (settings.id_type == "string") != positions.string_ids:
+    if settings.id_type is not None and (settings.id_type == "string") != good.string_ids:
         id_column = F.col("id").cast("string") if settings.id_type == "string" else F.col("id").try_cast("bigint")
-        reason = F.coalesce(reason, F.when(id_column.isNull(), F.lit("id is not an integer as the others are")))
+        reason = F.coalesce(reason, F.when(id_column.isNull(), F.lit(NOT_WHOLE)))
     else:
         id_column = F.col("id")
     carried = []
@@ -107,8 +228,8 @@ def fit_rows(
         if lost is not None:
             reason = F.coalesce(reason, F.when(lost, F.lit(MISTYPED)))
     doubted = F.col(REASON).isNotNull()
-    if settings.time is not None and believed_us is not None:
-        doubted |= F.col(MICROS) > F.lit(min(believed_us, _LAST_US))
+    if limit is not None:
+        doubted |= F.col(MICROS) > F.lit(limit)
     frame = frame.select(id_column.alias("id"), "x", "y", t.alias(MICROS), *carried, reason.alias(REASON), RAW)
     return frame.withColumn(RAW, F.when(doubted, F.col(RAW)))
 

@@ -26,24 +26,25 @@ from dtoss.watch.index.index_changes import PATIENCE, Background
 from dtoss.watch.processing.expiry_events import worth_a_commit
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Options, Plan, plan_batch, set_back, settings_of
-from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.subscriptions.known_columns import asked_space, check_space
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses
+from pipelines.engines.rows import Rows
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.position_frame import REASON, Positions
+from pipelines.rows.position_frame import Positions
+from pipelines.spark.session import cores
+from pipelines.watching.batch_on_workers import run_on_workers
 from pipelines.watching.missing_columns import Lacking
-from pipelines.watching.spark_batch import run_on_workers
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.tasks import busiest, run_tasks
-from pipelines.watching.typed_rows import MICROS, first_settings, fit_rows
+from pipelines.watching.typed_rows import first_settings, fit_rows, with_ahead
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 MICROSECONDS = 1_000_000
 TENDED_EVERY_US = 600 * MICROSECONDS
@@ -112,7 +113,7 @@ class Watching:
 
     def batch(
         self,
-        session: SparkSession,
+        session: SparkSession | None,
         positions: Positions,
         source: Source,
         offsets: Any = None,
@@ -122,8 +123,6 @@ class Watching:
 
         Between the two ``check`` may raise that the rows are not those of the source: nothing of the batch counts then.
         """
-        from pipelines.spark.session import cores
-
         with self._turns.turn():
             self._turns.check()
             settings = self.settings()
@@ -136,17 +135,18 @@ class Watching:
                 return None
             plan = self.lacking.judged(plan, self.warn)
             positions = without_forgotten(positions, self.home.store)
-            frame = fit_rows(
+            fitted = fit_rows(
                 positions, settings, self.rows.wrap, self.rows.unit, believed(self.options.max_ahead, now_us)
             )
+            rows = fitted.with_raw()
             tasks = max(min(cores(session), BUCKETS), 1)
             if self._spreading is not None:
                 return self._told(
-                    self._on_workers(self._spreading, frame, positions, plan, tasks, begun, check, offsets)
+                    self._on_workers(self._spreading, rows, positions, plan, tasks, begun, check, offsets)
                 )
-            done = run_tasks(frame, plan, tasks)
+            done = run_tasks(rows, plan, tasks)
             if right := set_back(plan, [one.heard for one in done]):
-                plan, done = right, run_tasks(frame, right, tasks)
+                plan, done = right, run_tasks(rows, right, tasks)
             check()
             commit = commit_batch(plan, done, offsets, forgotten=positions.forgotten)
             return self._told(Ran(commit, time.perf_counter() - begun, busiest(done)))
@@ -154,7 +154,7 @@ class Watching:
     def _on_workers(
         self,
         spreading: Spreading,
-        frame: DataFrame,
+        rows: Rows,
         positions: Positions,
         plan: Plan,
         tasks: int,
@@ -164,10 +164,10 @@ class Watching:
     ) -> Ran:
         try:
             plan = spreading.routed(plan)
-            done, worked = run_on_workers(frame, plan, tasks)
+            done, worked = run_on_workers(rows, plan, tasks)
             if right := set_back(plan, [one.heard for one in done]):
                 plan = right
-                done, worked = run_on_workers(frame, plan, tasks)
+                done, worked = run_on_workers(rows, plan, tasks)
             check()
             ended = spreading.ended(plan, worked, done)
             commit = commit_on_workers(plan, done, worked, ended, offsets, forgotten=positions.forgotten)
@@ -176,18 +176,14 @@ class Watching:
             raise
         return Ran(commit, time.perf_counter() - begun, max((one.seconds for one in worked), default=busiest(done)))
 
-    def check(self, session: SparkSession, positions: Positions) -> None:
+    def check(self, session: SparkSession | None, positions: Positions) -> None:
         """Raise where rows cannot be taken: reads all of them, and commits nothing."""
-        from pyspark.sql import functions as F
-
         settings = self.settings() or self._first_settings(positions)
         self.lacking.check()
         limit = believed(self.options.max_ahead, time.time_ns() // 1000)
-        frame = fit_rows(positions, settings, self.rows.wrap, self.rows.unit, limit)
-        if limit is not None and settings.time is not None:
-            late = F.when(F.col(MICROS) > limit, F.lit(AHEAD_OF_CLOCK))
-            frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
-        check_rows(frame, self.options.max_bad)
+        fitted = fit_rows(positions, settings, self.rows.wrap, self.rows.unit, limit)
+        rows = with_ahead(fitted, None if settings.time is None else limit)
+        check_rows(rows.frame, self.options.max_bad)
 
     def _first_settings(self, positions: Positions) -> Settings:
         return first_settings(positions, self.space(), self.rows.text, self.rows.messages, self.rows.has_ids)

@@ -32,15 +32,17 @@ from dtoss.windows.storage.window_plan import Options
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrivals, Patience, list_arrivals
 from pipelines.rows.forgotten_rows import without_forgotten
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look_in
-from pipelines.rows.position_frame import REASON, Columns, Positions
+from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions
-from pipelines.watching.typed_rows import MICROS, fit_rows, types_wanted
+from pipelines.spark.session import cores
+from pipelines.watching.typed_rows import fit_rows, of_time, span_of, types_wanted
 from pipelines.windowing.begin_windows import lease_windows, spec_wanted
 from pipelines.windowing.window_batches import in_parts, light, run_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _LOOKS, _PAUSE = 12, 0.25
 """How often a file that is being written is looked at again, and after how many seconds."""
@@ -73,27 +75,24 @@ class _Files:
     wrap: bool
     unit: str | None
 
-    def frame(self, session: SparkSession, files: list[str]) -> tuple[DataFrame, Positions]:
-        """Return the rows of some of them but of those who are forgotten, and as what they were read."""
+    def rows(self, session: SparkSession | None, files: list[str]) -> Positions:
+        """Return the rows of some of them but of those who are forgotten."""
         assert self.found.kind is not None
         inputs = look_in(self.found.where, files, self.found.kind, schema=self.schema, encoding=self.columns.encoding)
         wanted = types_wanted(self.settings, self.columns)
         positions = read_positions(session, inputs, self.columns, schema=self.schema, wanted=wanted)
         positions = without_forgotten(positions, self.store)
-        return fit_rows(positions, self.settings, self.wrap, self.unit), positions
+        return fit_rows(positions, self.settings, self.wrap, self.unit)
 
-    def times(self, session: SparkSession, files: list[str]) -> tuple[int, int] | None:
+    def times(self, session: SparkSession | None, files: list[str]) -> tuple[int, int] | None:
         """Return the first and the last time of the good rows of some of them; None of none."""
-        from pyspark.sql import functions as F
-
         if not files:
             return None
-        frame, positions = self.frame(session, files)
+        rows = self.rows(session, files)
         try:
-            row = frame.filter(F.col(REASON).isNull()).agg(F.min(MICROS), F.max(MICROS)).first()
+            return span_of(rows)
         finally:
-            positions.release()
-        return None if row is None or row[0] is None else (int(row[0]), int(row[1]))
+            rows.release()
 
 
 def span_asked(since: str, until: str) -> tuple[int, int]:
@@ -119,7 +118,7 @@ def rebuild_windows(
     positions: str | Sequence[str],
     store: str,
     name: str,
-    sessions: Callable[[], SparkSession],
+    sessions: Callable[[], SparkSession | None],
     span: tuple[int, int],
     wanted: Mapping[str, Any] | None = None,
     *,
@@ -198,7 +197,7 @@ def _there(positions: str | Sequence[str], ledger: Ledger, warn: Callable[[str],
 
 
 def _rebuilt(
-    session: SparkSession,
+    session: SparkSession | None,
     home: Home,
     fixed: FixedSpec,
     head: Document,
@@ -207,10 +206,6 @@ def _rebuilt(
     files: _Files,
     options: Options,
 ) -> Commit:
-    from pyspark.sql import functions as F
-
-    from pipelines.spark.session import cores
-
     def stands(head: Document | None) -> Placement:
         held = None if head is None else placement_of(head.commit.document)
         return held or even(max(1, min(cores(session), BUCKETS)))
@@ -226,17 +221,15 @@ def _rebuilt(
     full = [file for file, size in files.found.fresh.items() if size]
     if not full:
         return commit_rebuild(plan, rebuild, [], reads)
-    span = F.coalesce(F.col(MICROS).between(rebuild.rows_from, rebuild.rows_to - 1), F.lit(False))
     held: list[Positions] = []
     try:
-        frame, positions = files.frame(session, full)
-        held.append(positions)
-        needed = frame.filter(span)
+        held.append(files.rows(session, full))
+        needed = of_time(held[0], rebuild.rows_from, rebuild.rows_to).with_raw()
         again = [file for file in marked if marked[file]]
         if again:  # no later batch reads them: their bad rows are set aside now
-            frame, positions = files.frame(session, again)
-            held.append(positions)
-            needed = needed.unionByName(frame.filter(F.col(REASON).isNotNull() & ~span))
+            held.append(files.rows(session, again))
+            others = of_time(held[1], rebuild.rows_from, rebuild.rows_to, bad_others=True)
+            needed = needed.union(others.with_raw())
         done = run_tasks(needed, plan, files.settings)
     finally:
         for positions in held:
@@ -252,7 +245,9 @@ def _rebuilt(
     return commit_rebuild(plan, rebuild, done, reads, second, held[0].forgotten)
 
 
-def _counted_whole(session: SparkSession, head: Document, rebuild: Rebuild, files: _Files, late: int) -> dict[str, int]:
+def _counted_whole(
+    session: SparkSession | None, head: Document, rebuild: Rebuild, files: _Files, late: int
+) -> dict[str, int]:
     """Return the files, with their bytes, that count as read once a rebuild is committed.
 
     Of files that have other bytes than when they were read: all, unless one has rows that a later batch would count,

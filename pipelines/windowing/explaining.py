@@ -102,7 +102,7 @@ def told_of(
     sets = sets_of(home)
     head = head_of(current_of(home, sets))
     cells = cells_of(head)
-    workers = "as many workers as Spark has cores" if moving.workers is None else f"{moving.workers} workers"
+    workers = "as many workers as there are cores" if moving.workers is None else f"{moving.workers} workers"
     stood = None if head is None else placement_of(head.commit.document)
     lines = lines_of(explain(spec, CELLS if cells is None else cells), cells, stood, workers)
     if stands.coming is not None:

@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
@@ -19,7 +23,10 @@ from pipelines.loop.arriving import Arrivals
 from pipelines.loop.batch_report import Ran
 from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.tick_clock import clock_of
-from pipelines.rows.position_frame import DELETED, REASON, Positions
+from pipelines.rows.input_columns import DELETED, REASON
+from pipelines.rows.local_frame import LocalFrame
+from pipelines.rows.position_frame import Positions
+from pipelines.rows.row_plan import where
 from pipelines.windowing.begin_windows import lease_windows, stands_for
 from pipelines.windowing.running_sets import How, Running, running_of
 from pipelines.windowing.window_options import WindowOptions
@@ -124,7 +131,7 @@ def _begun(feed: Feed) -> Running:
 
 
 def feed(
-    feed: Feed, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None]
+    feed: Feed, session: SparkSession | None, positions: Positions, source: Source, check: Callable[[], None]
 ) -> Ran | None:
     """Count rows in windows that begin now where they have not, in one commit; None where it was made before.
 
@@ -155,8 +162,14 @@ def refuse(feed: Feed, found: Arrivals, refused: Mapping[str, str]) -> None:
 
 def placed_rows(positions: Positions) -> Positions:
     """Return positions without the rows that delete an object."""
-    if DELETED not in positions.frame.columns:
+    if DELETED not in positions.columns:
         return positions
+    if isinstance(positions.frame, LocalFrame):
+
+        def placed(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+            return ~where(rows.column(DELETED)) | where(rows.column(REASON).is_valid())
+
+        return replace(positions, frame=positions.frame.where(placed))
     from pyspark.sql import functions as F
 
     kept: Any = ~F.col(DELETED) | F.col(REASON).isNotNull()

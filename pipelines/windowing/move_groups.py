@@ -34,7 +34,7 @@ Numbers = NDArray[np.int64]
 class Moving:
     """How groups are placed on workers; made by :func:`moving_of`."""
 
-    workers: int | None = None  # How many, 1 to 256; None takes as many as Spark has cores
+    workers: int | None = None  # How many, 1 to 256; None takes as many as there are cores
     # Microseconds of the watermark after which loads are looked at; None never moves a group of a worker that stays
     every: int | None = 1_800_000_000
     budget: str = MOVE_BUDGET  # Bytes, or a share of all of them, that move at once

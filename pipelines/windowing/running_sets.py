@@ -71,7 +71,11 @@ class Running:
         return first_of(self.home, files)
 
     def batch(
-        self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
+        self,
+        session: SparkSession | None,
+        positions: Positions,
+        source: Source,
+        check: Callable[[], None] = lambda: None,
     ) -> Ran | None:
         """Count a batch of rows in each set, a commit each; None where the current one has it."""
         with self._turns.turn():
@@ -86,7 +90,7 @@ class Running:
             self._tell(before)
             return ran
 
-    def check(self, session: SparkSession, positions: Positions) -> None:
+    def check(self, session: SparkSession | None, positions: Positions) -> None:
         """Raise InputError where rows cannot be taken: reads all of them, and commits nothing."""
         self._current(sets_of(self.home)).check(session, positions)
 

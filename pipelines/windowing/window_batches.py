@@ -15,7 +15,6 @@ from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.log_compaction import fold
 from dtoss.commits.offsets import Source
 from dtoss.errors import InputError
-from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.panes_task import ReduceResult, tell
@@ -30,17 +29,18 @@ from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands, plan_batch, types_of
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import follow_clock
+from pipelines.engines.rows import Rows
+from pipelines.engines.tasks_done import done_by_bucket, done_by_number
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.position_frame import REASON, Positions
-from pipelines.spark.by_bucket import done_by_bucket, done_by_number
+from pipelines.rows.position_frame import Positions
 from pipelines.watching.tasks import rows_in
-from pipelines.watching.typed_rows import MICROS, first_settings, fit_rows
+from pipelines.watching.typed_rows import first_settings, fit_rows, with_ahead
 from pipelines.windowing.move_groups import Moving, placed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 TENDED_EVERY_US = 60_000_000
 """How often state that was replaced is removed, and old commits are folded."""
@@ -49,7 +49,7 @@ CLEARED_EVERY_US = 600_000_000
 MOST_PATCHES = 2_000_000
 """Rows of patches whose results are made in the driver; those of more are made by tasks."""
 FEW_ROWS_BYTES = 16 << 20
-"""Of rows, as far as Spark can tell, that the driver takes itself: a shuffle and its stages would cost more."""
+"""Of rows, as far as Spark can tell, that this process takes itself: a shuffle and its stages would cost more."""
 FEW_STATE_BYTES = 32 << 20
 """Of the state of objects, with which it does so."""
 
@@ -84,7 +84,11 @@ class Windowing:
         return None if types is None else Settings(self.fixed.spec.space, *types)
 
     def batch(
-        self, session: SparkSession, positions: Positions, source: Source, check: Callable[[], None] = lambda: None
+        self,
+        session: SparkSession | None,
+        positions: Positions,
+        source: Source,
+        check: Callable[[], None] = lambda: None,
     ) -> Ran | None:
         """Run a batch of rows and commit it; None where it was committed before.
 
@@ -104,8 +108,8 @@ class Windowing:
             if plan is None:
                 return None
             positions = without_forgotten(positions, self.home.store)
-            frame = fit_rows(positions, settings, self.wrap, self.unit)
-            done = run_tasks(frame, plan, settings)
+            fitted = fit_rows(positions, settings, self.wrap, self.unit)
+            done = run_tasks(fitted.with_raw(), plan, settings)
             check()
             second = partial(_second, session, plan)
             commit = commit_batch(plan, done, second, positions.forgotten)
@@ -114,16 +118,12 @@ class Windowing:
             self._tend(now_us)
             return ran
 
-    def check(self, session: SparkSession, positions: Positions) -> None:
+    def check(self, session: SparkSession | None, positions: Positions) -> None:
         """Raise where rows cannot be taken: reads all of them, and commits nothing."""
-        from pyspark.sql import functions as F
-
         settings = self.settings() or first_settings(positions, self.fixed.spec.space, None, False, True)
-        frame = fit_rows(positions, settings, self.wrap, self.unit)
-        if settings.time is not None:
-            late = F.when(F.col(MICROS) > time.time_ns() // 1000 + self.fixed.spec.max_ahead, F.lit(AHEAD_OF_CLOCK))
-            frame = frame.withColumn(REASON, F.coalesce(F.col(REASON), late))
-        check_rows(frame, self.options.max_bad)
+        limit = None if settings.time is None else time.time_ns() // 1000 + self.fixed.spec.max_ahead
+        fitted = with_ahead(fit_rows(positions, settings, self.wrap, self.unit), limit)
+        check_rows(fitted.frame, self.options.max_bad)
 
     def note(self, source: Source) -> Ran | None:
         """Commit that files count as read, though none of their rows does; None before the first batch."""
@@ -178,10 +178,8 @@ class Windowing:
         self._turns.end()
 
 
-def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[MapResult]:
+def run_tasks(rows: Rows, plan: Plan, settings: Settings) -> list[MapResult]:
     """Return what the tasks of a batch have done that had rows."""
-    from pyspark.sql import functions as F
-
     bare = light(plan)
 
     def work(task: int, table: pa.Table) -> MapResult | None:
@@ -189,7 +187,7 @@ def run_tasks(frame: DataFrame, plan: Plan, settings: Settings) -> list[MapResul
 
     held = sum(part.file.bytes for part in plan.objects)
     few = FEW_ROWS_BYTES if held <= FEW_STATE_BYTES else -1
-    told = done_by_bucket(frame, F.col("id"), plan.tasks, work, plan.placement.worker_of, few)
+    told = done_by_bucket(rows, "id", plan.tasks, work, plan.placement.worker_of, few)
     return [one for one in told if one is not None]
 
 
@@ -206,14 +204,14 @@ def _run(plan: Plan, task: int, table: pa.Table, settings: Settings) -> MapResul
 
 
 def _second(
-    session: SparkSession, plan: Plan, watermark: int | None, patches: Sequence[FileEntry]
+    session: SparkSession | None, plan: Plan, watermark: int | None, patches: Sequence[FileEntry]
 ) -> list[ReduceResult]:
     bare = light(plan)
     return in_parts(session, patches, lambda parts: tell(bare, watermark, patches, parts))
 
 
 def in_parts(
-    session: SparkSession, patches: Sequence[FileEntry], work: Callable[[Sequence[int]], ReduceResult]
+    session: SparkSession | None, patches: Sequence[FileEntry], work: Callable[[Sequence[int]], ReduceResult]
 ) -> list[ReduceResult]:
     """Return what the second step of all parts has done, here, or in tasks where patches are many.
 

@@ -119,7 +119,7 @@ def runs(page):
 
 
 def needs_spark(page):
-    commands = r"spark|pipelines|dtoss (rebuild|cycle|run|patterns(?! --live)|export|watch|windows)"
+    commands = r"spark|pipelines\.(?!rebuild|cycle)|dtoss (patterns(?! --live)|export|watch|windows|history)"
     return any(re.search(commands, one.code) for one in runs(page))
 
 
@@ -387,6 +387,11 @@ def past(names, folder):
     }
 
 
+def fleet_of_two(names, folder):
+    """A file of positions."""
+    (folder / "fleet.csv").write_text("id,lon,lat,t\n1,8.5,47.4,2026-11-01 10:00:00\n2,8.6,47.4,2026-11-01 10:00:00\n")
+
+
 def cities(names, folder):
     """Lines as GeoNames writes them."""
     shutil.copy(ROOT / "tests" / "samples" / "geonames.txt", folder / "cities15000.txt")
@@ -395,6 +400,7 @@ def cities(names, folder):
 GIVEN = {
     "README.md": fleet,
     "docs/ceps.md": patterns,
+    "docs/engines.md": fleet_of_two,
     "docs/erasure.md": recorded,
     "docs/format.md": a_file,
     "docs/history.md": past,

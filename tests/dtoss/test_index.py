@@ -206,11 +206,11 @@ def test_repr_and_facts():
 
 
 def test_two_builds_of_more_objects_than_are_sampled_have_the_same_bytes(tmp_path):
-    """Partitions are chosen from 12,000 of these: which, the seed says. So it is of files, too."""
-    positions = np.random.default_rng(44).uniform(0, 100, (12_500, 2))
+    """Partitions are chosen from about half of these: which, the seed says. So it is of files, too."""
+    positions = np.random.default_rng(44).uniform(0, 100, (24_500, 2))
 
     def digests(name, **options):
-        path = stored(dtoss.build(np.arange(12_500), positions, crs="none", partitions=2, **options), tmp_path / name)
+        path = stored(dtoss.build(np.arange(24_500), positions, crs="none", partitions=2, **options), tmp_path / name)
         manifest = Store(path).manifest()
         return manifest["pivots_hash"], [entry["sha256"] for entry in (*manifest["partitions"], manifest["borders"])]
 

@@ -147,6 +147,7 @@ def test_every_method_with_every_name(names, how, tmp_path):
         facts = {"crs", "bounds", "sites", "border", "place_of"}  # which no attribute touches
         facts |= {"filters", "search_vectors"}  # asked by `where` and by searches
         facts |= {"cells", "regions", "plot"}  # of places alone
+        facts |= {"save"}  # of files, which test_save_index reads
         assert called | facts == {name for name in dir(Index) if not name.startswith("_")}
     write(index, "objects", str(tmp_path / "objects.parquet"))
     table = pq.read_table(tmp_path / "objects.parquet")

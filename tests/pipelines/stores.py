@@ -10,29 +10,24 @@ import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dtoss
-from dtoss.building.border import border_of
-from dtoss.building.construct import BuiltPartition
 from dtoss.geometry.distance import distance
-from dtoss.geometry.space import space_of
 from dtoss.history.row_blocks import latest
 from dtoss.names import free_names, renames
-from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
-from dtoss.snapshots.manifest_fields import MOMENTS
+from dtoss.save_index import write_snapshot
+from dtoss.snapshots.column_types import stored_column
 from dtoss.snapshots.store import Store
-from pipelines.cycles.partitions import Wishes
-from pipelines.cycles.policy import Shape
 from pipelines.rebuild import rebuild
-from pipelines.rows.manifest_columns import source_of
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from tests.data import real_set
 
+TIME = "the time of an object"
+"""What it is called while an index is built that carries it beside its attributes."""
 MADE = {}
 """Where the stores are that this process has made, by their rows and options."""
 
@@ -86,44 +81,26 @@ def _make(
     attributes = {f"a:{name}": table[name] for name in columns}
     when = {"t": table[time]} if time else {}
     rows = pa.table({"id": table[id], "x": table[x], "y": table[y], **when, **attributes})
-    low, high = (f(positions_of(rows), axis=0) if len(rows) else np.full(2, np.nan) for f in (np.min, np.max))
     rows = latest(rows, ["x", "y", *attributes]) if time else rows
-    space = space_of(crs, metric)
-    rows = rows.take(pa.array(np.lexsort(space.vectors(positions_of(rows)).T[::-1]), pa.int64()))  # as pivots want them
     index = dtoss.build(
-        rows["id"].combine_chunks(), positions_of(rows), crs=space.crs, metric=metric, partitions=partitions,
-        pivots=pivots, reach=reach, bounds=bounds, seed=seed, columns={name: rows[f"a:{name}"] for name in columns},
+        rows["id"].combine_chunks(), positions_of(rows), crs=crs, metric=metric, partitions=partitions,
+        pivots=pivots, reach=reach, bounds=bounds, seed=seed,
+        columns={name: rows[f"a:{name}"] for name in columns} | ({TIME: rows["t"]} if time else {}),
     )  # fmt: skip
-    row_of = {one: row for row, one in enumerate(rows["id"].to_pylist())}
-    store, free = Store(str(to)), free_names(columns)
-    snapshot, entries = store.begin(), []
-    for partition in index.parts.all():
-        ids = partition.ids.to_pylist() if isinstance(partition.ids, pa.Array) else partition.ids.tolist()
-        known = pa.array([row_of[one] for one in ids], pa.int64())
-        partition = replace(partition, times=rows["t"].take(known).combine_chunks() if time else None)
-        entries.append(write_partition(store, snapshot, BuiltPartition(partition, border_of(partition), 0.0)))
-    kinds = {free[name]: _kind(table.schema.field(name).type) for name in columns}
-    kind = _kind(table.schema.field(time).type) if time else None
-    wishes = Wishes(partitions=partitions, pivots=pivots, reach=reach, seed=seed, bounds=bounds)
-    borders, box = write_borders(store, snapshot, index.border), index._bounds
-    manifest = make_manifest(
-        snapshot, "2024-01-01T00:00:00+00:00", index.space, index.partitioning, index.reach, box, entries, borders,
-        id_type="string" if index.string_ids else "int64", columns=kinds,
-        time={"column": time, "type": kind, "unit": None if kind in MOMENTS else "s"} if time else None,
-        source=source_of(SimpleNamespace(source=replace(asked, time=time))), policy=Shape.of(entries).facts(box),
-        parameters={**wishes.facts(), "max_bad": 0.1, "on_duplicate": "error", "timed": time is not None},
-        counts={"read": len(table), "kept": len(rows), "duplicates": len(table) - len(rows), "quarantined": {}},
-        timings={},
-    )  # fmt: skip
-    extent = {"box": [*low.tolist(), *high.tolist()] if len(rows) else None, "times": None}
-    store.finish(snapshot, manifest | {"quarantine": [], "renamed": renames(columns), "input": extent})
-
-
-def _kind(arrow):
-    """Spark's name of a type."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    return from_arrow_type(arrow).simpleString()
+    taken = set(free_names(columns).values())
+    partitions = [
+        replace(
+            one,
+            attributes={name: stored_column(held) for name, held in one.attributes.items() if name in taken},
+            times=stored_column(one.attributes[TIME]) if time else None,
+        )
+        for one in index.parts.all()
+    ]
+    record = replace(index._record, source=replace(asked, time=time), renamed=renames(columns))
+    counts = {"read": len(table), "duplicates": len(table) - len(rows)}
+    store = Store(str(to))
+    snapshot = store.begin()
+    store.finish(snapshot, write_snapshot(store, snapshot, index, record, partitions, time, counts))
 
 
 def rows(hits):

@@ -10,6 +10,7 @@ import typer
 
 from pipelines.command.history.query_history import PastHistory
 from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.engine_choice import Engine, session_for
 from pipelines.command.terminal.options import DriverMemory, Json, Master, seconds_or_none
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def append(
         str | None, typer.Option(help="CRS of the positions; that of the history, else EPSG:4326, if not given.")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="sphere compares a projected CRS on the sphere.")] = None,
+    engine: Engine = "auto",
     master: Master = None,
     driver_memory: DriverMemory = None,
     as_json: Json = False,
@@ -40,10 +42,9 @@ def append(
     """Append the rows of files, each file once, whatever it is called."""
     from dtoss.export.targets import check_folder
     from dtoss.snapshots.store import on_stderr
-    from pipelines.command.terminal.output import start_spark
     from pipelines.history import append_files
     from pipelines.local_joins.first_look import look_at
-    from pipelines.rows.position_frame import Columns
+    from pipelines.rows.input_columns import Columns
 
     named = Columns(
         **row_options.with_others(
@@ -57,7 +58,7 @@ def append(
     for file, why in inputs.skipped:
         print(f"skipped: {file}: {why}", file=sys.stderr)
     done = append_files(
-        lambda: start_spark(master, driver_memory),
+        lambda: session_for(engine, master, driver_memory, inputs, named),
         inputs,
         history,
         named,

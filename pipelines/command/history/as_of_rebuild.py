@@ -9,7 +9,8 @@ from typing import Any
 
 from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
-from pipelines.command.terminal.output import print_table, say_compiling, start_spark
+from pipelines.command.terminal.engine_choice import IN_MEMORY, session_for, too_large
+from pipelines.command.terminal.output import print_table, say_compiling
 from pipelines.command.terminal.store_info import facts_of_manifest
 
 
@@ -23,6 +24,7 @@ def rebuild_past(
     columns: str | None,
     lease: bool,
     dry_run: bool,
+    engine: str,
     master: str | None,
     driver_memory: str | None,
     as_json: bool,
@@ -36,7 +38,7 @@ def rebuild_past(
     say_compiling("build")
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
-    from pipelines.as_of import as_of, moment_in
+    from pipelines.as_of import as_of, bytes_of, moment_in
     from pipelines.rebuild import check_arguments, summary
     from pipelines.rows.durations_and_shares import share_of
     from pipelines.spark.stage_progress import Stages
@@ -46,7 +48,8 @@ def rebuild_past(
     check_arguments(**{name: options[name] for name in names})
     known = moment_in(history, moment, version)
     with nullcontext() if dry_run else StorePlace(store).writer(lease=lease) as lock:
-        session = start_spark(master, driver_memory)
+        needs = too_large(IN_MEMORY["parquet"] * bytes_of(history, known["version"]))
+        session = session_for(engine, master, driver_memory, needs=needs)
         manifest = as_of(
             session,
             history,

@@ -16,7 +16,7 @@ from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.output import say_compiling, start_spark
 
 if TYPE_CHECKING:
-    from pipelines.rows.position_frame import Columns
+    from pipelines.rows.input_columns import Columns
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 
@@ -53,8 +53,8 @@ def join_places(
     ``columns`` are separated by commas. With ``url`` a server is asked.
     """
     from pipelines.local_joins.first_look import look_at
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
-    from pipelines.rows.position_frame import Columns
 
     target = target_of("--queries", out)
     named = Columns(id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, attributes="none", **rows)
@@ -138,9 +138,9 @@ def _join_in_spark(
     observation = Observation()
     asked |= {"id": "id", "x": "x", "y": "y", "crs": read.crs, "observation": observation}
     if radius is not None:
-        joined = range_join(read.frame, store, radius, **asked)
+        joined = range_join(read.spark_frame, store, radius, **asked)
     else:
-        joined = knn_join(read.frame, store, 1 if k is None else k, **asked)
+        joined = knn_join(read.spark_frame, store, 1 if k is None else k, **asked)
     _say(write_file(joined, target), target, observation.get)
 
 

@@ -75,18 +75,19 @@ class Sessions:
 
     master: str | None
     driver_memory: str | None
+    by_spark: bool = True  # Whether there is one; else this process does the work
     _started: list[Any] = field(default_factory=list)
 
     def __call__(self) -> Any:
-        """Return the session."""
-        if not self._started:
+        """Return the session; None where this process does the work."""
+        if self.by_spark and not self._started:
             self._started.append(start_spark(self.master, self.driver_memory, END_SECONDS))
-        return self._started[0]
+        return self._started[0] if self.by_spark else None
 
     @property
     def renew(self) -> Callable[[], None] | None:
-        """Lets go of a session that has ended; None where spark-submit has started the Spark that it gives us."""
-        return None if "PYSPARK_GATEWAY_PORT" in os.environ else self._renew
+        """Lets go of a session that has ended; None where none of ours is: spark-submit's, or that of no Spark."""
+        return self._renew if self.by_spark and "PYSPARK_GATEWAY_PORT" not in os.environ else None
 
     def _renew(self) -> None:
         from pipelines.spark.session import forget_spark

@@ -88,11 +88,11 @@ _WRITTEN = {
     "delimiter": Delimiter, "encoding": Encoding, "multiline": Multiline, "decimal": Decimal, "header": NoHeader,
     "quote": Quote, "escape": Escape, "null": Null,
 }  # fmt: skip
-"""How rows are written, by the fields of :class:`pipelines.rows.position_frame.Columns` that the options fill."""
+"""How rows are written, by the fields of :class:`pipelines.rows.input_columns.Columns` that the options fill."""
 TEXT = ("delimiter", "encoding", "multiline", "decimal", "header", "quote", "escape", "null")
 """Those that say how text is written, whatever is read of it."""
 Rows = Mapping[str, Any]
-"""What options say of rows: fields of :class:`pipelines.rows.position_frame.Columns`, without what is not given."""
+"""What options say of rows: fields of :class:`pipelines.rows.input_columns.Columns`, without what is not given."""
 NOTHING_SAID: Rows = MappingProxyType({})
 
 

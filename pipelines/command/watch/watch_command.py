@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.engine_choice import Engine, sessions_for
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import seconds_or_off, seconds_said
-from pipelines.command.terminal.output import Sessions, say_compiling
+from pipelines.command.terminal.output import say_compiling
 from pipelines.command.watch.watch_options import Memory, Rebalance, Strategy, WatchName, Workers, spread_said
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def watch(
         str | None, typer.Option(help="Of the positions; that of the subscriptions, or of the store.")
     ] = None,
     metric: options.MetricOfRows = None,
+    engine: Engine = "auto",
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
@@ -89,8 +91,8 @@ def watch(
     from dtoss.witnesses import USUAL_WITNESSES
     from pipelines.loop.arriving_batches import BatchesFailed
     from pipelines.loop.tick_clock import clock_of
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
-    from pipelines.rows.position_frame import Columns
     from pipelines.watch import watch_files
     from pipelines.watching.watch_batches import Rowwise
 
@@ -104,7 +106,7 @@ def watch(
     spread = spread_said(strategy, workers, rebalance, memory)
     _warn_of_nothing(store, watch)
     say_compiling("build")
-    sessions = Sessions(master, driver_memory)
+    sessions = sessions_for(engine, master, driver_memory, named)
     try:
         done = watch_files(
             positions,

@@ -19,7 +19,7 @@ def rebuild(
     positions: Sequence[str],
     store: str,
     name: str,
-    sessions: Callable[[], SparkSession],
+    sessions: Callable[[], SparkSession | None],
     wanted: Mapping[str, Any] | None,
     as_json: bool,
     options: Mapping[str, Any],

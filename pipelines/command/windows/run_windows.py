@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from pipelines.command.terminal import options, row_options
+from pipelines.command.terminal.engine_choice import Engine, sessions_for
 from pipelines.command.terminal.notes import note, say, say_json
-from pipelines.command.terminal.output import Sessions, say_compiling
+from pipelines.command.terminal.output import say_compiling
 from pipelines.command.windows.backfill_command import check_alone
 from pipelines.command.windows.backfill_command import rebuild as rebuilt
 
@@ -89,7 +90,7 @@ def run(
     once: options.Once = False,
     max_rows_per_batch: options.MaxRowsPerBatch = None,
     workers: Annotated[
-        int | None, typer.Option(help="Tasks of a batch; as many as Spark has cores if not given.", min=1, max=256)
+        int | None, typer.Option(help="Tasks of a batch; as many as there are cores if not given.", min=1, max=256)
     ] = None,
     rebalance: Annotated[
         str,
@@ -130,6 +131,7 @@ def run(
     wrap: row_options.Wrap = False,
     crs: Annotated[str | None, typer.Option(help="Of the positions; that of the store, or degrees.")] = None,
     metric: options.MetricOfRows = None,
+    engine: Engine = "auto",
     master: options.Master = None,
     driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
@@ -139,8 +141,8 @@ def run(
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.arriving_batches import BatchesFailed
     from pipelines.loop.tick_clock import clock_of
+    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
-    from pipelines.rows.position_frame import Columns
     from pipelines.windowing.explaining import told_of
     from pipelines.windowing.move_groups import MOVE_BUDGET, REBALANCE, moving_of
     from pipelines.windowing.window_options import wanted_of
@@ -152,7 +154,7 @@ def run(
         "lengths": lengths, "slide": slide, "by": by, "measures": measures, "late": late, "delay": delay,
         "max-gap": max_gap, "expire": expire, "witnesses": witnesses, "max-ahead": max_ahead, "max-speed": max_speed,
     }  # fmt: skip
-    sessions = Sessions(master, driver_memory)
+    sessions = sessions_for(engine, master, driver_memory, named)
     wanted = wanted_of({key: value for key, value in of_spec.items() if value is not None})
     how: dict[str, Any] = {
         "space": None if crs is None and metric is None else space_of(crs, metric),

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dtoss.building.border import border_of
-from dtoss.building.construct import BuiltPartition
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition, write_tombstones
 from dtoss.snapshots.manifest_fields import MOMENTS
 from dtoss.snapshots.partition_file import checksum
@@ -32,8 +30,7 @@ def stored(index, path, *, attributes=None, kinds=None, times=None, tombstones=N
         held = {names.get(name, name): column for name, column in partition.attributes.items()}
         held_times = None if times is None else times(partition.ids)
         partition = replace(partition, attributes=held, times=held_times)
-        built = BuiltPartition(change(partition) if change else partition, border_of(partition), 0.0)
-        entries.append(write_partition(store, snapshot, built))
+        entries.append(write_partition(store, snapshot, change(partition) if change else partition, 0.0))
     borders = write_borders(store, snapshot, index.border)
     manifest = make_manifest(
         snapshot,

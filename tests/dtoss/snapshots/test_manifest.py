@@ -79,7 +79,7 @@ def answers(index, ids, scratch):
     pyplot.close(drawn.figure)
     found["border"] = [index.border.neighbours.tolist(), index.border.area.tolist()]
     missing = {name for name in dir(Index) if not name.startswith("_")} - found.keys()
-    assert not missing, "a method is not called here"
+    assert missing == {"save"}, "a method is not called here"  # which tests/dtoss/test_save_index.py does
     of_hits = {
         "only": hits.only(hits.distance > 1e4), "rank": hits.rank(), "to_arrow": hits.to_arrow().to_pylist(),
         "to_pandas": hits.to_pandas().to_dict(), "query": hits.query, "id": hits.id, "distance": hits.distance,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import dtoss
 from dtoss.commits.lease import LEASE, Holder
 from dtoss.errors import StoreError
 from dtoss.snapshots.store import Store
@@ -36,6 +37,21 @@ def test_gc_keeps_what_was_current_lately(store, command):
     assert ran == (0, f"{names[3]} is removed\n1 snapshots stay\n", "")
     assert_clean(store)
     assert read(store) == 4
+
+
+def test_a_store_that_was_saved_is_one_like_any_other(tmp_path, command):
+    """It is told of, verified, rolled back and cleared, and so is a copy of it."""
+    index = dtoss.build([1, 2, 3], [[8.0, 50.0], [9.0, 51.0], [10.0, 52.0]], columns={"free": [True, False, True]})
+    first, second = index.save(tmp_path / "store"), index.save(tmp_path / "store")
+    dtoss.open(tmp_path / "store").save(tmp_path / "copy")
+    for name in ("store", "copy"):
+        told = command.works("info", "--store", tmp_path / name, "--json").json
+        assert (told["objects"], told["columns"]) == (3, {"free": "boolean"})
+        assert "damaged    nothing" in command.works("verify", "--store", tmp_path / name).out
+    command.works("rollback", "--store", tmp_path / "store")
+    assert dtoss.open(tmp_path / "store").snapshot == first
+    command.works("gc", "--store", tmp_path / "store", "--keep", 1, "--keep-for", "0s")
+    assert Store(str(tmp_path / "store")).snapshots() == [first] != [second]
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ def test_a_loop_without_java_through_what_may_happen(tmp_path):
     arguments = [
         sys.executable, "-c", WITHOUT_JAVA, begun, "run", "--updates", updates, "--store", store, "--every", "50ms",
         "--json", "--metrics-file", metrics, "--keep", "1", "--keep-for", "0s", "--done", f"move:{tmp_path / 'read'}",
+        "--engine", "spark",
     ]  # fmt: skip
     process = subprocess.Popen(
         [*map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -8,7 +8,8 @@ import os
 import dtoss
 from dtoss.snapshots.store import Store
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.position_frame import from_frame
 from tests.dtoss.erasure.decoding import found_in
 from tests.pipelines.stores import objects_of
 

@@ -54,7 +54,8 @@ def test_jobs_say_what_is_missing(store, tmp_path):
     places = tmp_path / "a.csv"
     places.write_text("id,lon,lat\n1,2,3\n")
     asked = ("knn", "--store", path, "--queries", places, "--out", tmp_path / "o.csv", "--master", "local[1]")
-    ran = commands_without(MISSING, ("rebuild", places, "--store", tmp_path / "new"), asked)
+    built = ("rebuild", places, "--store", tmp_path / "new", "--engine", "spark")
+    ran = commands_without(MISSING, built, asked)
     assert ran == [(2, "", "error: this needs Spark: pip install 'dtoss[spark]'\n")] * 2
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.csv"]
 

@@ -136,7 +136,7 @@ def _built(state, rows, string_ids):
 def _full(store, snapshot, state, rows, string_ids):
     built = _built(state, rows, string_ids)
     borders = write_borders(store, snapshot, fix([one.border for one in built], state[3]))
-    return [write_partition(store, snapshot, one) for one in built], borders
+    return [write_partition(store, snapshot, one.partition, one.area) for one in built], borders
 
 
 def _manifest(snapshot, state, entries, borders, string_ids, tombstones):

@@ -16,14 +16,14 @@ from tests.update_worlds import table
 FATES = ("updated", "added", "late", "too_late", "unchanged", "outdated", "deleted", "expired", "deletions")
 
 
-def merged(spark, store, rows, *, string_ids=False, plane=False, **options) -> dict[str, Any]:
+def merged(engine, store, rows, *, string_ids=False, plane=False, **options) -> dict[str, Any]:
     """The manifest after a cycle of rows of the slow version; `deleted=None` where they may not delete."""
     options = {"deleted": "deleted", "keep_for": 0.0} | options
     updates = table(rows, string_ids=string_ids, plane=plane)
     if options["deleted"] is None:
         updates = updates.drop_columns(["deleted"])
     first = {"crs": "none", "partitions": 3} if plane else {"partitions": 3}
-    return cycle(spark.createDataFrame(updates), str(store), first=first, **options)
+    return cycle(engine.createDataFrame(updates), str(store), first=first, **options)
 
 
 def held(store) -> dict[Any, Update]:

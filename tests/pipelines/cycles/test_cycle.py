@@ -35,8 +35,8 @@ def worlds(string_ids, plane, count=3, rows=150):
     return [drawn(rng, ids, rows, plane=plane) for _ in range(count)]
 
 
-def frame(spark, rows, **options):
-    return spark.createDataFrame(table(rows, **options))
+def frame(engine, rows, **options):
+    return engine.createDataFrame(table(rows, **options))
 
 
 def state_of(store):
@@ -59,13 +59,13 @@ MORE = pytest.mark.deep("planes and more partitions in Spark; test_in_place.py h
         pytest.param(True, True, 64, False, id="plane, strings, 64", marks=MORE),
     ],
 )
-def test_cycles_say_what_the_dictionary_says(spark, tmp_path, string_ids, plane, partitions, everywhere):
+def test_cycles_say_what_the_dictionary_says(engine, tmp_path, string_ids, plane, partitions, everywhere):
     """From nothing on: the rows of the oracle, and the files of a full build with the same pivots."""
     store, state = tmp_path / "s", None
     first = {"crs": "none" if plane else None, "partitions": partitions, "columns": "name,size"}
     for batch in worlds(string_ids, plane, count=2):
         manifest = cycle(
-            frame(spark, batch, string_ids=string_ids, plane=plane),
+            frame(engine, batch, string_ids=string_ids, plane=plane),
             store,
             pivots="keep",
             first=first,
@@ -118,7 +118,7 @@ def test_tasks_that_fail_are_tried_again_or_leave_what_stood(spark, tmp_path, mo
     assert stored_bytes(Store(str(store))) == full_bytes(state_of(store), table(standing(state).values()))
 
 
-def test_everything_anew_comes_out_the_same(spark, tmp_path):
+def test_everything_anew_comes_out_the_same(engine, tmp_path):
     """With the pivots kept the bytes are those of a cycle in place; with others the objects are."""
     before, last = worlds(False, False, count=2)
     stands, _ = apply(None, before)
@@ -129,7 +129,7 @@ def test_everything_anew_comes_out_the_same(spark, tmp_path):
         store = tmp_path / name
         if name != "a":
             shutil.copytree(tmp_path / "a", store)
-        manifest = cycle(frame(spark, last), store, **{"pivots": "keep"} | RULES | options)
+        manifest = cycle(frame(engine, last), store, **{"pivots": "keep"} | RULES | options)
         found.append((stored_bytes(Store(str(store))), objects(Store(str(store))), manifest["cycle"]))
     (anew, _, why), (_, others, chosen), (place, rows, _) = found
     assert place == anew
@@ -147,7 +147,7 @@ def two_towns(count=400):
     return pa.table({"id": np.arange(2 * count), "lon": places[:, 0], "lat": places[:, 1], "t": np.full(2 * count, 10)})
 
 
-def test_partitions_that_nothing_concerns_are_linked(spark, tmp_path):
+def test_partitions_that_nothing_concerns_are_linked(engine, tmp_path):
     """One town reports: files of the other are the same inodes; nothing new at all links the border table too."""
     rows = two_towns()
     tmp_path = tmp_path / "store"
@@ -155,7 +155,7 @@ def test_partitions_that_nothing_concerns_are_linked(spark, tmp_path):
     store = Store(str(tmp_path))
     before = store.manifest()
     moved = rows.slice(0, 100).set_column(3, "t", pa.array(np.full(100, 20)))
-    manifest = cycle(spark.createDataFrame(moved), str(tmp_path), now=20, pivots="keep")
+    manifest = cycle(engine.createDataFrame(moved), str(tmp_path), now=20, pivots="keep")
     assert 0 < manifest["cycle"]["built"] < 8
     assert manifest["cycle"]["linked"] == 8 - manifest["cycle"]["built"]
     linked = 0
@@ -165,19 +165,19 @@ def test_partitions_that_nothing_concerns_are_linked(spark, tmp_path):
         )
         linked += one.name == other.name and one.stat().st_ino == other.stat().st_ino
     assert linked == manifest["cycle"]["linked"]
-    again = cycle(spark.createDataFrame(moved), str(tmp_path), now=20, pivots="keep")
+    again = cycle(engine.createDataFrame(moved), str(tmp_path), now=20, pivots="keep")
     assert (again["cycle"]["unchanged"], again["cycle"]["linked"], again["cycle"]["updated"]) == (100, 8, 0)
     assert again["borders"] == manifest["borders"]
     assert sum(dtoss.open(str(tmp_path)).area(i) for i in (0, 1)) > 0
 
 
-def test_times_pass(spark, tmp_path):
+def test_times_pass(engine, tmp_path):
     """Expiry needs no updates; rows ahead are set aside and counted; data may be the clock; a given now comes first."""
     rows = two_towns(20)
     tmp_path = tmp_path / "store"
     made(rows, tmp_path, columns="none", partitions=2)
     late = rows.slice(0, 5).set_column(3, "t", pa.array([11, 50, 1000, 5000, 9]))
-    manifest = cycle(spark.createDataFrame(late), str(tmp_path), now=100, max_ahead=60, max_bad=1.0)
+    manifest = cycle(engine.createDataFrame(late), str(tmp_path), now=100, max_ahead=60, max_bad=1.0)
     assert manifest["counts"]["quarantined"] == {"time is ahead of now": 2}
     assert sum(entry["rows"] for entry in manifest["quarantine"]) == 2
     assert (manifest["cycle"]["updated"], manifest["cycle"]["late"]) == (2, 1)
@@ -191,7 +191,7 @@ def test_times_pass(spark, tmp_path):
     assert (manifest["objects"], manifest["cycle"]["expired"]) == (40, 0)
     one = [{"id": 1, "lon": 0.0, "lat": 0.0, "t": 50}]
     manifest = cycle(
-        spark.createDataFrame(pa.Table.from_pylist(one)), str(tmp_path), clock="data", witnesses="1", expire=39
+        engine.createDataFrame(pa.Table.from_pylist(one)), str(tmp_path), clock="data", witnesses="1", expire=39
     )
     assert {name: manifest["clock"][name] for name in ("kind", "now", "watermark")} == {
         "kind": "data", "now": 50, "watermark": 50,
@@ -209,7 +209,7 @@ def objects_of(store):
     return {int(p.ids[i]): p.times[i].as_py() for p in index.parts.all() for i in range(p.owned_objects)}
 
 
-def test_bounds_grow_the_same_in_any_order(spark, tmp_path):
+def test_bounds_grow_the_same_in_any_order(engine, tmp_path):
     """Places beyond the plane's bounds: the bounds hold them, and do not depend on who came first; given ones stay."""
     base = pa.table({"id": [1, 2], "x": [0.0, 10.0], "y": [0.0, 5.0], "t": [1, 1]})
     far = [
@@ -220,7 +220,7 @@ def test_bounds_grow_the_same_in_any_order(spark, tmp_path):
     for name, parts in (("a", far), ("b", far[::-1]), ("c", [pa.concat_tables(far)])):
         store = made(base, tmp_path / name, columns="none", crs="none", partitions=2)
         for part in parts:
-            manifest = cycle(spark.createDataFrame(part), store, now=10, pivots="keep")
+            manifest = cycle(engine.createDataFrame(part), store, now=10, pivots="keep")
         boxes.append((manifest["bounds"], stored_bytes(Store(store))))
     assert boxes[0] == boxes[1] == boxes[2]
     xmin, ymin, xmax, ymax = boxes[0][0]
@@ -229,69 +229,69 @@ def test_bounds_grow_the_same_in_any_order(spark, tmp_path):
     assert ymax >= 7e4
     assert ymin == -1.0
     store = str(tmp_path / "given")
-    rebuild(spark.createDataFrame(base), store, crs="none", partitions=2, bounds=[-50, -50, 50, 50])
-    manifest = cycle(spark.createDataFrame(pa.concat_tables(far)), store, now=10, max_bad=1.0)
+    rebuild(engine.createDataFrame(base), store, crs="none", partitions=2, bounds=[-50, -50, 50, 50])
+    manifest = cycle(engine.createDataFrame(pa.concat_tables(far)), store, now=10, max_bad=1.0)
     assert manifest["bounds"] == [-50, -50, 50, 50]
     assert manifest["counts"]["quarantined"] == {"position outside the bounds": 1}
 
 
-def test_what_was_read_is_forgotten_with_what_stood(spark, tmp_path):
+def test_what_was_read_is_forgotten_with_what_stood(engine, tmp_path):
     """A snapshot from all rows holds nothing of the files that the last one had read: the next cycle reads them."""
-    rows = spark.createDataFrame(two_towns(10))
+    rows = engine.createDataFrame(two_towns(10))
     cycle(rows, str(tmp_path), now=20, ledger=lambda before: before.reading({"a": 1}, there=["a"]))
     ledger = cycle(None, str(tmp_path), now=20)["ledger"]
     assert ledger["files"] == {"a": 1}
     assert cycle(rows, str(tmp_path), now=20, anew=True)["ledger"]["files"] == {}
 
 
-def test_columns_that_come_and_go(spark, tmp_path):
+def test_columns_that_come_and_go(engine, tmp_path):
     """A missing one is an error or null, a new one null for the others, another type an error that names both."""
     rows = two_towns(10).append_column("speed", pa.array(np.arange(20.0)))
     tmp_path = tmp_path / "store"
     made(rows, tmp_path, partitions=2)
     bare = rows.slice(0, 1).drop_columns(["speed"]).set_column(3, "t", pa.array([11]))
     with pytest.raises(InputError, match=r"no column 'speed', which snapshot .* has: .* --missing null"):
-        cycle(spark.createDataFrame(bare), str(tmp_path), now=20)
-    manifest = cycle(spark.createDataFrame(bare), str(tmp_path), now=20, missing="null")
+        cycle(engine.createDataFrame(bare), str(tmp_path), now=20)
+    manifest = cycle(engine.createDataFrame(bare), str(tmp_path), now=20, missing="null")
     assert manifest["columns"] == {"speed": "double", "t": "bigint"}
     index = dtoss.open(str(tmp_path))
     assert index[0]["speed"] is None
     assert index[1]["speed"] == 1.0
     fresh = rows.slice(1, 1).set_column(3, "t", pa.array([12])).append_column("note", pa.array(["hi"]))
-    manifest = cycle(spark.createDataFrame(fresh), str(tmp_path), now=20)
+    manifest = cycle(engine.createDataFrame(fresh), str(tmp_path), now=20)
     assert manifest["columns"] == {"speed": "double", "t": "bigint", "note": "string"}
     index = dtoss.open(str(tmp_path))
     assert [index[i]["note"] for i in (0, 1, 19)] == [None, "hi", None]
     text = rows.slice(0, 1).set_column(4, "speed", pa.array(["fast"]))
     with pytest.raises(InputError, match="column 'speed' is string in the updates and double in snapshot"):
-        cycle(spark.createDataFrame(text), str(tmp_path), now=20, missing="null")
+        cycle(engine.createDataFrame(text), str(tmp_path), now=20, missing="null")
     named = rows.slice(0, 1).set_column(0, "id", pa.array(["x"]))
     with pytest.raises(InputError, match=r"ids of the updates are string, those of snapshot .* are int64"):
-        cycle(spark.createDataFrame(named), str(tmp_path), now=20, missing="null")
+        cycle(engine.createDataFrame(named), str(tmp_path), now=20, missing="null")
 
 
-def test_a_store_without_times_is_not_updated(spark, tmp_path):
+def test_a_store_without_times_is_not_updated(engine, tmp_path):
     """Nor are updates without a time taken, or none where nothing stands."""
     rows = two_towns(10)
     made(rows.drop_columns(["t"]), tmp_path / "a", partitions=1)
     with pytest.raises(StoreError, match=r"has no times, .* rebuild once from all rows with --time"):
-        cycle(spark.createDataFrame(rows), str(tmp_path / "a"))
+        cycle(engine.createDataFrame(rows), str(tmp_path / "a"))
     made(rows, tmp_path / "b", partitions=1)
     with pytest.raises(InputError, match="there is no column 't'"):
-        cycle(spark.createDataFrame(rows.drop_columns(["t"])), str(tmp_path / "b"))
+        cycle(engine.createDataFrame(rows.drop_columns(["t"])), str(tmp_path / "b"))
     with pytest.raises(InputError, match=r"nothing stands in .* and there are no updates"):
         cycle(None, str(tmp_path / "c"))
     assert not (tmp_path / "c").exists()
 
 
-def test_who_loses_a_race_merges_with_the_winner(spark, tmp_path, monkeypatch):
+def test_who_loses_a_race_merges_with_the_winner(engine, tmp_path, monkeypatch):
     """Another cycle commits while this one builds: its update is not lost, and this one says so."""
     rows = two_towns(10)
     tmp_path = tmp_path / "store"
     made(rows, tmp_path, columns="none", partitions=2)
 
     def update(id, t):
-        return spark.createDataFrame(rows.slice(id, 1).set_column(3, "t", pa.array([t])))
+        return engine.createDataFrame(rows.slice(id, 1).set_column(3, "t", pa.array([t])))
 
     finish, others = Store.finish, [(1, 21), (2, 22)]
 
@@ -310,17 +310,17 @@ def test_who_loses_a_race_merges_with_the_winner(spark, tmp_path, monkeypatch):
     assert Store(str(tmp_path)).head().number == 4
 
 
-def test_what_others_clear_meanwhile_is_read_anew(spark, tmp_path, monkeypatch):
+def test_what_others_clear_meanwhile_is_read_anew(engine, tmp_path, monkeypatch):
     """Without the lease: the snapshot that a cycle reads is cleared by one that was faster; a real error is raised."""
     rows = two_towns(10)
     tmp_path = tmp_path / "store"
     made(rows, tmp_path, columns="none", partitions=2)
     newer = rows.set_column(3, "t", pa.array([20 + i for i in range(20)]))
-    first = spark.createDataFrame(newer.slice(1, 1))
+    first = engine.createDataFrame(newer.slice(1, 1))
     begin, steps = Store.begin, [lambda: cycle(first, str(tmp_path), now=50, lease=False, keep=1, keep_for=0.0)]
     monkeypatch.setattr(Store, "begin", lambda self: (steps and steps.pop()(), begin(self))[1])
     heard = []
-    cycle(spark.createDataFrame(newer.slice(0, 1)), str(tmp_path), now=50, lease=False, warn=heard.append)
+    cycle(engine.createDataFrame(newer.slice(0, 1)), str(tmp_path), now=50, lease=False, warn=heard.append)
     assert any("committed" in line for line in heard)
     assert {id: t for id, t in objects_of(tmp_path).items() if t > 10} == {0: 20, 1: 21}
 
@@ -329,4 +329,14 @@ def test_what_others_clear_meanwhile_is_read_anew(spark, tmp_path, monkeypatch):
 
     steps.append(broken)
     with pytest.raises(OSError, match="no room"):
-        cycle(spark.createDataFrame(newer), str(tmp_path), now=50, lease=False)
+        cycle(engine.createDataFrame(newer), str(tmp_path), now=50, lease=False)
+
+
+def test_a_column_that_is_new_and_has_no_row_is_null(engine, tmp_path):
+    """Updates without rows say what columns there are."""
+    rows = pa.table({"id": [1, 2], "lon": [0.0, 1.0], "lat": [0.0, 0.0], "t": [1, 1]})
+    cycle(engine.createDataFrame(rows), tmp_path / "s", now=5, first={"columns": "none"})
+    new = rows.slice(0, 0).append_column("size", pa.array([], pa.float32()))
+    manifest = cycle(engine.createDataFrame(new), tmp_path / "s", now=5, first={"columns": "size"}, pivots="keep")
+    assert manifest["columns"] == {"size": "float"}
+    assert dtoss.open(str(tmp_path / "s"))[1]["size"] is None

@@ -1,4 +1,4 @@
-"""Whole cycles in one process that has no Spark: reading and sending are done here, all else is the job itself.
+"""Whole cycles in one process that has no Spark.
 
 Also a script, for tests that kill, starve or race what writes: see :func:`main`.
 """
@@ -16,100 +16,50 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import numpy as np
-import pyarrow as pa
 
-import pipelines.cycle
 from dtoss.commits.verify_report import verify_chain
 from dtoss.errors import StoreError
-from dtoss.names import columns_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.cycles import write_snapshot
-from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.collect import judge_and_send, profile_of_tallies
-from pipelines.rows.position_frame import REASON
+from pipelines.cycle import cycle
 from tests.dtoss.snapshots.small_stores import faults_at, silent
 from tests.ends import end_now
 from tests.oracles import Update, apply, standing
-from tests.pipelines.cycles.in_place import CARRIED, begun, state_of
+from tests.pipelines.cycles.in_place import begun, state_of
 from tests.pipelines.cycles.stored import compared, held
 from tests.update_worlds import INT_IDS, drawn, table
 
 NAMES = ["id", "t", "deleted", "x", "y", "a:name", "a:size"]
-RULES = {"deleted_for": None, "max_ahead": None, "expire": 90, "in_place_until": float("inf")}
+RULES = {
+    "first": {"columns": "name,size"},
+    "deleted_for": None,
+    "max_ahead": None,
+    "expire": 90,
+    "in_place_until": float("inf"),
+}
 """Of the cycles that are broken: whatever is applied twice, or in another order, comes out the same."""
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Updates as positions that Spark has not read."""
-
-    rows: pa.Table
-    schema: dict[str, Any]
-    attributes: tuple[str, ...] = ()
-
-    @property
-    def dropped_rows(self):
-        return {}
-
-    @property
-    def taken(self):
-        return {}
-
-    @property
-    def frame(self):
-        return SimpleNamespace(schema=self.schema)
-
-
-@contextmanager
-def no_spark():
-    """Let updates be Arrow tables, and all work be done in this process."""
-
-    def agreed(rows, manifest, order, missing):
-        types = columns_of_manifest(manifest)
-        kinds = {column: SimpleNamespace(simpleString=lambda name=name: types[name]) for column, name in CARRIED}
-        schema = {column: SimpleNamespace(dataType=kind) for column, kind in kinds.items()}
-        return _Rows(rows, schema), CARRIED
-
-    def collect(positions, target, carried, clock, few):
-        rows = positions.rows.select(["id", "t", "deleted", "lon", "lat", "name", "size"]).rename_columns(NAMES)
-        rows = rows.append_column(REASON, pa.nulls(len(rows), pa.string()))
-        sent, tally = judge_and_send(rows, target, carried, clock)
-        arrivals = Arrivals.gathered(target.place, [] if sent is None else [sent])
-        return arrivals, profile_of_tallies([tally], clock.scale)
-
-    def at_once(session, work, items, weights, *, here):
-        return work(list(items)) if items else []
-
-    with (
-        mock.patch.object(write_snapshot, "spread_work", at_once),
-        mock.patch.multiple(
-            pipelines.cycle,
-            _positions=lambda updates, last, rules: updates,
-            _session=lambda positions: None,
-            screen_positions=lambda positions, space, wrap: positions,
-            within=lambda positions, bounds: positions,
-            agree_columns=agreed,
-            collect=collect,
-            spread_work=at_once,
-        ),
-    ):
-        yield
 
 
 def cycled(store, rows, now, **options):
     """The manifest after a cycle of rows of the slow version, whose clock is ``now``."""
-    options = {"deleted": "deleted", "pivots": "keep", "keep": 2, "keep_for": 0.0, "warn": silent} | RULES | options
-    with no_spark():
-        return pipelines.cycle.cycle(table(rows), store.path, now=now, **options)
+    options = (
+        {
+            "first": {"columns": "name,size"},
+            "deleted": "deleted",
+            "pivots": "keep",
+            "keep": 2,
+            "keep_for": 0.0,
+            "warn": silent,
+        }
+        | RULES
+        | options
+    )
+    return cycle(table(rows), store.path, now=now, **options)
 
 
 def begin(path, partitions=3):

@@ -21,6 +21,7 @@ from pipelines.cycle import cycle
 from pipelines.rebuild import rebuild
 from tests.data import real_set
 from tests.dtoss.history.worlds import EPOCH, PLANE, SPHERE, new_home, put_batch, schema_of, small_rows, table_of
+from tests.pipelines.history_tasks.engines import batches_of, session_of, words_of
 from tests.pipelines.stores import made, objects_of, snapshot_bytes, take_regions
 
 
@@ -47,10 +48,10 @@ def text(seconds):
     return (EPOCH + timedelta(seconds=float(seconds))).isoformat()
 
 
-def standing(spark, home, moment, **options):
+def standing(engine, home, moment, **options):
     """{id: (x, y)} of what a rebuild would be given."""
-    positions = standing_at(spark, home.path, moment, **options)
-    rows = positions.frame.toArrow().to_pylist()
+    positions = standing_at(session_of(engine), home.path, moment, **options)
+    rows = [row for batch in batches_of(positions, ["id", "x", "y"]) for row in batch.to_pylist()]
     positions.release()
     assert len(rows) == len({row["id"] for row in rows})
     return {row["id"]: (row["x"], row["y"]) for row in rows}
@@ -83,15 +84,15 @@ def home(tmp_path_factory, fleet):
 
 
 @pytest.mark.parametrize("max_age", [None, 3.0])
-def test_what_stands_is_what_a_dictionary_of_all_updates_held(spark, home, fleet, max_age):
+def test_what_stands_is_what_a_dictionary_of_all_updates_held(engine, home, fleet, max_age):
     """At moments between and at updates, before the first and after the last one; the age is closed."""
     for moment in (-1, 7.5, 30, 1000) if max_age is None else (30, 1000):
-        assert standing(spark, home, text(moment), max_age=max_age) == stood(fleet[1], moment, max_age)
+        assert standing(engine, home, text(moment), max_age=max_age) == stood(fleet[1], moment, max_age)
 
 
-def test_a_version_knows_only_what_had_come_by_then(spark, home, fleet):
+def test_a_version_knows_only_what_had_come_by_then(engine, home, fleet):
     """A late batch changes what is known of a moment, and not what was known."""
-    then, now = (standing(spark, home, text(50), version=version) for version in (2, None))
+    then, now = (standing(engine, home, text(50), version=version) for version in (2, None))
     assert then == stood(fleet[1][:2], 50)
     assert now == stood(fleet[1], 50)
     assert then != now
@@ -99,7 +100,7 @@ def test_a_version_knows_only_what_had_come_by_then(spark, home, fleet):
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), ids=st.sampled_from(["int64", "string"]))
-def test_any_small_world(spark, tmp_path_factory, data, ids):
+def test_any_small_world(engine, tmp_path_factory, data, ids):
     """Ties of times and places, deletions at equal times, poles, the antimeridian, text ids, nothing at all."""
     schema = schema_of(id_type=ids)
     batches = data.draw(st.lists(small_rows(schema), min_size=1, max_size=3))
@@ -107,7 +108,7 @@ def test_any_small_world(spark, tmp_path_factory, data, ids):
     for i, table in enumerate(batches):
         put_batch(kept, table, schema, str(i))
     moment, age = data.draw(st.integers(-1, 10)), data.draw(st.sampled_from([None, 0.0, 2.0]))
-    assert standing(spark, kept, text(moment), max_age=age) == stood(batches, moment, age)
+    assert standing(engine, kept, text(moment), max_age=age) == stood(batches, moment, age)
 
 
 def same_regions(monkeypatch, store):
@@ -124,7 +125,7 @@ def files_of(store):
     return found
 
 
-def test_byte_for_byte_a_rebuild_of_the_rows_up_to_then(spark, home, fleet, tmp_path, monkeypatch):
+def test_byte_for_byte_a_rebuild_of_the_rows_up_to_then(engine, home, fleet, tmp_path, monkeypatch):
     """With the same pivots: of rows without deletions a rebuild, of all rows one with deletions and expiry."""
     _, tables = fleet
     rows = pa.concat_tables(tables).select(["id", "t", "x", "y", "busy", "deleted"])
@@ -133,27 +134,25 @@ def test_byte_for_byte_a_rebuild_of_the_rows_up_to_then(spark, home, fleet, tmp_
     made(frame, tmp_path / "first", columns=["busy"], partitions=3, **names)
     same_regions(monkeypatch, tmp_path / "first")
     moment = datetime(2020, 1, 1, 0, 0, 45, tzinfo=UTC)
-    until = spark.createDataFrame(rows.filter(pc.less_equal(rows["t"], pa.scalar(moment, rows["t"].type))))
-    alive = standing(spark, home, moment)
-    never = [id for id in range(60) if id in alive]
-    rebuilt = rebuild(
-        until.where("not deleted").where(until.id.isin(never)), str(tmp_path / "a"), columns=["t", "busy"], **names
-    )
-    manifest = as_of(spark, home.path, moment, str(tmp_path / "b"))
+    rows = rows.filter(pc.less_equal(rows["t"], pa.scalar(moment, rows["t"].type)))
+    alive = standing(engine, home, moment)
+    living = rows.filter(pc.and_(pc.invert(rows["deleted"]), pc.is_in(rows["id"], pa.array(sorted(alive), pa.int64()))))
+    rebuilt = rebuild(engine.createDataFrame(living), str(tmp_path / "a"), columns=["t", "busy"], **names)
+    manifest = as_of(session_of(engine), home.path, moment, str(tmp_path / "b"))
     assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
     assert manifest["objects"] == rebuilt["objects"] == len(alive)
     assert {id: at[:2] for id, at in objects_of(tmp_path / "b").items()} == alive
-    young = as_of(spark, home.path, moment, str(tmp_path / "c"), max_age=4.0)
+    young = as_of(session_of(engine), home.path, moment, str(tmp_path / "c"), max_age=4.0)
     assert 0 < young["objects"] < len(alive)
     cycle(
-        until, str(tmp_path / "d"), deleted="deleted", expire=4.0, now=moment, anew=True,
+        engine.createDataFrame(rows), str(tmp_path / "d"), deleted="deleted", expire=4.0, now=moment, anew=True,
         first={**names, "columns": ["t", "busy"], "time": "t"},
     )  # fmt: skip
     assert objects_of(tmp_path / "c") == objects_of(tmp_path / "d")
 
 
 @pytest.mark.parametrize("many", [5, pytest.param(20, marks=pytest.mark.deep("more moments of the same cabs"))])
-def test_real_cabs_at_seeded_times(spark, tmp_path, many):
+def test_real_cabs_at_seeded_times(engine, tmp_path, many):
     """Where each cab was, of those that were heard of in the last quarter of an hour."""
     table = pq.read_table(real_set("cabspotting_sf"), columns=["uid", "t", "lon", "lat", "occupied"])
     table = table.filter(pc.less(table["uid"], 8)).rename_columns(["id", "t", "x", "y", "occupied"])
@@ -174,15 +173,16 @@ def test_real_cabs_at_seeded_times(spark, tmp_path, many):
             at += 1
         wanted = {id: (x, y) for id, (heard, x, y) in held.items() if heard >= moment - 900e6}
         said = datetime.fromtimestamp(moment / 1e6, UTC)
-        assert standing(spark, kept, said, max_age=900.0) == wanted
+        assert standing(engine, kept, said, max_age=900.0) == wanted
         found += len(wanted)
     assert found > 2 * many
 
 
-def test_the_command(spark, home, fleet, tmp_path, command):
+def test_the_command(engine, home, fleet, tmp_path, command):
     """It says which version of which history, and of what time; a dry run writes nothing."""
     store = tmp_path / "s"
     asked = ["rebuild", "--history", home.path, "--as-of", "2020-01-01T00:00:45", "--store", store, "--partitions", 2]
+    asked += words_of(engine)
     ran = command(*asked, "--dry-run")
     assert ran.code == 0, ran.err
     assert not store.exists()
@@ -213,7 +213,7 @@ def test_the_command(spark, home, fleet, tmp_path, command):
         ("--history {home}-not --as-of 2020-01-01", "is no history"),
     ],
 )
-def test_what_is_wrong_is_one_line(spark, home, tmp_path, command, arguments, said):
+def test_what_is_wrong_is_one_line(home, tmp_path, command, arguments, said):
     """And nothing is built."""
     code, out, err = command("rebuild", "--store", tmp_path / "s", *arguments.format(home=home.path).split())
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
@@ -222,14 +222,14 @@ def test_what_is_wrong_is_one_line(spark, home, tmp_path, command, arguments, sa
     assert not (tmp_path / "s" / "snapshots").exists() or not list((tmp_path / "s" / "snapshots").iterdir())
 
 
-def test_times_that_are_numbers_and_planes(spark, tmp_path, command):
+def test_times_that_are_numbers_and_planes(engine, tmp_path, command):
     """The time is a number of the column then, and the age is seconds; positions are x and y."""
     schema = schema_of(PLANE, "string", "int64")
     kept = new_home(tmp_path / "h")
     put_batch(kept, table_of(schema, ["a", "a", "b"], [10, 20, 5], [[0, 0], [1, 1], [2, 2]]), schema, "k")
     code, _, err = command(
         "rebuild", "--history", kept.path, "--as-of", 19, "--store", tmp_path / "s", "--max-age", "14s",
-        "--partitions", 1,
+        "--partitions", 1, *words_of(engine),
     )  # fmt: skip
     assert code == 0, err
     assert objects_of(tmp_path / "s") == {"a": (0.0, 0.0, 10), "b": (2.0, 2.0, 5)}

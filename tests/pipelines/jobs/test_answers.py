@@ -160,7 +160,7 @@ def test_a_projected_crs_and_its_sphere():
         assert_answers(index, brute(space, np.arange(400), positions, queries, [3], [5000.0]), queries)
 
 
-def test_updates_of_a_fleet_cycle_by_cycle(spark, tmp_path):
+def test_updates_of_a_fleet_cycle_by_cycle(engine, tmp_path):
     """Each cycle's snapshot holds the latest position of every taxi and nothing of the last one."""
     fleet, store = make_fleet(300, 1, seed=13), tmp_path / "store"
     updates = pa.Table.from_batches(list(fleet_updates(fleet, 900)))
@@ -168,7 +168,7 @@ def test_updates_of_a_fleet_cycle_by_cycle(spark, tmp_path):
     made(updates.slice(0, 300), store, **options)
     for cycles in (1, 3):
         seen = updates.slice(0, 300 * cycles)
-        index = dtoss.open(str(store)) if cycles == 1 else rebuilt(spark, seen, store, **options)
+        index = dtoss.open(str(store)) if cycles == 1 else rebuilt(engine, seen, store, **options)
         newest = seen.slice(300 * (cycles - 1))
         positions = positions_of(newest)
         queries = queries_for(space_of(), positions)

@@ -35,7 +35,7 @@ def same_files(one, other):
     return entries[0] == entries[1]
 
 
-def test_a_store_lives_on_an_object_store(spark, bucket, tmp_path):
+def test_a_store_lives_on_an_object_store(engine, bucket, tmp_path):
     """A rebuild with a bad row, cycles in place, a rollback: as on a disk, byte for byte."""
     stores = [Store(bucket.uri(keys=True)), Store(str(tmp_path / "store"))]
     bad = pa.table({"id": [9_999], "lon": [999.0], "lat": [0.0], "t": [5]})
@@ -44,15 +44,15 @@ def test_a_store_lives_on_an_object_store(spark, bucket, tmp_path):
     made(rows.slice(0, 400), stores[1].path, partitions=3, seed=1)
     for store in stores:
         if store is stores[0]:
-            manifest = rebuild(spark.createDataFrame(rows), store.path, partitions=3, seed=1)
+            manifest = rebuild(engine.createDataFrame(rows), store.path, partitions=3, seed=1)
             assert list(manifest["counts"]["quarantined"].values()) == [1]
-        updates = spark.createDataFrame(moved)
+        updates = engine.createDataFrame(moved)
         manifest = cycle(updates, store.path, now=8, pivots="keep", keep_for=0.0)
         assert (manifest["cycle"]["updated"], manifest["objects"]) == (30, 400)
         one = moved.slice(0, 1).set_column(moved.column_names.index("t"), "t", pa.array([9]))
-        manifest = cycle(spark.createDataFrame(one), store.path, now=9, pivots="keep", keep_for=0.0)
+        manifest = cycle(engine.createDataFrame(one), store.path, now=9, pivots="keep", keep_for=0.0)
         assert manifest["cycle"]["linked"] >= 1, "a partition that knows nothing of it is copied"
-        again = cycle(spark.createDataFrame(moved), store.path, now=9, pivots="keep", keep_for=0.0)
+        again = cycle(engine.createDataFrame(moved), store.path, now=9, pivots="keep", keep_for=0.0)
         assert again["cycle"]["updated"] == 0, "the same updates once more change nothing"
         assert store.snapshots()[-1] == again["snapshot"]
         assert len(store.snapshots()) == 3

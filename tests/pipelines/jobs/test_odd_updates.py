@@ -14,7 +14,7 @@ from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.loop_metrics import Metrics
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.ticks.run import Ran, run
 from pipelines.windowing.backfill_run import rebuild_windows
 from pipelines.windowing.window_options import read_asked

@@ -17,20 +17,22 @@ from dtoss.snapshots.store import Store
 from dtoss.windows.storage.window_document import documents
 from dtoss.windows.storage.window_folder import Home
 from pipelines.loop.disposal import Disposal
-from pipelines.rows.position_frame import REASON, UNMARKED, Columns, from_frame
+from pipelines.rows.input_columns import UNMARKED, Columns
+from pipelines.rows.read_files import positions_in
 from pipelines.ticks import three_commits
 from pipelines.ticks.run import Ran, run
 from pipelines.windowing.feed_windows import Feed, feed
 from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
+from tests.pipelines.rows.reading import rows_of
 
 BEGIN = 1_700_000_000
 SITES = [[8.1, 50.1], [8.3, 50.1], [8.2, 50.0]]
 
 
 @pytest.fixture
-def place(spark, tmp_path, monkeypatch):
+def place(session, tmp_path, monkeypatch):
     """A folder of updates, two files that ask for windows, and functions that write a file and make a beat."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shops.csv").write_text("id,lon,lat\n" + "".join(f"{i},{x},{y}\n" for i, (x, y) in enumerate(SITES)))
@@ -52,7 +54,7 @@ def place(spark, tmp_path, monkeypatch):
         wanted = {"every": 0.01, "cycles": 1, "columns": {"time": "t"}, "max_ahead": None, "first": {"partitions": 2}}
         told = []
         made = run(
-            "updates", str(tmp_path / store), lambda: spark, windows=windows, history=history,
+            "updates", str(tmp_path / store), lambda: session, windows=windows, history=history,
             say_windows=lambda name, ran: told.append((name, ran.counts["rows"])), **wanted | options,
         )  # fmt: skip
         return made, told
@@ -75,7 +77,7 @@ def killed(*_, **__):
     raise KeyboardInterrupt
 
 
-def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place, spark, tmp_path, monkeypatch):
+def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place, session, tmp_path, monkeypatch):
     """History, windows of sites, windows of partitions, snapshot; one read for all; no kill changes a byte."""
     put, beat = place
     reads = []
@@ -109,8 +111,8 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     # files alone give the same windows
     wanted = {"lengths": "20s,1min", "slide": "10s", "late": "1min", "by": "sites:shops.csv"}
     wanted["measures"] = "rows,objects,here"
-    run_windows("updates/a.parquet", "alone", "w", lambda: spark, wanted, once=True)
-    run_windows("updates", "alone", "w", lambda: spark, wanted, once=True)
+    run_windows("updates/a.parquet", "alone", "w", lambda: session, wanted, once=True)
+    run_windows("updates", "alone", "w", lambda: session, wanted, once=True)
     same, found = dtoss.open_windows("alone", "w"), dtoss.open_windows("two", "shops")
     assert same.watermark == found.watermark
     ends = range(BEGIN // 10 * 10 + 10, found.watermark // 10**6 + 1, 10)
@@ -214,17 +216,19 @@ def test_keys_of_a_file_are_the_options_of_the_command(tmp_path):
     }  # fmt: skip
 
 
-def test_rows_that_delete_an_object_are_no_rows_of_windows(spark):
+def test_rows_that_delete_an_object_are_no_rows_of_windows(engine, session):
     """They say nothing of a place; who does not delete counts, and so does what is set aside, under its reason."""
     told = [(1, 10.0, 8.1, 50.0, "no"), (2, 11.0, 8.2, 50.0, "yes"), (3, 12.0, 8.3, 50.0, None)]
     told += [(4, 13.0, None, None, "yes"), (5, 14.0, None, 50.0, "no"), (6, 15.0, 8.6, 50.0, "perhaps")]
-    frame = spark.createDataFrame(told, "id bigint, t double, lon double, lat double, gone string")
+    names = ("id", "t", "lon", "lat", "gone")
+    frame = engine.createDataFrame(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in told]))
     counted = []
     running = SimpleNamespace(batch=lambda session, positions, *_: counted.append(positions))
     one = Feed(None, None, "sites", None, None, running)
-    both = [from_frame(frame, columns) for columns in (Columns(deleted="gone"), Columns())]
+    both = [positions_in(frame, columns) for columns in (Columns(deleted="gone"), Columns())]
     for positions in both:
-        feed(one, spark, positions, None, lambda: None)
-    rows = counted[0].frame.select("id", REASON).collect()
-    assert sorted(map(tuple, rows)) == [(1, None), (3, None), (5, "no position"), (6, UNMARKED)]
+        feed(one, session, positions, None, lambda: None)
+    good, bad = rows_of(counted[0])
+    assert good["id"].to_pylist() == [1, 3]
+    assert [(row["id"], reason) for reason, row in bad] == [(5, "no position"), (6, UNMARKED)]
     assert counted[1] is both[1]  # where none deletes, all are

@@ -15,7 +15,7 @@ import pytest
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.jobs.cases import CASES, N, plain
 from tests.pipelines.stores import made, snapshot_bytes
@@ -71,7 +71,7 @@ for case in sys.argv[2:]:
 
 
 @pytest.mark.deep("a Java of its own; that tasks write what this process writes is in test_in_process.py")
-def test_another_process_with_one_core_writes_the_same(spark, tmp_path):
+def test_another_process_with_one_core_writes_the_same(engine, tmp_path):
     """One core there, two here; hashes of Python strings, which differ between processes, play no part."""
     cases = ["plain", "string ids", "updates"]
     subprocess.run(
@@ -79,5 +79,5 @@ def test_another_process_with_one_core_writes_the_same(spark, tmp_path):
     )
     for case in cases:
         make, options = CASES[case]
-        rebuild(spark.createDataFrame(make()), str(tmp_path / "here" / case), **options)
+        rebuild(engine.createDataFrame(make()), str(tmp_path / "here" / case), **options)
         assert snapshot_bytes(tmp_path / "there" / case) == snapshot_bytes(tmp_path / "here" / case)

@@ -18,8 +18,9 @@ import pipelines.cycles.partitions
 import pipelines.rebuild
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
+from dtoss.snapshots.partition_choice import Wishes
 from dtoss.snapshots.store import Store
-from pipelines.cycles.partitions import Wishes, choose_regions
+from pipelines.cycles.partitions import choose_regions
 from pipelines.rebuild import rebuild
 from pipelines.rows.survey import Profile
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -40,7 +41,7 @@ def built_by(monkeypatch, build):
 
 
 @pytest.mark.parametrize("stage", ["make_partitions", "make_manifest", "quarantine"])
-def test_a_failing_stage_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch, stage):
+def test_a_failing_stage_leaves_the_store_as_it_was(engine, tmp_path, monkeypatch, stage):
     """Nothing of the failed snapshot stays, the current one answers, and the next rebuild goes through."""
     store = tmp_path / "store"
     made(table(50), store)
@@ -52,15 +53,15 @@ def test_a_failing_stage_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch
     monkeypatch.setattr(pipelines.rebuild, stage, fail)
     bad = pa.concat_tables([table(60), pa.table({"id": [99], "lon": [999.0], "lat": [0.0]})])
     with pytest.raises(RuntimeError, match="power"):
-        rebuilt(spark, bad, store)
+        rebuilt(engine, bad, store)
     assert listing(store) == before
     assert len(dtoss.open(str(store))) == 50
     if stage == "quarantine":  # the last of them
         monkeypatch.undo()
-        assert len(rebuilt(spark, bad, store)) == 60
+        assert len(rebuilt(engine, bad, store)) == 60
 
 
-def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch):
+def test_a_failing_task_leaves_the_store_as_it_was(engine, tmp_path, monkeypatch):
     """A task that fails on every attempt, after it has written a file."""
     store = tmp_path / "store"
     made(table(50), store)
@@ -72,7 +73,7 @@ def test_a_failing_task_leaves_the_store_as_it_was(spark, tmp_path, monkeypatch)
 
     built_by(monkeypatch, broken)
     with pytest.raises(Exception, match="no space left on device"):
-        rebuilt(spark, table(60), store, partitions=3)
+        rebuilt(engine, table(60), store, partitions=3)
     assert listing(store) == before
 
 
@@ -117,10 +118,10 @@ pipelines.rebuild.rebuild(spark.createDataFrame(table(80)), sys.argv[1], partiti
 
 
 @pytest.mark.deep("a Java of its own; what a dead process has left goes in test_debris_is_told_from_work_in_progress")
-def test_a_killed_rebuild_is_cleared_by_the_next_one(spark, tmp_path):
+def test_a_killed_rebuild_is_cleared_by_the_next_one(engine, tmp_path):
     """The driver is killed when all files are written: the old snapshot is current, then the debris goes."""
     store = tmp_path / "store"
-    rebuilt(spark, table(50), store)
+    rebuilt(engine, table(50), store)
     current = Store(str(store)).current()
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(store)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
@@ -131,12 +132,12 @@ def test_a_killed_rebuild_is_cleared_by_the_next_one(spark, tmp_path):
     assert Store(str(store)).current() == current
     assert Store(str(store)).snapshots() == [current]
     assert len(dtoss.open(str(store))) == 50
-    rebuilt(spark, table(70), store)
+    rebuilt(engine, table(70), store)
     assert not unfinished(store)
     assert len(dtoss.open(str(store), current)) == 50
 
 
-def test_debris_is_told_from_work_in_progress(spark, tmp_path):
+def test_debris_is_told_from_work_in_progress(engine, tmp_path):
     """Unfinished snapshots of processes that live, here or elsewhere, stay; those of dead ones, and old ones, go."""
     store = Store(str(tmp_path / "store"))
     made(table(5), store.path)
@@ -156,18 +157,18 @@ def test_debris_is_told_from_work_in_progress(spark, tmp_path):
     (current,) = store.snapshots()
     assert store.current() == current
     assert len(dtoss.open(store.path)) == 5
-    rebuilt(spark, table(6), store.path)
+    rebuilt(engine, table(6), store.path)
     assert len(dtoss.open(store.path, current)) == 5
     assert unfinished(tmp_path / "store") == {living, elsewhere}
     assert {dead, forgotten, unreadable}.isdisjoint(path.name for path in (tmp_path / "store" / "snapshots").iterdir())
 
 
-def test_snapshots_are_kept_and_rolled_back(spark, tmp_path):
+def test_snapshots_are_kept_and_rolled_back(engine, tmp_path):
     """--keep N stay; rollback makes the one before current, again and again; the next rebuild goes on from there."""
     store = Store(str(tmp_path / "store"))
     for n in (1, 2, 3):
         stored(dtoss.build(np.arange(n), np.zeros((n, 2))), store.path)
-    names = [*store.snapshots(), rebuild(spark.createDataFrame(table(4)), store.path, keep=3)["snapshot"]]
+    names = [*store.snapshots(), rebuild(engine.createDataFrame(table(4)), store.path, keep=3)["snapshot"]]
     assert names == sorted(names)
     assert store.snapshots() == names[1:]
     assert store.rollback() == (names[2], names[3])
@@ -176,18 +177,18 @@ def test_snapshots_are_kept_and_rolled_back(spark, tmp_path):
     assert store.rollback() == (names[1], names[2])
     with pytest.raises(StoreError, match=f"no snapshot before '{names[1]}' to roll back to"):
         store.rollback()
-    newest = rebuild(spark.createDataFrame(table(5)), store.path, keep=1)["snapshot"]
+    newest = rebuild(engine.createDataFrame(table(5)), store.path, keep=1)["snapshot"]
     assert store.snapshots() == [newest]
     with pytest.raises(StoreError, match=f"no snapshot '{names[3]}'; it has {newest}"):
         dtoss.open(store.path, names[3])
 
 
-def test_an_open_index_outlives_its_snapshot(spark, tmp_path):
+def test_an_open_index_outlives_its_snapshot(engine, tmp_path):
     """Files that are removed stay mapped: a reader keeps its answers while rebuilds go on."""
     store = tmp_path / "store"
     index = dtoss.open(made(table(400), store, partitions=3))
     wanted = list(index.knn([[0.0, 0.0], [5.0, 5.0]], 20))
-    rebuilt(spark, table(10, seed=1), store, keep=1)
+    rebuilt(engine, table(10, seed=1), store, keep=1)
     assert list(index.knn([[0.0, 0.0], [5.0, 5.0]], 20)) == wanted
     assert len(dtoss.open(str(store))) == 10
 
@@ -268,14 +269,14 @@ def test_pivots_are_kept_while_they_fit():
         chosen(crowded, five, partitions=5)
 
 
-def test_a_rebuild_keeps_pivots_of_its_space_alone(spark, tmp_path):
+def test_a_rebuild_keeps_pivots_of_its_space_alone(engine, tmp_path):
     """With their lambdas, which another number of objects would not have; another CRS has others."""
     store = str(tmp_path / "store")
     made(table(400), store, partitions=3)
     first = Store(store).manifest()
-    same = rebuild(spark.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep")
+    same = rebuild(engine.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep")
     assert (same["pivots_hash"], same["reach"]) == (first["pivots_hash"], first["reach"])
     with pytest.raises(InputError, match=r"are in EPSG:4326 .sphere., and the positions in EPSG:4258"):
-        rebuild(spark.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep", crs="EPSG:4258")
+        rebuild(engine.createDataFrame(table(380, seed=1)), store, partitions=3, pivots="keep", crs="EPSG:4258")
     assert Store(store).manifest() == same
     assert len(dtoss.open(store)) == 380

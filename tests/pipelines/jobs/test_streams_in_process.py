@@ -54,7 +54,7 @@ def write(folder, name, rows, bad):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_batches_of_a_watch_tell_what_is_told_in_process(spark, tmp_path, name):
+def test_batches_of_a_watch_tell_what_is_told_in_process(session, tmp_path, name):
     """Events in their order: subscriptions that change between, rows twice, poles, the antimeridian, bad rows."""
     stream, rng = STREAMS[name], np.random.default_rng(7)
     here, there = (Home(str(tmp_path / store)) for store in ("here", "there"))
@@ -67,13 +67,13 @@ def test_batches_of_a_watch_tell_what_is_told_in_process(spark, tmp_path, name):
         run(here, settings_of(ids=ids), rows, 2, ids=ids, expire=micros)
         Watching(here, Options(micros)).beat()
         write(tmp_path / "in", f"part{number}.csv", rows, stream.get("bad", []))
-        once(spark, tmp_path / "in", tmp_path / "there", expire=expire, max_bad=0.8)
+        once(session, tmp_path / "in", tmp_path / "there", expire=expire, max_bad=0.8)
     assert all_told(tmp_path / "there") == all_told(tmp_path / "here")
     assert sum(map(len, all_told(tmp_path / "here"))) > 10
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_batches_of_windows_count_what_is_counted_in_process(spark, tmp_path, name):
+def test_batches_of_windows_count_what_is_counted_in_process(session, tmp_path, name):
     """Each end, shown now and of before: rows late and repeated, text ids, sites across the antimeridian, bad rows."""
     stream, store = STREAMS[name], str(tmp_path / "store")
     sites = tmp_path / "sites.csv"
@@ -86,7 +86,7 @@ def test_batches_of_windows_count_what_is_counted_in_process(spark, tmp_path, na
     for number, rows in enumerate(batches_of(stream)):
         write(tmp_path / "in", f"part{number}.csv", rows, stream.get("bad", []))
         asked = {} if number else {"wanted": wanted, "space": SPHERE}
-        run_windows(str(tmp_path / "in"), store, "w", lambda: spark, once=True, max_bad=0.8, **asked)
+        run_windows(str(tmp_path / "in"), store, "w", lambda: session, once=True, max_bad=0.8, **asked)
         found = open_windows(store, "w")
         live = live or Live(found.spec, site_keys(SPHERE, SITES))
         ids, times = [row["id"] for row in rows], [row["t"] / SECOND for row in rows]

@@ -15,8 +15,9 @@ from dtoss.opening import open_index
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.rows.position_frame import from_frame
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import table
 
@@ -102,18 +103,18 @@ def test_times_of_every_kind(spark, tmp_path, kind, columns):
     assert list(index.column_names) == list(manifest["columns"])
 
 
-def test_a_partition_without_objects_has_times_of_the_type(spark, tmp_path):
+def test_a_partition_without_objects_has_times_of_the_type(engine, tmp_path):
     """All objects lie in one place: the other partitions are empty, and the index opens."""
     one = pa.array([5.0] * 2 * N)
     held = timed("timestamp").set_column(1, "lon", one).set_column(2, "lat", one)
-    rebuild(spark.createDataFrame(held), str(tmp_path), columns="none", partitions=4)
+    rebuild(engine.createDataFrame(held), str(tmp_path), columns="none", partitions=4)
     parts = open_index(str(tmp_path), verify=True).parts.all()
     assert sorted(part.owned_objects for part in parts)[-1] == N
     assert {str(part.times.type) for part in parts} == {"timestamp[us, tz=UTC]"}
 
 
-def test_rows_without_a_time(spark, tmp_path):
-    manifest = rebuild(spark.createDataFrame(table(9)), str(tmp_path), partitions=2)
+def test_rows_without_a_time(engine, tmp_path):
+    manifest = rebuild(engine.createDataFrame(table(9)), str(tmp_path), partitions=2)
     assert manifest["time"] is None
     assert manifest["tombstones"] is None
     assert [part.times for part in dtoss.open(str(tmp_path)).parts.all()] == [None, None]

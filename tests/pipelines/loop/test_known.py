@@ -5,7 +5,7 @@ from __future__ import annotations
 from dtoss.commits.offsets import Ledger
 from dtoss.snapshots.store import Store
 from pipelines.loop.known_sources import columns_of, current_manifest, ledger_of
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from tests.dtoss.snapshots.small_stores import commit
 
 

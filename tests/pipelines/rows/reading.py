@@ -13,8 +13,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from pipelines.rows.position_frame import RAW, REASON, Columns, attribute_name, screen_positions
+from pipelines.rows.input_columns import RAW, REASON, Columns, attribute_name
+from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import read_positions
 
 
@@ -49,25 +51,71 @@ class Rows(NamedTuple):
         return found
 
 
-def read_rows(spark, paths, *, wanted=None, crs=None, metric=None, wrap=False, **columns):
-    """Read files as a rebuild does; ``columns`` are those of :class:`Columns`."""
+def read_rows(spark, paths, **asked):
+    """Read files as a rebuild does, by Spark and in this process, which say the same."""
+    here, there = (_result(session, paths, asked) for session in (None, spark))
+    if isinstance(there, Exception):
+        assert (type(here), str(here)) == (type(there), str(there))
+        raise there
+    if isinstance(here, Exception):
+        raise here
+    assert here.types == there.types
+    assert here.good.schema == there.good.schema
+    assert as_said(here.good) == as_said(there.good), (here.good, there.good)
+    assert sorted(here.bad, key=repr) == sorted(there.bad, key=repr)
+    return there
+
+
+def as_said(rows):
+    """The values of rows, in an order of their own."""
+    return sorted(map(repr, rows.to_pylist()))
+
+
+def _result(session, paths, asked):
+    try:
+        return _read(session, paths, **asked)
+    except (InputError, ValueError) as error:
+        return error
+
+
+def _read(session, paths, *, wanted=None, crs=None, metric=None, wrap=False, **columns):
+    """``columns`` are those of :class:`Columns`."""
     paths = [str(path) for path in (paths if isinstance(paths, list) else [paths])]
-    read = read_positions(spark, paths, Columns(**columns), wanted=wanted)
+    read = read_positions(session, paths, Columns(**columns), wanted=wanted)
     space = space_of(crs or read.crs, metric)
     try:
-        frame = screen_positions(read, space, wrap).frame
-        rows = frame.toArrow()
+        screened = screen_positions(read, space, wrap)
+        good, bad = rows_of(screened)
     finally:
         read.release()
     x, y = ("lon", "lat") if space.geographic else ("x", "y")
     names = {"id": "id", "x": x, "y": y, "t": "t"}
-    kept = [name for name in rows.column_names if name not in (REASON, RAW, "a:t")]  # a time is one already
+    kept = [name for name in good.column_names if name != "a:t"]  # a time is one already
     called = [names.get(name) or attribute_name(name) for name in kept]
-    good = rows.filter(rows[REASON].is_null()).select(kept).rename_columns(called)
+    types = {name: screened.types[column] for column, name in zip(kept, called, strict=True)}
+    return Rows(good.select(kept).rename_columns(called), bad, types)
+
+
+def rows_of(positions):
+    """The good rows of positions, and of the others why and as what they were read."""
+    if positions.session is None:
+        names = [name for name in positions.columns if name != REASON]
+        batches = [batch for some in positions.good(names).collect() for batch in some]
+        fields = [positions.frame.schema.field(name) for name in names]
+        bad = pa.Table.from_batches(
+            [batch for some in positions.rejected().collect() for batch in some],
+            pa.schema([("reason", pa.string()), ("row", pa.string())]),
+        )
+        return pa.Table.from_batches(batches, pa.schema(fields)), pairs_of(bad["reason"], bad["row"])
+    rows = positions.frame.toArrow()
+    good = rows.filter(rows[REASON].is_null()).drop_columns([REASON, RAW])
     bad = rows.filter(rows[REASON].is_valid())
-    pairs = zip(bad[REASON].to_pylist(), map(json.loads, bad[RAW].to_pylist()), strict=True)
-    types = {name: frame.schema[column].dataType.simpleString() for column, name in zip(kept, called, strict=True)}
-    return Rows(good, list(pairs), types)
+    return good, pairs_of(bad[REASON], bad[RAW])
+
+
+def pairs_of(reasons, rows):
+    """Reasons, and the rows that their JSON says."""
+    return list(zip(reasons.to_pylist(), map(json.loads, rows.to_pylist()), strict=True))
 
 
 def with_points(path, about, places=((10.0, 20.0), (10.0, 25.0), (40.0, 60.0))):

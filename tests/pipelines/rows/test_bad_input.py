@@ -12,7 +12,7 @@ import pytest
 import dtoss
 from dtoss.errors import InputError
 from pipelines.rebuild import rebuild
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import listing, made, rebuilt, rejected
@@ -38,11 +38,11 @@ def table_of(rows):
     return pa.table({"id": pa.array(ids, pa.int64()), "lon": pa.array(lon, pa.float64()), "lat": lat})
 
 
-def test_each_bad_row_is_set_aside_with_its_reason(spark, tmp_path):
+def test_each_bad_row_is_set_aside_with_its_reason(engine, tmp_path):
     """Null, NaN, infinite and out-of-range positions and null ids: counted, kept in the quarantine, not indexed."""
     table = table_of([*good(), *BAD.values(), (200, 180.0, 90.0), (201, -180.0, -90.0)])
     store = tmp_path / "store"
-    manifest = rebuild(spark.createDataFrame(table), str(store), max_bad=0.2)
+    manifest = rebuild(engine.createDataFrame(table), str(store), max_bad=0.2)
     assert manifest["counts"] == {
         "read": GOOD + 8, "kept": GOOD + 2, "duplicates": 0, "quarantined": dict.fromkeys(BAD, 1),
     }  # fmt: skip
@@ -55,19 +55,19 @@ def test_each_bad_row_is_set_aside_with_its_reason(spark, tmp_path):
     assert 104 not in index
 
 
-def counted(spark, table, folder, **options):
+def counted(engine, table, folder, **options):
     """The counts of a rebuild that writes nothing: it judges all rows."""
-    return rebuild(spark.createDataFrame(table), str(folder / "store"), dry_run=True, **options)["counts"]
+    return rebuild(engine.createDataFrame(table), str(folder / "store"), dry_run=True, **options)["counts"]
 
 
-def test_of_several_faults_the_first_reason_counts(spark, tmp_path):
+def test_of_several_faults_the_first_reason_counts(engine, tmp_path):
     """A row is counted once."""
     table = table_of([*good(), (None, math.nan, 99.0)])
-    assert counted(spark, table, tmp_path)["quarantined"] == {"no id": 1}
+    assert counted(engine, table, tmp_path)["quarantined"] == {"no id": 1}
 
 
 @pytest.mark.parametrize(("max_bad", "fails"), [(0.0, True), (0.19, True), (0.2, False), (1.0, False)])
-def test_too_many_bad_rows_fail_and_the_store_stays(spark, tmp_path, max_bad, fails):
+def test_too_many_bad_rows_fail_and_the_store_stays(engine, tmp_path, max_bad, fails):
     """More than the share: an error with the counts by reason; that share exactly is allowed."""
     store = tmp_path / "store"
     made(table_of(good(5)), store, partitions=2)
@@ -75,56 +75,56 @@ def test_too_many_bad_rows_fail_and_the_store_stays(spark, tmp_path, max_bad, fa
     table = table_of([*good(8), BAD["no position"], BAD["no id"]])
     if fails:
         with pytest.raises(InputError, match=r"2 of 10 rows are bad \(1 no id; 1 no position\).*--max-bad") as error:
-            rebuilt(spark, table, store, max_bad=max_bad)
+            rebuilt(engine, table, store, max_bad=max_bad)
         assert "\n" not in str(error.value)
         assert listing(store) == before
     else:
-        assert len(rebuilt(spark, table, store, max_bad=max_bad)) == 8
+        assert len(rebuilt(engine, table, store, max_bad=max_bad)) == 8
 
 
-def test_all_rows_bad(spark, tmp_path):
+def test_all_rows_bad(engine, tmp_path):
     """An error as a rule; a legal empty snapshot where it was allowed."""
     table = table_of(list(BAD.values()))
     with pytest.raises(InputError, match="6 of 6 rows are bad"):
-        rebuilt(spark, table, tmp_path / "store")
-    assert len(rebuilt(spark, table, tmp_path / "store", max_bad=1.0, allow_empty=True)) == 0
+        rebuilt(engine, table, tmp_path / "store")
+    assert len(rebuilt(engine, table, tmp_path / "store", max_bad=1.0, allow_empty=True)) == 0
 
 
-def test_swapped_axes_and_longitudes_to_360_are_recognised(spark, tmp_path):
+def test_swapped_axes_and_longitudes_to_360_are_recognised(engine, tmp_path):
     """The message says what the rows look like."""
     swapped = table_of([(i, 39.9, 116.4) for i in range(20)])
     with pytest.raises(InputError, match="lon and lat swapped"):
-        rebuilt(spark, swapped, tmp_path / "store")
+        rebuilt(engine, swapped, tmp_path / "store")
     east = table_of([(i, 15.0 * i, 10.0) for i in range(24)])
     with pytest.raises(InputError, match=r"11 longitude out of range.*0 to 360: subtract 360"):
-        rebuilt(spark, east, tmp_path / "store")
+        rebuilt(engine, east, tmp_path / "store")
 
 
-def test_many_rows_at_zero_are_legal_but_told(spark, tmp_path):
+def test_many_rows_at_zero_are_legal_but_told(engine, tmp_path):
     """(0, 0) is a place; more than 0.1 % of the rows there are worth a warning."""
     said = []
     one = table_of([*good(999), (1000, 0.0, 0.0)])
-    assert counted(spark, one, tmp_path, warn=said.append)["kept"] == 1000
+    assert counted(engine, one, tmp_path, warn=said.append)["kept"] == 1000
     assert said == []
     two = table_of([*good(998), (1000, 0.0, 0.0), (1001, 0.0, -0.0)])
-    assert counted(spark, two, tmp_path, warn=said.append)["kept"] == 1000
+    assert counted(engine, two, tmp_path, warn=said.append)["kept"] == 1000
     assert said == ["2 of 1,000 rows are at (0, 0): is that where they are, or is it 'unknown'?"]
 
 
-def test_positions_that_a_projection_cannot_place(spark, tmp_path):
+def test_positions_that_a_projection_cannot_place(engine, tmp_path):
     """In the plane what is neither huge nor tiny is legal; on the sphere of a projected CRS it must be a place."""
     table = pa.table({"id": range(12), "x": [5e5] * 10 + [1e30, 1e91], "y": [4e6 + i for i in range(12)]})
-    assert counted(spark, table, tmp_path, crs="EPSG:32610")["quarantined"] == {"position out of range": 1}
+    assert counted(engine, table, tmp_path, crs="EPSG:32610")["quarantined"] == {"position out of range": 1}
     tiny = pa.table({"id": range(12), "x": [0.0] * 10 + [1e-81, -1e-140], "y": [4e6 + i for i in range(12)]})
-    assert counted(spark, tiny, tmp_path, crs="none", max_bad=0.2)["quarantined"] == {"position out of range": 2}
+    assert counted(engine, tiny, tmp_path, crs="none", max_bad=0.2)["quarantined"] == {"position out of range": 2}
     options = {"crs": "EPSG:32610", "metric": "sphere", "max_bad": 0.2}
-    counts = rebuild(spark.createDataFrame(table), str(tmp_path / "store"), **options)["counts"]
+    counts = rebuild(engine.createDataFrame(table), str(tmp_path / "store"), **options)["counts"]
     assert counts["quarantined"] == {"position out of range": 2}
 
 
-def test_a_missing_column_lists_those_found(spark, tmp_path):
+def test_a_missing_column_lists_those_found(engine, tmp_path):
     """For each role, with the option that names another."""
-    frame = spark.createDataFrame(pa.table({"who": [1], "lons": [1.0], "lat": [2.0], "when": [3]}))
+    frame = engine.createDataFrame(pa.table({"who": [1], "lons": [1.0], "lat": [2.0], "when": [3]}))
     columns = "the columns are who, lons, lat, when"
     for options, missing, meant in (
         ({}, "there is no column 'id' (--id NAME)", ""),
@@ -147,11 +147,11 @@ def test_a_missing_column_lists_those_found(spark, tmp_path):
         ({"t": [True]}, {"time": "t"}, "column 't' is boolean: times are"),
     ],
 )
-def test_a_column_of_a_useless_type(spark, tmp_path, changed, options, words):
+def test_a_column_of_a_useless_type(engine, tmp_path, changed, options, words):
     """The message names the column and its type."""
     table = pa.table({"id": [1], "lon": [1.0], "lat": [2.0]} | changed)
     with pytest.raises(InputError, match=words):
-        rebuild(spark.createDataFrame(table), str(tmp_path / "store"), **options)
+        rebuild(engine.createDataFrame(table), str(tmp_path / "store"), **options)
 
 
 @pytest.mark.parametrize(
@@ -172,10 +172,10 @@ def test_a_column_of_a_useless_type(spark, tmp_path, changed, options, words):
         ({"crs": "none", "bounds": [0, 0, 0, 1]}, "bounds"),
     ],
 )
-def test_a_bad_argument_is_named(spark, tmp_path, options, words):
+def test_a_bad_argument_is_named(engine, tmp_path, options, words):
     """ValueError with the argument and its value; nothing is written."""
     with pytest.raises(ValueError, match=words):
-        rebuilt(spark, table_of(good(3)).rename_columns(["id", "x", "y"]), tmp_path / "store", **options)
+        rebuilt(engine, table_of(good(3)).rename_columns(["id", "x", "y"]), tmp_path / "store", **options)
     assert not list((tmp_path).rglob("manifest.json"))
 
 

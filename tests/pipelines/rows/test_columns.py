@@ -14,7 +14,8 @@ import dtoss
 from dtoss.errors import InputError
 from pipelines.join import knn_join
 from pipelines.rebuild import rebuild
-from pipelines.rows.position_frame import Columns, from_frame
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.read_files import positions_in
 from tests.pipelines.stores import rebuilt
 
 N = 90
@@ -113,14 +114,14 @@ def test_a_join_returns_them_too(spark, frame, store, table):
     ("columns", "kept"),
     [("none", []), ("all", ["a", "b"]), ("b", ["b"]), (" b , a ", ["b", "a"]), (["a"], ["a"])],
 )
-def test_columns_that_are_carried(spark, tmp_path, columns, kept):
+def test_columns_that_are_carried(engine, tmp_path, columns, kept):
     """All but those that begin with an underscore, none, or those named, in that order."""
     table = pa.table({"id": [1], "lon": [0.0], "lat": [0.0], "a": [1], "b": ["x"], "_c": [2]})
-    positions = from_frame(spark.createDataFrame(table), Columns(attributes=columns))
+    positions = positions_in(engine.createDataFrame(table), Columns(attributes=columns))
     assert list(positions.attributes) == kept
     assert [name for name in positions.frame.columns if name.startswith("a:")] == [f"a:{name}" for name in kept]
     if columns == " b , a ":
-        index = rebuilt(spark, table, tmp_path / "store", columns=columns)
+        index = rebuilt(engine, table, tmp_path / "store", columns=columns)
         assert index.column_names == kept
         assert list(index[1]) == ["id", "lon", "lat", *kept]
 

@@ -52,7 +52,7 @@ def test_less_than_half_is_told():
     assert said == ["4 objects, the current snapshot has 10: 60.0% fewer; --max-shrink 50% would have refused that"]
 
 
-def test_an_input_that_lost_its_rows_leaves_the_store_as_it_was(spark, tmp_path):
+def test_an_input_that_lost_its_rows_leaves_the_store_as_it_was(engine, tmp_path):
     """Also where rows are many and objects few, which only the finished build knows."""
     store = tmp_path / "store"
     made(table_of(10), store, partitions=2)
@@ -65,16 +65,16 @@ def test_an_input_that_lost_its_rows_leaves_the_store_as_it_was(spark, tmp_path)
         (same, {"min_objects": 3}, "2 objects are fewer than --min-objects 3"),
     ):
         with pytest.raises(InputError, match=words):
-            rebuilt(spark, table, store, **options)
+            rebuilt(engine, table, store, **options)
         assert listing(store) == before
-    assert len(rebuilt(spark, table_of(0), store, allow_empty=True)) == 0
+    assert len(rebuilt(engine, table_of(0), store, allow_empty=True)) == 0
 
 
-def test_a_dry_run_says_what_a_rebuild_would_and_writes_nothing(spark, tmp_path):
+def test_a_dry_run_says_what_a_rebuild_would_and_writes_nothing(engine, tmp_path):
     """The same counts, box and times; the same errors."""
     store = tmp_path / "store"
     table = table_of(9, id=[1, 1, 2, 3, 4, 5, 6, 7, 8], lat=[0.0] * 8 + [99.0], t=range(9))
-    frame = spark.createDataFrame(table)
+    frame = engine.createDataFrame(table)
     options = {"max_bad": 0.2, "partitions": 2}
     dry = rebuild(frame, str(store), dry_run=True, **options)
     assert not store.exists()
@@ -92,7 +92,7 @@ def test_a_dry_run_says_what_a_rebuild_would_and_writes_nothing(spark, tmp_path)
         (table, {"max_bad": 0.2, "min_objects": 8}, "7 objects are fewer"),
     ):
         with pytest.raises(InputError, match=words):
-            rebuild(spark.createDataFrame(of_the_input), str(store), dry_run=True, **options)
+            rebuild(engine.createDataFrame(of_the_input), str(store), dry_run=True, **options)
 
 
 def test_ids_of_64_bits_without_a_sign(spark, tmp_path):
@@ -115,27 +115,27 @@ def test_ids_of_64_bits_without_a_sign(spark, tmp_path):
                 dtoss.build(ids, [[0.0, 0.0], [1.0, 1.0]])
 
 
-def test_longitudes_to_360_are_wrapped(spark, tmp_path):
+def test_longitudes_to_360_are_wrapped(engine, tmp_path):
     """As many as there are; in the plane it is an error."""
     table = table_of(5, lon=[0.0, 180.0, 180.5, 359.75, 360.0])
-    index = rebuilt(spark, table, tmp_path / "store", wrap=True)
+    index = rebuilt(engine, table, tmp_path / "store", wrap=True)
     assert [index[i]["lon"] for i in range(5)] == [0.0, 180.0, -179.5, -0.25, 0.0]
     with pytest.raises(ValueError, match="wrap takes 360 degrees"):
-        rebuilt(spark, table, tmp_path / "store", wrap=True, crs="EPSG:32610", x="lon", y="lat")
+        rebuilt(engine, table, tmp_path / "store", wrap=True, crs="EPSG:32610", x="lon", y="lat")
 
 
-def test_exchanged_axes_on_land_are_told(spark, tmp_path):
+def test_exchanged_axes_on_land_are_told(engine, tmp_path):
     """New York's longitude for latitude is legal, and in Antarctica."""
     said = []
     table = pa.table({"id": range(30), "lon": [40.7 + i / 100 for i in range(30)], "lat": [-74.0] * 30})
-    rebuild(spark.createDataFrame(table), str(tmp_path / "store"), warn=said.append, dry_run=True)
+    rebuild(engine.createDataFrame(table), str(tmp_path / "store"), warn=said.append, dry_run=True)
     assert said == [
         "lon and lat look swapped: 0% of 30 positions lie on land as read, 100% with the axes exchanged: "
         "lon comes before lat; --x and --y name their columns"
     ]
 
 
-def test_the_command_has_these_options(spark, tmp_path, command):
+def test_the_command_has_these_options(engine, tmp_path, command):
     """A dry run prints what it read, in a table or as JSON; a bad share is one line."""
     (tmp_path / "a.csv").write_text("id,lon,lat\n1,2,3\n2,350,3\n")
     asked = ("rebuild", tmp_path / "a.csv", "--store", tmp_path / "store")

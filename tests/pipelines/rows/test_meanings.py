@@ -17,9 +17,10 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from pipelines.local_joins.place_batches_of_files import read_places
 from pipelines.loop.known_sources import columns_of
+from pipelines.rows.input_columns import REASONS, Columns
 from pipelines.rows.manifest_columns import source_of
 from pipelines.rows.point_columns import points
-from pipelines.rows.position_frame import REASONS, Columns, screen_positions
+from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.survey import Profile, judge
 from tests.pipelines.rows.reading import read_rows, with_points
@@ -63,7 +64,7 @@ def test_points_in_any_column(spark, tmp_path, form, ending):
     assert rows.good["speed"].to_pylist() == [5, 6]
     assert sorted(rows.types) == ["id", "lat", "lon", "speed"]
     assert rows.reasons == {"no position": 1, "geometry is no point": 1}
-    (batch,) = read_places(str(path), geometry="geom").batches()
+    batch = pa.concat_batches(read_places(str(path), geometry="geom").batches())
     assert [(row["x"], row["y"]) for row in batch.to_pylist()] == [*PLACES, (None, None), (None, None)]
 
 
@@ -99,7 +100,7 @@ def test_ids_are_what_the_user_says(spark, tmp_path, ending):
     assert sorted(whole.good["id"].to_pylist()) == [480000 + i for i in range(18)]
     assert whole.reasons == {NOT_WHOLE: 3}
     for kind, wanted in (("text", codes), ("int", [None, *range(480000, 480018), None, None])):
-        (batch,) = read_places(str(path), id_type=kind).batches()
+        batch = pa.concat_batches(read_places(str(path), id_type=kind).batches())
         assert batch["query_id"].to_pylist() == wanted
 
 
@@ -107,7 +108,7 @@ def test_whole_numbers_as_text(spark, tmp_path):
     """Of a column of numbers, as a store of text wants them."""
     pq.write_table(pa.table({"id": [7, 8], "lon": [1.0, 2.0], "lat": [2.0, 2.0]}), tmp_path / "a.parquet")
     assert read_rows(spark, tmp_path / "a.parquet", id_type="text").good["id"].to_pylist() == ["7", "8"]
-    (batch,) = read_places(str(tmp_path / "a.parquet"), id_type="text").batches()
+    batch = pa.concat_batches(read_places(str(tmp_path / "a.parquet"), id_type="text").batches())
     assert batch["query_id"].to_pylist() == ["7", "8"]
 
 
@@ -174,7 +175,7 @@ def test_fields_of_structs_by_their_path(spark, tmp_path):
         ]
         whole = read_rows(spark, tmp_path / file, **names)
         assert whole.good["v"].to_pylist()[0]["at"]["lat"] == 50.0
-        (batch,) = read_places(str(tmp_path / file), **names).batches()
+        batch = pa.concat_batches(read_places(str(tmp_path / file), **names).batches())
         assert batch.to_pydict() == {"query_id": ["v0", "v1", "v2"], "x": [8.0, 9.0, 10.0], "y": [50.0] * 3}
         with pytest.raises(InputError, match=r"no column 'v.it'.*fields of structs are named by their path"):
             read_places(str(tmp_path / file), id="v.it", x="v.at.lat", y="v.at.lat")
@@ -245,7 +246,7 @@ def test_coordinates_win_over_points_where_they_are_lon_and_lat(spark, tmp_path)
         pq.write_table(both, tmp_path / "a.parquet")
         row = read_rows(spark, tmp_path / "a.parquet").good.sort_by("id").to_pylist()[0]
         assert (row["lon"], row["lat"]) == first, names
-        (batch,) = read_places(str(tmp_path / "a.parquet")).batches()
+        batch = pa.concat_batches(read_places(str(tmp_path / "a.parquet")).batches())
         assert (batch["x"][0].as_py(), batch["y"][0].as_py()) == first, names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.store import Store
 from pipelines.cycles.build_tasks import BuildPlan, sender
+from pipelines.rebuild import rebuild
 from pipelines.rows.parcels import BYTES_AT_ONCE, KEYS, gather_batches, keys_repeat, pack_keys, pack_rows, rows_of
 from tests.pipelines.stores import listing, made, rebuilt, snapshot_bytes
 
@@ -155,13 +157,11 @@ def test_one_id_that_repeats_among_many(spark, tmp_path, strings):
     assert {name for name in snapshot_bytes(store) if name.endswith(".arrow")} == named
 
 
-def test_keys_that_are_equal_by_chance(spark, tmp_path, monkeypatch):
+def test_keys_that_are_equal_by_chance(tmp_path, monkeypatch):
     """Strings whose hashes are equal are no duplicates: the snapshot is as it would be."""
     table = plain(some_ids(True))
-    from pyspark.sql import functions as F
-
-    monkeypatch.setattr(F, "xxhash64", lambda *columns: F.length(columns[0]).cast("bigint"))
-    rebuilt(spark, table, tmp_path / "b", partitions=3, seed=0)
+    monkeypatch.setattr("pipelines.cycles.build_tasks.hashes_of", lambda ids: np.asarray(pc.utf8_length(ids), np.int64))
+    rebuild(table, str(tmp_path / "b"), partitions=3, seed=0)
     assert "ids" in Store(str(tmp_path / "b")).manifest()["timings"]
     found, wanted = snapshot_bytes(tmp_path / "b"), snapshot_bytes(made(table, partitions=3))
     assert found.keys() == wanted.keys()

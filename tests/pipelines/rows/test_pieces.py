@@ -14,8 +14,8 @@ from dtoss.delimited.record_batches import Layout, ends_inside, read_text_rows
 from dtoss.errors import InputError
 from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, read_delimited
 from pipelines.rows.file_splits import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.position_frame import Columns
 from tests.examples import examples
 
 HERE = fs.LocalFileSystem()

@@ -15,8 +15,9 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.history.row_blocks import latest
 from pipelines.rebuild import rebuild
+from pipelines.rows.input_columns import REASON, Columns
 from pipelines.rows.point_columns import wkb_points
-from pipelines.rows.position_frame import REASON, Columns, from_frame
+from pipelines.rows.position_frame import from_frame
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made, snapshot_bytes
@@ -223,6 +224,14 @@ def test_wkb_points_of_any_kind():
     assert places == [(1.0, 2.0), (1.5, -2.5), (3.0, 4.0), (5.0, 6.0)]
     assert found.to_pylist()[4:] == [None] * 5
     assert wkb_points(pa.array([None, wkb(7.0, 8.0)]).slice(1)).to_pylist() == [{"x": 7.0, "y": 8.0}]
+
+
+def test_moments_of_96_bits_as_spark_writes_them(spark, tmp_path):
+    """They have no zone for Arrow, and are moments all the same."""
+    times = pa.array([1_700_000_000_000_001, -1], pa.timestamp("us"))
+    rows = pa.table({"id": [1, 2], "t": times, "lon": [1.0, 2.0], "lat": [0.0, 0.0]})
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert read_rows(spark, tmp_path / "a.parquet").types["t"] == "timestamp"
 
 
 def test_nanoseconds_as_pandas_writes_them(spark, tmp_path):

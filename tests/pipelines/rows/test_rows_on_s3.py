@@ -14,8 +14,8 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.rows import through_arrow
+from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
-from pipelines.rows.position_frame import Columns
 from pipelines.rows.read_files import read_positions
 from tests.object_store import object_store
 from tests.pipelines.rows.reading import read_rows

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from pipelines.rows.input_columns import MISTYPED, Columns
 from pipelines.rows.manifest_columns import types_of
-from pipelines.rows.position_frame import MISTYPED, Columns
 from pipelines.rows.read_files import read_positions
 
 MANIFEST = {

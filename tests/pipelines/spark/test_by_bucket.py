@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pyspark.sql import functions as F
 
 from dtoss.errors import InputError
-from pipelines.spark.by_bucket import done_by_bucket
+from pipelines.engines.spark_rows import SparkRows
+from pipelines.engines.tasks_done import done_by_bucket
 
 HERE = 1 << 40
 
@@ -22,11 +22,11 @@ def test_few_rows_here_are_those_of_a_shuffle(spark, strings):
     """Ids of which some are null, twice or alone; tasks by their number and by a table; more tasks than rows."""
     ids = [None, None, 7, 7, *range(-40, 40), 2**62]
     ids = [None if one is None else f"é{one}" for one in ids] if strings else ids
-    frame = spark.createDataFrame([(one,) for one in ids], "id string" if strings else "id bigint")
+    frame = SparkRows(spark.createDataFrame([(one,) for one in ids], "id string" if strings else "id bigint"))
     by_table = (7, np.random.default_rng(0).integers(0, 7, 256).tolist())
     for tasks, task_of in (by_table,) if strings else ((1, None), (3, None)):
-        there = done_by_bucket(frame, F.col("id"), tasks, rows_of, task_of)
-        here = done_by_bucket(frame, F.col("id"), tasks, rows_of, task_of, HERE)
+        there = done_by_bucket(frame, "id", tasks, rows_of, task_of)
+        here = done_by_bucket(frame, "id", tasks, rows_of, task_of, HERE)
         assert [task for task, _ in here] == list(range(tasks))
         assert dict(here) == {task: [] for task in range(tasks)} | dict(there)
         assert sum(len(some) for _, some in here) == len(ids)
@@ -35,9 +35,9 @@ def test_few_rows_here_are_those_of_a_shuffle(spark, strings):
 def test_the_table_of_256_workers_is_told_in_full(spark):
     """A worker for each bucket, in any order, the largest numbers among them."""
     order = np.random.default_rng(1).permutation(256).tolist()
-    frame = spark.range(3000)
-    here = done_by_bucket(frame, F.col("id"), 256, lambda task, table: len(table), order, HERE)
-    plain = done_by_bucket(frame, F.col("id"), 256, lambda task, table: len(table), None, HERE)
+    frame = SparkRows(spark.range(3000))
+    here = done_by_bucket(frame, "id", 256, lambda task, table: len(table), order, HERE)
+    plain = done_by_bucket(frame, "id", 256, lambda task, table: len(table), None, HERE)
     assert [here[order[bucket]] for bucket in range(256)] == plain
 
 
@@ -49,17 +49,17 @@ def test_errors_of_tasks_here_are_ours(spark):
 
     for few in (-1, HERE):
         with pytest.raises(InputError, match=r"^no$"):
-            done_by_bucket(spark.range(3), F.col("id"), 1, fails, None, few)
+            done_by_bucket(SparkRows(spark.range(3)), "id", 1, fails, None, few)
 
 
 def test_few_rows_are_worked_on_in_this_process_and_others_are_not(spark):
     """What this process remembers tells: all tasks, those without rows too, or none."""
-    frame, seen = spark.range(20), []
-    done_by_bucket(frame, F.col("id"), 3, lambda task, table: seen.append(task), None, HERE)
-    assert seen == [0, 1, 2]
-    done_by_bucket(frame, F.col("id"), 3, lambda task, table: seen.append(task))
-    done_by_bucket(frame, F.col("id"), 3, lambda task, table: seen.append(task), None, 8)
-    assert seen == [0, 1, 2]
+    frame, seen = SparkRows(spark.range(20)), []
+    done_by_bucket(frame, "id", 3, lambda task, table: seen.append(task), None, HERE)
+    assert sorted(seen) == [0, 1, 2]
+    done_by_bucket(frame, "id", 3, lambda task, table: seen.append(task))
+    done_by_bucket(frame, "id", 3, lambda task, table: seen.append(task), None, 8)
+    assert sorted(seen) == [0, 1, 2]
 
 
 def test_rows_that_turn_out_to_be_many_go_to_tasks(spark):
@@ -67,7 +67,9 @@ def test_rows_that_turn_out_to_be_many_go_to_tasks(spark):
     limit, conf = "spark.driver.maxResultSize", spark.sparkContext._jsc.sc().conf()
     conf.set(limit, "50k")
     try:
-        done = done_by_bucket(spark.range(0, 20_000, 1, 4), F.col("id"), 2, lambda task, table: len(table), None, HERE)
+        done = done_by_bucket(
+            SparkRows(spark.range(0, 20_000, 1, 4)), "id", 2, lambda task, table: len(table), None, HERE
+        )
     finally:
         conf.remove(limit)
     assert sum(done) == 20_000

@@ -13,7 +13,7 @@ import dtoss
 from dtoss.errors import InputError
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_folder import Home
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, SECOND, change, circle
@@ -58,11 +58,11 @@ def refused(store):
     return Home(str(store)).batches.head().document["ledger"].get("refused", {})
 
 
-def test_odd_files_are_set_aside_by_name_and_the_others_go_on(spark, scene):
+def test_odd_files_are_set_aside_by_name_and_the_others_go_on(session, scene):
     """Another type of ids, of a column, damage, no Parquet at all: beside a good file, each once, and none ends it."""
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)], "parquet")
-    once(spark, incoming, store)
+    once(session, incoming, store)
     odd = [
         altered(incoming, "b", id=pa.array(["50", "51"])),
         altered(incoming, "c", occupied=pa.array(["x", "y"])),
@@ -73,7 +73,7 @@ def test_odd_files_are_set_aside_by_name_and_the_others_go_on(spark, scene):
     os.utime(odd[3], (OLD, OLD))
     arrive(incoming, "good", [row(1, 1), row(2, 1)], "parquet")
     warned = []
-    done = once(spark, incoming, store, warn=warned.append)
+    done = once(session, incoming, store, warn=warned.append)
     assert (done.batches, done.rows) == (1, 2)
     assert set(refused(store)) == {str(path) for path in odd}
     head = Home(str(store)).batches.head()
@@ -82,36 +82,36 @@ def test_odd_files_are_set_aside_by_name_and_the_others_go_on(spark, scene):
     for path in odd:
         assert len([line for line in warned if line.startswith(f"{path}: refused, none of its rows counts: ")]) == 1
     assert not any("rebuild" in line for line in warned)
-    again = once(spark, incoming, store, warn=warned.append)
+    again = once(session, incoming, store, warn=warned.append)
     assert again.batches == 0
     altered(incoming, "b")
     os.utime(odd[0], (OLD + 5, OLD + 5))
-    done = once(spark, incoming, store, warn=warned.append)
+    done = once(session, incoming, store, warn=warned.append)
     assert done.rows == 2, "written anew it is read"
     assert str(odd[0]) not in refused(store)
     assert {event[3] for batch in all_told(store) for event in batch} == {1, 2, 50, 51}
 
 
-def test_a_lone_odd_file_is_refused_too_unless_that_fails(spark, scene):
+def test_a_lone_odd_file_is_refused_too_unless_that_fails(session, scene):
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)], "parquet")
-    once(spark, incoming, store)
+    once(session, incoming, store)
     odd = altered(incoming, "b", id=pa.array(["p", "q"]))
     with pytest.raises(InputError, match="column 'id' is string, and the ids of watch default are int64"):
-        once(spark, incoming, store, on_odd_file="fail")
+        once(session, incoming, store, on_odd_file="fail")
     assert refused(store) == {}
-    assert once(spark, incoming, store).rows == 0
+    assert once(session, incoming, store).rows == 0
     assert set(refused(store)) == {str(odd)}
 
 
-def test_of_first_files_the_first_one_says_the_types(spark, scene):
+def test_of_first_files_the_first_one_says_the_types(session, scene):
     """The rows of text without the columns that are named are set aside where another file has them."""
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)])
     odd = incoming / "b.csv"
     odd.write_text("name,lon,lat,t\nx,0,0,1\n")
     os.utime(odd, (OLD, OLD))
-    assert once(spark, incoming, store).rows == 1
+    assert once(session, incoming, store).rows == 1
     assert set(refused(store)) == {str(odd)}
     assert "there is no column 'id'" in refused(store)[str(odd)]
 
@@ -151,16 +151,16 @@ TEXT = pytest.mark.deep("what is missing in text is found where nobody has said 
         *(pytest.param(missing, "csv", marks=TEXT) for missing in ("null", "keep", "error")),
     ],
 )
-def test_a_file_that_lacks_a_column_of_a_condition(spark, free, kind, missing):
+def test_a_file_that_lacks_a_column_of_a_condition(session, free, kind, missing):
     """Null, with a warning where nobody has said so; as it was; or an odd file. Beside it a file that has it."""
     store, incoming = free
     arrive(incoming, "a", [row(1, 0), row(2, 0)], kind)
-    once(spark, incoming, store, missing=missing)
+    once(session, incoming, store, missing=missing)
     assert said(store) == ["enter", "enter"]
     path = lacking(incoming, "b", [1], 1, kind)
     arrive(incoming, "c", [row(2, 1)], kind)
     warned = []
-    once(spark, incoming, store, missing=missing, warn=warned.append)
+    once(session, incoming, store, missing=missing, warn=warned.append)
     assert said(store)[2:] == (["leave"] if missing in (None, "null") else [])
     told = [
         line for line in warned if line.startswith(f"{path} has no column 'occupied', which subscriptions ask about")
@@ -169,7 +169,7 @@ def test_a_file_that_lacks_a_column_of_a_condition(spark, free, kind, missing):
     assert set(refused(store)) == ({str(path)} if missing == "error" else set())
 
 
-def test_messages_are_known_by_their_bytes(spark, tmp_path):
+def test_messages_are_known_by_their_bytes(session, tmp_path):
     """Under another name, twice at once, touched; a file that is written anew with as many bytes is another one."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     incoming.mkdir()
@@ -183,7 +183,7 @@ def test_messages_are_known_by_their_bytes(spark, tmp_path):
         return path
 
     def heard():
-        once(spark, incoming, store, **options, warn=lambda line: None)
+        once(session, incoming, store, **options, warn=lambda line: None)
         return sorted(one["n"] for one in dtoss.events(str(store)))
 
     first = write("a", 1)
@@ -201,31 +201,31 @@ def test_messages_are_known_by_their_bytes(spark, tmp_path):
     assert "hashes" in Home(str(store)).batches.head().document["ledger"]
 
 
-def test_a_file_that_is_overwritten_with_as_many_bytes_is_read_again(spark, scene):
+def test_a_file_that_is_overwritten_with_as_many_bytes_is_read_again(session, scene):
     store, incoming = scene
     path = arrive(incoming, "latest", [row(1, 0)])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     size = path.stat().st_size
     arrive(incoming, "latest", [row(1, 1) | {"x": 9.0}])
     assert path.stat().st_size == size
     os.utime(path, (OLD + 1, OLD + 1))
-    once(spark, incoming, store)
+    once(session, incoming, store)
     assert said(store) == ["enter", "inside", "leave"]
 
 
-def test_several_folders_are_watched(spark, scene, tmp_path):
+def test_several_folders_are_watched(session, scene, tmp_path):
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)])
     arrive(tmp_path / "other", "a", [row(2, 0)])
-    done = watch_files([str(incoming), str(tmp_path / "other")], str(store), lambda: spark, once=True)
+    done = watch_files([str(incoming), str(tmp_path / "other")], str(store), lambda: session, once=True)
     assert done.rows == 2
 
 
-def test_odd_text_is_refused(spark, scene):
+def test_odd_text_is_refused(session, scene):
     """Packed and cut short, a zip, ids of another kind, names in another order beside others."""
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     plain = arrive(incoming, "text", [row(number, 1) for number in range(900)]).read_bytes()
     (incoming / "text.csv").unlink()
     odd = [incoming / name for name in ("cut.csv.gz", "zip.csv", "ids.csv", "other.jsonl")]
@@ -238,18 +238,18 @@ def test_odd_text_is_refused(spark, scene):
     for path in (*odd, swapped):
         os.utime(path, (OLD, OLD))
     arrive(incoming, "good", [row(2, 1), row(3, 1)])
-    done = once(spark, incoming, store)
+    done = once(session, incoming, store)
     assert (done.batches, done.rows) == (2, 3)
     assert set(refused(store)) == {str(path) for path in odd}
     assert {event[3] for batch in all_told(store) for event in batch} == {1, 2, 3, 70}
 
 
 @pytest.mark.parametrize("moment", [1, 2, "committed"])
-def test_a_watch_that_is_killed_refuses_a_file_once(spark, scene, moment):
+def test_a_watch_that_is_killed_refuses_a_file_once(session, scene, moment):
     """Before its commit nothing of the batch counts; after it the file is not read again."""
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)], "parquet")
-    once(spark, incoming, store)
+    once(session, incoming, store)
     odd = altered(incoming, "b", id=pa.array(["p", "q"]))
     arrive(incoming, "good", [row(1, 1), row(2, 1)], "parquet")
     calls = iter(range(1, 100))
@@ -257,7 +257,7 @@ def test_a_watch_that_is_killed_refuses_a_file_once(spark, scene, moment):
     def sessions():
         if next(calls) == moment:
             raise KeyboardInterrupt
-        return spark
+        return session
 
     def say(told):
         if moment == "committed":
@@ -266,15 +266,15 @@ def test_a_watch_that_is_killed_refuses_a_file_once(spark, scene, moment):
     with pytest.raises(KeyboardInterrupt):
         watch_files(str(incoming), str(store), sessions, once=True, say=say, warn=lambda line: None)
     assert Home(str(store)).batches.head().number == (2 if moment == "committed" else 1)
-    assert once(spark, incoming, store, warn=lambda line: None).rows == (0 if moment == "committed" else 2)
+    assert once(session, incoming, store, warn=lambda line: None).rows == (0 if moment == "committed" else 2)
     assert Home(str(store)).batches.head().number == 2
     assert set(refused(store)) == {str(odd)}
 
 
-def test_no_file_is_to_blame_where_there_is_no_spark(spark, scene):
+def test_no_file_is_to_blame_where_there_is_no_spark(session, scene):
     store, incoming = scene
     arrive(incoming, "a", [row(1, 0)])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     arrive(incoming, "b", [row(2, 0)])
 
     def sessions():
@@ -282,5 +282,5 @@ def test_no_file_is_to_blame_where_there_is_no_spark(spark, scene):
 
     with pytest.raises(InputError, match="this needs Spark"):
         watch_files(str(incoming), str(store), sessions, once=True, warn=pytest.fail)
-    assert once(spark, incoming, store).rows == 1
+    assert once(session, incoming, store).rows == 1
     assert refused(store) == {}

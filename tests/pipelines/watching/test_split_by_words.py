@@ -19,7 +19,7 @@ from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.sharding.words_by_cell import open_words
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import cells_asked, words_of
 from pipelines.watching.watch_batches import Rowwise

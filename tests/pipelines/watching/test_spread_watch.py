@@ -19,7 +19,7 @@ from tests.pipelines.watching.arrivals import all_told, arrive, once
 from tests.pipelines.watching.drawn_layouts import Drawn
 
 
-def streams(spark, tmp_path, spreads, files=4, seed=3):
+def streams(session, tmp_path, spreads, files=4, seed=3):
     """Watch one stream plainly, without Spark, and as each spread says, a run for each; return both stores."""
     rng = np.random.default_rng(seed)
     plain, spread, incoming = (tmp_path / name for name in ("plain", "spread", "in"))
@@ -31,11 +31,11 @@ def streams(spark, tmp_path, spreads, files=4, seed=3):
         arrive(incoming, f"part{number}", [rows[row] for row in part])
         run(Home(str(plain)), settings_of(), [rows[row] for row in part], 2, expire=30 * SECOND)
         Watching(Home(str(plain)), Options(30 * SECOND)).beat()
-        once(spark, incoming, spread, expire=30.0, spread=spreads[number % len(spreads)])
+        once(session, incoming, spread, expire=30.0, spread=spreads[number % len(spreads)])
     return plain, spread
 
 
-def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monkeypatch, unfolded):
+def test_events_are_those_of_a_watch_that_spreads_nothing(session, tmp_path, monkeypatch, unfolded):
     """Layouts that change with every batch, three workers, then two, then one that has everything."""
     real = pipelines.watching.spreading.strategy_as_said
     monkeypatch.setattr(
@@ -43,7 +43,7 @@ def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monke
         lambda spread: Drawn(spread.workers) if spread.strategy == "drawn" else real(spread),
     )  # fmt: skip
     plain, spread = streams(
-        spark, tmp_path, [SpreadOptions("drawn", 3), SpreadOptions("drawn", 2), SpreadOptions("ours", 4)], files=3
+        session, tmp_path, [SpreadOptions("drawn", 3), SpreadOptions("drawn", 2), SpreadOptions("ours", 4)], files=3
     )
     assert all_told(spread) == all_told(plain)
     assert sum(map(len, all_told(plain))) > 20
@@ -60,9 +60,9 @@ def test_events_are_those_of_a_watch_that_spreads_nothing(spark, tmp_path, monke
         assert all(worker["sent"] >= worker["rows"] for worker in one["work"])
 
 
-def test_what_a_round_has_cost_is_kept(spark, tmp_path, unfolded):
+def test_what_a_round_has_cost_is_kept(session, tmp_path, unfolded):
     """By cell: rows that came, candidates, matches, seconds of the tasks, what is stored; with prices and the grid."""
-    _, spread = streams(spark, tmp_path, [SpreadOptions("ours", 2)], files=1)
+    _, spread = streams(session, tmp_path, [SpreadOptions("ours", 2)], files=1)
     home = Home(str(spread))
     document = home.batches.read(1).document
     load = read_load(home, document["load"]["name"])
@@ -77,7 +77,7 @@ def test_what_a_round_has_cost_is_kept(spark, tmp_path, unfolded):
 
 
 @pytest.mark.deep("ten batches in Spark; rounds of several are in test_spreading.py without it")
-def test_a_round_may_have_several_batches(spark, tmp_path, unfolded):
+def test_a_round_may_have_several_batches(session, tmp_path, unfolded):
     """Of one process; the layout changes after the second and the fourth at the earliest, or never."""
     rng = np.random.default_rng(5)
     incoming = tmp_path / "in"
@@ -88,7 +88,7 @@ def test_a_round_may_have_several_batches(spark, tmp_path, unfolded):
     for batches in (2, 0):
         store = tmp_path / str(batches)
         change(Home(str(store)), [random_asked(rng, f"s{one}") | {"expires": None} for one in range(8)])
-        once(spark, incoming, store, spread=SpreadOptions("curve", 3, batches), most_rows=1)
+        once(session, incoming, store, spread=SpreadOptions("curve", 3, batches), most_rows=1)
         home = Home(str(store))
         documents = [home.batches.read(number).document for number in range(1, home.batches.head().number + 1)]
         loads[batches] = [one["load"] is not None for one in documents if one["counts"]["rows"]]

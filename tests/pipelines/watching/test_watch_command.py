@@ -11,12 +11,14 @@ import dtoss
 
 
 @pytest.fixture
-def run(spark, command, monkeypatch, tmp_path):
+def run(session, command, monkeypatch, tmp_path):
     """(exit code, lines of stdout, lines of stderr) of a command in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
+    by = () if session is None else ("--engine", "spark")
+
     def ended(*arguments):
-        ran = command(*arguments)
+        ran = command(*arguments, *(by if arguments[0] == "watch" else ()))
         assert "Traceback" not in ran.err
         return ran.code, *ran.lines
 

@@ -1,4 +1,4 @@
-"""Files that arrive, held against subscriptions by Spark: the events of the loop, each once; what is refused."""
+"""Files that arrive, held against subscriptions: the events of the loop, each once; what is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pipelines.watching.watch_batches
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.watch_folder import EVENTS, STATE, Home
-from pipelines.rows.position_frame import Columns
+from pipelines.rows.input_columns import Columns
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import (
@@ -43,7 +43,7 @@ def of_files(home, kind, names):
 
 
 @pytest.mark.parametrize("ids", ["int64", "string"])
-def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, unfolded, ids):
+def test_a_batch_writes_what_tasks_write_in_process(session, tmp_path, unfolded, ids):
     """Two batches with late rows, ties and rows twice, subscriptions that come and go: events and state as bytes."""
     rng = np.random.default_rng(6)
     there, here, incoming = Home(str(tmp_path / "there")), Home(str(tmp_path / "here")), tmp_path / "in"
@@ -54,7 +54,7 @@ def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, un
         for home in (there, here):
             change(home, asking, ["s1"] if number else [])
         arrive(incoming, f"part{number}", part, "jsonl")
-        once(spark, incoming, there.store)
+        once(session, incoming, there.store)
         wanted = run(here, settings_of(ids=ids), part, 2, ids=ids).document
         found = there.batches.head().document
         assert found["counts"] == wanted["counts"]
@@ -64,7 +64,7 @@ def test_a_batch_in_spark_writes_what_tasks_write_in_process(spark, tmp_path, un
 
 
 @pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=MORE) for kind in ("jsonl", "parquet"))])
-def test_files_are_held_against_what_stands(spark, tmp_path, unfolded, kind):
+def test_files_are_held_against_what_stands(session, tmp_path, unfolded, kind):
     """Three files, a batch each, with late rows, ties and an expiry: batch by batch what the loop tells."""
     rng = np.random.default_rng(len(kind))
     store, incoming = tmp_path / "store", tmp_path / "in"
@@ -78,7 +78,7 @@ def test_files_are_held_against_what_stands(spark, tmp_path, unfolded, kind):
         number_of, table = stands(home)
         before = len(all_told(store))
         arrive(incoming, f"part{number}", part, kind)
-        done = once(spark, incoming, store, expire=30.0)
+        done = once(session, incoming, store, expire=30.0)
         fresh = all_told(store)[before:]
         assert done.batches == len(fresh) <= 2
         assert done.events == sum(map(len, fresh))
@@ -116,7 +116,7 @@ def test_tasks_that_fail_once_lose_and_double_nothing(spark, tmp_path, monkeypat
     assert not verify_watch(home).damaged
 
 
-def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
+def test_rows_that_cannot_be_are_set_aside_and_counted(session, tmp_path):
     """A null id, no number, NaN, a latitude of 91, a time of the future and one BC: reasons, and rows in a file."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     incoming.mkdir()
@@ -135,9 +135,9 @@ def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
     path.write_text("\n".join(lines) + "\n")
     os.utime(path, (1, 1))
     with pytest.raises(InputError, match=r"6 of 7 rows are bad .* --max-bad bears 10%"):
-        once(spark, incoming, store)
+        once(session, incoming, store)
     assert Home(str(store)).batches.head() is None
-    once(spark, incoming, store, max_bad=0.9)
+    once(session, incoming, store, max_bad=0.9)
     document = Home(str(store)).batches.head().document
     assert document["reasons"] == {
         "latitude out of range": 1,
@@ -157,16 +157,16 @@ def test_rows_that_cannot_be_are_set_aside_and_counted(spark, tmp_path):
     assert document["counts"]["inside"] == 1
 
 
-def test_a_file_that_was_read_is_never_read_again(spark, tmp_path):
+def test_a_file_that_was_read_is_never_read_again(session, tmp_path):
     """Not by another run, nor under another order of files; one that is new is."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     rows = random_rows(np.random.default_rng(3), 30)
     change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0), circle("b", 180.0, 0.0, 3000.0)])
     arrive(incoming, "b", rows[:10])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     before = all_told(store)
     arrive(incoming, "a", rows[10:20])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     assert all_told(store)[: len(before)] == before
     assert len(all_told(store)) == len(before) + 1
     assert set(Home(str(store)).batches.head().document["ledger"]["files"]) == {
@@ -175,24 +175,24 @@ def test_a_file_that_was_read_is_never_read_again(spark, tmp_path):
     }
 
 
-def test_later_files_take_the_types_of_the_first(spark, tmp_path):
+def test_later_files_take_the_types_of_the_first(session, tmp_path):
     """A column of text stays one where all its values look like numbers; one that is missing is null."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0, where="kind = '7'")])
     row = {"id": 1, "t": BEGIN, "x": 0.0, "y": 0.0, "attributes": {"occupied": 1, "kind": "taxi"}}
     arrive(incoming, "a", [row])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     arrive(incoming, "b", [row | {"t": BEGIN + SECOND, "attributes": {"occupied": 1, "kind": "7"}}])
-    once(spark, incoming, store)
+    once(session, incoming, store)
     assert [event[0] for event in all_told(store)[1]] == ["enter", "inside"]
     path = incoming / "c.csv"
     path.write_text(f"id,lon,lat,t\n1,0,0,{BEGIN // SECOND + 9}\n")
     os.utime(path, (1, 1))
-    once(spark, incoming, store)
+    once(session, incoming, store)
     assert [event[0] for event in all_told(store)[2]] == ["leave"]
 
 
-def test_messages_have_words_and_places(spark, tmp_path):
+def test_messages_have_words_and_places(session, tmp_path):
     """Every message near that speaks of fire, whatever it says beside; no state, no leave; 1 MB of text as well."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     incoming.mkdir()
@@ -210,14 +210,14 @@ def test_messages_have_words_and_places(spark, tmp_path):
     path.write_text("".join(json.dumps(one) + "\n" for one in messages))
     os.utime(path, (1, 1))
     rows = Rowwise(text="said", messages=True, has_ids=False)
-    done = once(spark, incoming, store, columns=Columns(id=None), rows=rows, carry=("n",))
+    done = once(session, incoming, store, columns=Columns(id=None), rows=rows, carry=("n",))
     assert done.events == 4
     found = sorted((one["subscription"], one["n"]) for one in dtoss.events(str(store)))
     assert found == [("fire", 0), ("fire", 2), ("fire", 5), ("phrase", 0)]
     assert Home(str(store)).batches.head().document["state"] == []
 
 
-def test_a_file_that_changes_while_it_is_read_counts_as_it_is_then(spark, tmp_path, monkeypatch):
+def test_a_file_that_changes_while_it_is_read_counts_as_it_is_then(session, tmp_path, monkeypatch):
     """Its first bytes count for nothing; it is listed anew. One that is removed once it was read counts."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     incoming.mkdir()
@@ -239,17 +239,17 @@ def test_a_file_that_changes_while_it_is_read_counts_as_it_is_then(spark, tmp_pa
     rows = Rowwise(messages=True, has_ids=False)
     options = {"columns": Columns(id=None), "rows": rows, "carry": ("n",), "warn": warned.append}
     os.utime(path, (1, 1))
-    assert once(spark, incoming, store, **options).events == 2
+    assert once(session, incoming, store, **options).events == 2
     assert len(warned) == 1
     assert warned[0].startswith(f"a batch has failed: {path} has changed while it was read; it is tried again")
     other.write_text("lon,lat,n\n0,0,3\n")
     os.utime(other, (1, 1))
-    assert once(spark, incoming, store, **options).events == 1
+    assert once(session, incoming, store, **options).events == 1
     assert not other.exists()
     assert sorted(one["n"] for one in dtoss.events(str(store))) == [1, 2, 3]
 
 
-def test_a_second_watch_of_one_name_ends_at_once(spark, tmp_path):
+def test_a_second_watch_of_one_name_ends_at_once(session, tmp_path):
     """It says who holds it; another name is free."""
     from dtoss.commits.lease import take
 
@@ -260,14 +260,14 @@ def test_a_second_watch_of_one_name_ends_at_once(spark, tmp_path):
     lease = take(home.folder, "it", print, lambda: None)
     try:
         with pytest.raises(StoreError, match=r"watch default of .* is being written by"):
-            once(spark, incoming, store)
-        assert once(spark, incoming, store, name="other").batches == 1
+            once(session, incoming, store)
+        assert once(session, incoming, store, name="other").batches == 1
     finally:
         lease.release()
-    assert once(spark, incoming, store).batches == 1
+    assert once(session, incoming, store).batches == 1
 
 
-def test_a_replay_under_another_name_tells_what_a_fence_would_have_said(spark, tmp_path):
+def test_a_replay_under_another_name_tells_what_a_fence_would_have_said(session, tmp_path):
     """The same files, new subscriptions, the same code."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     rows = random_rows(np.random.default_rng(5), 40)
@@ -275,7 +275,7 @@ def test_a_replay_under_another_name_tells_what_a_fence_would_have_said(spark, t
     change(Home(str(store)), [circle("a", 0.0, 0.0, 3000.0)])
     run(Home(str(store)), settings_of(), rows, 2)
     change(Home(str(store), "what-if"), [circle("new", 180.0, 0.0, 3000.0)])
-    once(spark, incoming, store, name="what-if")
+    once(session, incoming, store, name="what-if")
     loop = Watched(SPHERE, settings_of().schema)
     number, table = stands(Home(str(store), "what-if"))
     assert counted(all_told(store, "what-if")) == Counter(loop.batch(rows, number, table))
@@ -294,23 +294,23 @@ def test_a_replay_under_another_name_tells_what_a_fence_would_have_said(spark, t
         ({"rows": Rowwise(has_ids=False), "columns": Columns(id=None)}, "rows without an id are messages"),
     ],
 )
-def test_options_that_cannot_be(spark, tmp_path, options, match):
+def test_options_that_cannot_be(session, tmp_path, options, match):
     """One line names the value and the way out; nothing is committed."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     arrive(incoming, "a", random_rows(np.random.default_rng(1), 3))
     with pytest.raises(InputError) as caught:
-        watch_files(str(incoming), str(store), lambda: spark, once=True, **options)
+        watch_files(str(incoming), str(store), lambda: session, once=True, **options)
     assert match in str(caught.value)
     assert "\n" not in str(caught.value)
     assert Home(str(store)).batches.head() is None
 
 
-def test_other_settings_than_those_of_the_first_batch_are_refused(spark, tmp_path):
+def test_other_settings_than_those_of_the_first_batch_are_refused(session, tmp_path):
     """Positions of a plane, or messages, are another watch's."""
     store, incoming = tmp_path / "store", tmp_path / "in"
     arrive(incoming, "a", random_rows(np.random.default_rng(1), 3))
-    once(spark, incoming, store)
+    once(session, incoming, store)
     arrive(incoming, "b", random_rows(np.random.default_rng(2), 3))
     with pytest.raises(InputError, match="there is no column"):
-        once(spark, incoming, store, columns=Columns(id="other"))
+        once(session, incoming, store, columns=Columns(id="other"))
     assert Home(str(store)).batches.head().number == 1

@@ -1,4 +1,4 @@
-"""Far too many ends due at once, found by a task of Spark's and not in the driver: one line, as by any bad input."""
+"""Far too many ends due at once, found by a task and not by who has begun it: one line, as by any bad input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines.windowing import window_batches
 NOW = 1_700_000_000
 
 
-def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(spark, command, monkeypatch, tmp_path):
+def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(session, command, monkeypatch, tmp_path):
     """It names both times, the bound and the way out, and says nothing of Spark; nothing is committed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(window_batches, "MOST_PATCHES", -1)  # results of any patches are made by tasks
@@ -18,6 +18,7 @@ def test_a_row_of_long_ago_is_one_line_also_where_tasks_make_results(spark, comm
     os.utime(tmp_path / "in" / "a.csv", (1, 1))
     (tmp_path / "shops.csv").write_text("id,lon,lat\n1,8,50\n")
     asked = ("--by", "sites:shops.csv", "--lengths", "1min", "--measures", "rows,here", "--witnesses", "1")
+    asked += () if session is None else ("--engine", "spark")
     code, out, err = command("windows", "run", "in", "--store", "store", "--name", "w", *asked, "--once")
     assert (code, out) == (2, ""), err
     last = err.splitlines()[-1]

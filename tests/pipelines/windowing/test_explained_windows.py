@@ -58,19 +58,18 @@ def test_a_user_is_told_and_nothing_is_run_or_written(tmp_path, command, monkeyp
 
 def test_the_plan_of_spark_has_the_one_shuffle_that_is_told_and_groups_move_in_it(spark, tmp_path):
     """One exchange of a batch; a task has the rows of its groups and no others, wherever these are."""
-    from pyspark.sql import functions as F
-
     from dtoss.buckets import BUCKETS, bucket_of
-    from pipelines.spark.by_bucket import done_by_bucket, shuffle_rows
+    from pipelines.engines.spark_rows import SparkRows
+    from pipelines.engines.tasks_done import done_by_bucket
 
     ids = np.arange(500)
-    frame = spark.createDataFrame(pa.table({"id": ids}))
+    rows = SparkRows(spark.createDataFrame(pa.table({"id": ids})))
     worker_of = np.random.default_rng(3).integers(0, 3, BUCKETS).tolist()
-    plan = shuffle_rows(frame, F.col("id"), 3, worker_of)._jdf.queryExecution().executedPlan().toString()
+    plan = rows.exchange_by_bucket(3, "id", worker_of).frame._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange") == 1
     assert not explain(wanted("rows")).fusion.together("read", "panes")
     done = done_by_bucket(
-        frame, F.col("id"), 3, lambda task, rows: (task, sorted(rows["id"].to_pylist()) if len(rows) else []), worker_of
+        rows, "id", 3, lambda task, some: (task, sorted(some["id"].to_pylist()) if len(some) else []), worker_of
     )
     owner = np.array(worker_of)[bucket_of(pa.array(ids))]
     assert dict(done) == {task: ids[owner == task].tolist() for task in range(3)}

@@ -136,7 +136,7 @@ def test_bad_options_are_refused(given, said):
         moving_of(**given)
 
 
-def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, monkeypatch, tmp_path):
+def test_workers_of_spark_come_and_go_and_results_are_those_of_one(session, monkeypatch, tmp_path):
     """Three batches by two, five and three workers; files of results have the bytes of a run without Spark.
 
     Tasks of the second one run where the command runs, the others' in Spark.
@@ -156,7 +156,7 @@ def test_workers_of_spark_come_and_go_and_results_are_those_of_one(spark, monkey
         monkeypatch.setattr(window_batches, "FEW_ROWS_BYTES", 1 << 30 if workers == 5 else -1)
         moving = moving_of(workers, "1s", "100%")
         told = run_windows(
-            str(folder), home.store, "w", lambda: spark, asked, space=PLANE, once=True, max_bad=1.0, moving=moving
+            str(folder), home.store, "w", lambda: session, asked, space=PLANE, once=True, max_bad=1.0, moving=moving
         )
         document = head_of(home).commit.document
         assert (told.batches, len(document["placement"]["workers"])) == (1, workers)

@@ -17,13 +17,15 @@ HOME = ("--store", "store", "--name", "w")
 
 
 @pytest.fixture
-def run(spark, command, monkeypatch, tmp_path):
+def run(session, command, monkeypatch, tmp_path):
     """(exit code, lines of stdout, the last line of stderr) of a run of windows in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shops.csv").write_text("id,lon,lat\n" + "".join(f"{i},{x},{y}\n" for i, (x, y) in enumerate(SITES)))
 
+    by = () if session is None else ("--engine", "spark")
+
     def ended(*arguments, first="windows"):
-        ran = command(first, *(("run", "in", *HOME, *arguments) if first == "windows" else arguments))
+        ran = command(first, *(("run", "in", *HOME, *by, *arguments) if first == "windows" else arguments))
         assert "Traceback" not in ran.err
         out, err = ran.lines
         return ran.code, out, err[-1] if err else ""

@@ -1,4 +1,4 @@
-"""Where pyspark and pandas are not installed, whoever subscribes, reads events or asks in Python needs neither."""
+"""Where neither pyspark nor pandas is installed: subscribing, watching, reading events, and asking in Python."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ events --store STORE --kind enter
 events --store STORE --as me
 unsubscribe 7 --store STORE
 verify --store STORE --watch
-watch ASKED.csv --store STORE --once"""
+watch ASKED.csv --store STORE --watch files --once
+windows run ASKED.csv --store STORE --name w --by sites:ASKED.csv --lengths 1min --once
+watch ASKED.csv --store STORE --once --engine spark"""
 
 
-def test_all_but_watching_needs_no_spark(tmp_path):
-    """In one process; watching says what is missing, in one line."""
+def test_watching_needs_no_spark(tmp_path):
+    """In one process; who asks for Spark is told what is missing, in one line."""
     (tmp_path / "a").mkdir()
     asked = tmp_path / "a" / "a.jsonl"
     asked.write_text('{"id": 7, "circle": [8, 50, 100], "meta": [1]}\n{"id": 8, "where": "speed > 3"}\n')
-    (tmp_path / "a" / "a.jsonl.csv").write_text("id,lon,lat\n1,2,3\n")
+    (tmp_path / "a" / "a.jsonl.csv").write_text("id,lon,lat,t\n1,2,3,60\n")
     store = tmp_path / "store"
     home = Home(str(store))
     home.folder.make()
@@ -60,7 +62,7 @@ def test_all_but_watching_needs_no_spark(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     out = done.stdout.splitlines()
-    assert [line for line in out if line.startswith("-> ")] == ["-> 0"] * 6 + ["-> 2"], done.stderr
+    assert [line for line in out if line.startswith("-> ")] == ["-> 0"] * 8 + ["-> 2"], done.stderr
     assert out[-2:] == ["[0] ['enter']", "8"]
     assert json.loads(next(line for line in out if line.startswith('{"id":"')))["object"] == 3
     assert "error: this needs Spark: pip install 'dtoss[spark]'" in done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""A batch on workers in Spark: three stages and one action. Rows go between them as pieces of Arrow, one for many rows.
+"""A batch on workers: three stages and one action. Rows go between them as pieces of Arrow, one for many rows.
 
 Tasks judge the rows of their buckets and send them to the workers of their cells; each worker is a task of the second
 stage; what they tell goes back to the task that the rows came from, which writes it in the order of its rows.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,32 +21,29 @@ from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.sharded_batch import run_judged
 from dtoss.watch.sharding.words_by_cell import said_by
 from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events
-from pipelines.spark.by_bucket import freeze_imports, shuffle_rows
-from pipelines.spark.causes import raised_in_task
+from pipelines.engines.rows import Batches, NumberedWork, Rows, Work, one_value
 from pipelines.watching.tasks import buckets_of, key_of, rows_in
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _PIECES = pa.schema(
     [("to", pa.int32()), ("kind", pa.int32()), ("who", pa.int32()), ("part", pa.int32()), ("piece", pa.binary())]
 )
 _SPARK_PIECES = "to int, kind int, who int, part int, piece binary"
+_MADE = "done binary"
 _ROWS, _DONE, _EVENTS, _WORKED = range(4)
 _PIECE_ROWS = 1 << 18
 """Rows, or events, of a piece: two gigabytes are the most that a value of Spark's may have."""
 _Piece = tuple[int, int, int, int, bytes]
 
 
-def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[list[TaskResult], list[WorkerResult]]:
+def run_on_workers(rows: Rows | None, plan: Plan, tasks: int) -> tuple[list[TaskResult], list[WorkerResult]]:
     """Return what the tasks and the workers of a batch have done.
 
-    ``frame``: of :func:`pipelines.watching.typed_rows.fit_rows`; None where there are no rows, which needs no Spark.
+    ``rows``: of :func:`pipelines.watching.typed_rows.fit_rows`, with what they were read as; None where there are none.
     """
     done: list[TaskResult] = []
     worked: list[WorkerResult] = []
-    if frame is not None:
-        for piece in _told(frame, replace(plan, after=None, source=Source()), tasks):
+    if rows is not None:
+        for piece in _told(rows, replace(plan, after=None, source=Source()), tasks):
             made = pickle.loads(piece)
             (worked if isinstance(made, WorkerResult) else done).append(made)
     ran = {one.task for one in done}
@@ -56,28 +53,18 @@ def run_on_workers(frame: DataFrame | None, plan: Plan, tasks: int) -> tuple[lis
     return done + more_done, worked + more_worked
 
 
-def _told(frame: DataFrame, plan: Plan, tasks: int) -> list[bytes]:
-    from pyspark.sql import functions as F
-
+def _told(rows: Rows, plan: Plan, tasks: int) -> list[bytes]:
     assert plan.routed is not None
     workers = plan.routed.workers
-    sent = shuffle_rows(frame, key_of(plan), tasks).mapInArrow(
-        freeze_imports(_judging(plan, tasks, workers)), _SPARK_PIECES
-    )
-    told = sent.repartitionById(workers, F.col("to")).mapInArrow(freeze_imports(_answering(plan, tasks)), _SPARK_PIECES)
-    ends = told.repartitionById(tasks, F.col("to")).mapInArrow(freeze_imports(_gathering(plan)), _SPARK_PIECES)
-    try:
-        return list(ends.toArrow().column("piece").to_pylist())
-    except Exception as error:
-        if ours := raised_in_task(error):
-            raise ours from error  # whoever asked takes it as what it is: bad rows end a job, a lost worker does not
-        raise
+    sent = rows.exchange_by_bucket(tasks, key_of(plan)).map_numbered(_judging(plan, tasks, workers), _SPARK_PIECES)
+    told = sent.exchange(workers, "to").map(_answering(plan, tasks), _SPARK_PIECES)
+    return told.exchange(tasks, "to").map(_gathering(plan), _MADE).values()
 
 
-def _judging(plan: Plan, tasks: int, workers: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _judging(plan: Plan, tasks: int, workers: int) -> NumberedWork:
+    def run(task: int, batches: Batches) -> Batches:
         begun = time.perf_counter()
-        kept, task = list(batches), _partition()
+        kept = list(batches)
         rows, raw, bad = rows_in(pa.Table.from_batches(kept) if kept else pa.table({}), plan.settings)
         judged = judge(plan, task, buckets_of(task, tasks), rows, raw, bad)
         for worker, batch in sent_to_workers(plan, judged):
@@ -89,8 +76,8 @@ def _judging(plan: Plan, tasks: int, workers: int) -> Callable[[Iterator[pa.Reco
     return run
 
 
-def _answering(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _answering(plan: Plan, tasks: int) -> Work:
+    def run(batches: Batches) -> Batches:
         sent = []
         for to, kind, who, part, piece in _pieces(batches):
             if kind == _DONE:
@@ -108,8 +95,8 @@ def _answering(plan: Plan, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], I
     return run
 
 
-def _gathering(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _gathering(plan: Plan) -> Work:
+    def run(batches: Batches) -> Batches:
         begun = time.perf_counter()
         judged, events = [], []
         for piece in _pieces(batches):
@@ -118,21 +105,14 @@ def _gathering(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
             elif piece[1] == _DONE:
                 judged.append(pickle.loads(piece[4]))
             else:
-                yield _batch(piece)
+                yield one_value("done", piece[4])
         for done, seconds in judged:  # one: a partition is a task
             tables = [_unpacked(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
             made = merge_events(plan, done, tables)
             made = replace(made, seconds=seconds + time.perf_counter() - begun)
-            yield _batch((done.task, _DONE, done.task, 0, pickle.dumps(made)))
+            yield one_value("done", pickle.dumps(made))
 
     return run
-
-
-def _partition() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
 
 
 def _batch(piece: _Piece) -> pa.RecordBatch:

@@ -1,0 +1,129 @@
+"""What columns of an input mean, how its text is written, and why a row is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import quote, unquote
+
+from dtoss.delimited.records import BEHIND_QUOTE, UNDECODED, UNENDED
+from dtoss.snapshots.source_columns import Columns as Columns
+from pipelines.rows import text_types, time_columns
+from pipelines.rows.paths import check_found
+
+REASON = "_reason"
+
+
+RAW = "_raw"
+
+
+NOT_WHOLE = "id is not an integer as the others are"
+
+
+NO_POINT = "geometry is no point"
+
+
+NO_NUMBER = "position is not a number"
+
+
+TOO_LARGE = "id does not fit in 64 bits"
+
+
+AHEAD = "time is ahead of now"
+
+
+UNMARKED = "mark of a deletion is neither true nor false"
+
+
+OUTSIDE = "position outside the bounds"
+
+
+UNREADABLE_TIME = "time cannot be read"
+
+
+MISTYPED = "value is of another type than the column"
+
+
+DELETED = "deleted"
+"""The column that says whether a row deletes its object."""
+
+
+REASONS = (
+    UNDECODED,
+    UNENDED,
+    BEHIND_QUOTE,
+    "unreadable line",
+    "no id",
+    NOT_WHOLE,
+    TOO_LARGE,
+    "no time",
+    UNREADABLE_TIME,
+    AHEAD,
+    UNMARKED,
+    "no position",
+    NO_POINT,
+    NO_NUMBER,
+    "position is NaN",
+    MISTYPED,
+    "position is infinite",
+    "longitude out of range",
+    "latitude out of range",
+    "position out of range",
+    OUTSIDE,
+)
+"""Why a row is set aside, in the order in which reasons are looked for."""
+
+
+DEFAULTS = Columns()
+"""What is taken where nothing is said."""
+
+
+def attribute_column(name: str) -> str:
+    """Return an attribute's column inside the job: one may be called ``x``, and Spark parses dots and backticks."""
+    return f"a:{quote(name, safe='').replace('.', '%2E')}"
+
+
+def attribute_name(column: str) -> str:
+    """Return the name of an attribute from its column inside the job."""
+    return unquote(column.removeprefix("a:"))
+
+
+def attribute_names(wanted: Sequence[str] | str) -> list[str]:
+    """Return the names of attributes that are asked for; none where they are not named one by one."""
+    if wanted in ("none", "all"):
+        return []
+    return [name.strip() for name in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
+
+
+def attributes_of(
+    wanted: Sequence[str] | str, found: Sequence[str], roles: set[str], there: Collection[str]
+) -> list[str]:
+    """Return the columns that become attributes; ``roles``: those that mean something else; ``there``: with paths."""
+    if wanted == "all":
+        return [name for name in found if name not in roles and not name.startswith("_")]
+    names = attribute_names(wanted)
+    for name in names:
+        if name not in there:
+            check_found(name, "--columns", found)
+    return list(dict.fromkeys(names))
+
+
+def taken_said(
+    columns: Columns,
+    axes: tuple[str, str],
+    time: str | None,
+    whole: bool,
+    types: Mapping[str, str],
+    kinds: Mapping[str, str],
+) -> dict[str, str]:
+    """Return what was taken for what, as a reader is told it."""
+    taken = {}
+    if columns.id is not None:
+        guess = "" if columns.id_type or kinds.get(columns.id) != text_types.MOSTLY else ", as nine in ten are"
+        way = f"{guess} (--id-type text keeps all)" if guess else ""
+        taken["id"] = f"{columns.id}, {'whole numbers' if whole else 'text'}{way}"
+    taken["position"] = columns.geometry or ", ".join(axes)
+    if time is not None:
+        taken["time"] = (
+            f"{time}, {time_columns.described(types[time], kinds.get(time), columns.time_format, columns.zone)}"
+        )
+    return taken

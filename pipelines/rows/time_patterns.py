@@ -1,0 +1,186 @@
+"""Patterns of Spark's that times are written by, as parts that are read one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+from dtoss.errors import InputError
+from pipelines.rows.text_scan import LONGEST, Digits, Literal, Optional, Word
+from pipelines.rows.time_zones import regions_of_any_case, zone_of
+
+_TOKEN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>.)", re.DOTALL)
+_FIELDS = {
+    "d": "day", "D": "day_of_year", "H": "hour", "k": "clock_hour", "K": "hour_of_half", "h": "clock_hour_of_half",
+    "m": "minute", "s": "second", "M": "month", "L": "month",
+}  # fmt: skip
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_NAMES: dict[str, tuple[str, dict[str, int]]] = {
+    "a": ("half", {"am": 0, "pm": 1}),
+    "MMM": ("month", {name[:3]: place for place, name in enumerate(_MONTHS, 1)}),
+    "MMMM": ("month", {name: place for place, name in enumerate(_MONTHS, 1)}),
+    **dict.fromkeys(("G", "GG", "GGG"), ("era", {"bc": 0, "ad": 1})),
+    "GGGG": ("era", {"before christ": 0, "anno domini": 1}),
+}
+"""Names of en_US, which Spark reads whatever the locale."""
+_OFFSETS = {
+    # minutes and seconds: none, where there are some, or always; what stands between them; what is written for UTC
+    "X": ("?", "", "", "z"), "XX": ("!", "", "", "z"), "XXX": ("!", "", ":", "z"), "XXXX": ("!", "?", "", "z"),
+    "XXXXX": ("!", "?", ":", "z"), "x": ("?", "", "", "+00"), "xx": ("!", "", "", "+0000"),
+    "xxx": ("!", "", ":", "+00:00"), "xxxx": ("!", "?", "", "+0000"), "xxxxx": ("!", "?", ":", "+00:00"),
+    **dict.fromkeys(("Z", "ZZ", "ZZZ"), ("!", "", "", "+0000")), "ZZZZZ": ("!", "?", ":", "z"),
+}  # fmt: skip
+_WIDEST_OFFSET = len("+18:00:00")
+_WIDEST_ZONE = 48
+
+
+@lru_cache(maxsize=64)
+def parts_of(pattern: str) -> tuple[Any, ...]:
+    """Return the parts of a pattern; an InputError if only Spark reads it, or says that it is none."""
+    tokens = list(_TOKEN.finditer(pattern))
+    texts = [found.group() for found in tokens]
+    runs = [text for text in texts if text[0].isalpha() and text.isascii()]
+    letters = {text[0] for text in runs}
+    if not letters or "''" in pattern or len(pattern) > LONGEST // 4:
+        raise unread(pattern)
+    if "D" in letters and letters & set("MLd"):
+        raise unread(pattern)
+    if "V" in letters and (letters & set("XxZ") or not re.search(r"(?<!V)VV\]*\Z", pattern) or runs.count("VV") > 1):
+        raise unread(pattern)
+    levels: list[list[Any]] = [[]]
+    before: list[int | None] = [None]
+    for found in tokens:
+        text = found.group()
+        if text == "[":
+            levels.append([])
+            before[-1] = None
+            before.append(None)
+        elif text == "]":
+            _close(levels, before, pattern)
+        elif found["letter"]:
+            _add(levels[-1], before, _part(text, "G" in letters, pattern))
+        else:
+            levels[-1].append(_literal(found["quoted"] or text, pattern))
+            before[-1] = None
+    while len(levels) > 1:
+        _close(levels, before, pattern)
+    return tuple(levels[0])
+
+
+def unread(pattern: str) -> InputError:
+    """Return the error of a pattern that this module does not read."""
+    return InputError(f"time format {pattern!r} is read by Spark alone")
+
+
+def _close(levels: list[list[Any]], before: list[int | None], pattern: str) -> None:
+    if len(levels) == 1:
+        raise unread(pattern)
+    inner = levels.pop()
+    before.pop()
+    if inner:
+        levels[-1].append(Optional(tuple(inner)))
+        before[-1] = None
+
+
+def _add(parts: list[Any], before: list[int | None], part: Any) -> None:
+    """Add a part: a number right behind another one leaves it only the digits that it does not need itself.
+
+    As Java's builder has it: those behind the first must have a width of their own; another one starts anew.
+    """
+    first = before[-1]
+    adjacent = isinstance(part, Digits) and not (part.fraction and part.most > 1)
+    if adjacent and first is not None and part.least == part.most and not part.signs:
+        if not parts[first].fraction:
+            parts[first] = replace(parts[first], after=parts[first].after + part.most)
+    else:
+        if adjacent and first is not None:
+            parts[first] = replace(parts[first], after=0)
+        before[-1] = len(parts) if adjacent else None
+    parts.append(part)
+
+
+def _part(text: str, eras: bool, pattern: str) -> Any:
+    letter, count = text[0], len(text)
+    if letter == "y" and count < 7:
+        field = "year_of_era" if eras else "year"
+        if count == 2:
+            return Digits(field, 2, 2, base=2000)
+        return Digits(field, count, 19, signs="-" if count < 4 else "+-")
+    if text in _NAMES:
+        field, names = _NAMES[text]
+        return Word(field, max(map(len, names)), partial(_name, names))
+    if letter in _FIELDS and count < 3:
+        if count == 1:
+            return Digits(_FIELDS[letter], 1, 19, signs="-")
+        return Digits(_FIELDS[letter], 2, 3 if letter == "D" else 2)
+    if text == "DDD":
+        return Digits("day_of_year", 3, 3)
+    if letter == "S" and count < 10:
+        return Digits("nano", 1, count, fraction=True)
+    if text in _OFFSETS:
+        return Word("offset", _WIDEST_OFFSET, partial(_offset, _OFFSETS[text]))
+    if text == "VV":
+        return Word("region", _WIDEST_ZONE, _zone)
+    raise unread(pattern)
+
+
+def _literal(text: str, pattern: str) -> Literal:
+    if any(one in "'{}#\0\r\n" for one in text) or any(
+        one.lower() != one.upper() and not one.isascii() for one in text
+    ):
+        raise unread(pattern)
+    return Literal(tuple(_cases(byte) for byte in text.encode()))
+
+
+def _cases(byte: int) -> bytes:
+    letter = bytes([byte])
+    return letter if letter.lower() == letter.upper() else letter.lower() + letter.upper()
+
+
+def _name(names: Mapping[str, int], raw: bytes) -> tuple[int, int] | None:
+    text = raw.decode("latin-1").lower()
+    return next(((len(name), value) for name, value in names.items() if text.startswith(name)), None)
+
+
+def _offset(style: tuple[str, str, str, str], raw: bytes) -> tuple[int, int] | None:
+    minutes, seconds, between, of_utc = style
+    text = raw.decode("latin-1")
+    if text.lower().startswith(of_utc):
+        return len(of_utc), 0
+    found = _offset_pattern(minutes, seconds, between).match(text)
+    if found is None:
+        return None
+    sign, *parts = found.groups()
+    hour, minute, second = (int(part or 0) for part in parts)
+    total = hour * 3600 + minute * 60 + second
+    return found.end(), -total if sign == "-" else total
+
+
+@lru_cache(maxsize=16)
+def _offset_pattern(minutes: str, seconds: str, between: str) -> re.Pattern[str]:
+    two = "(?:" + between + "([0-5][0-9]))"
+    more = [two + (kind if kind == "?" else "") if kind else "()" for kind in (minutes, seconds)]
+    return re.compile("([-+])([0-5][0-9])" + "".join(more), re.ASCII)
+
+
+def _zone(raw: bytes) -> tuple[int, int] | None:
+    """Return the zone that all of the text names: the pattern ends with it."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return None
+    prefix = next((one for one in ("utc", "ut", "gmt") if text.lower().startswith(one)), "")
+    rest = text[len(prefix) :]
+    if text.lower() == "gmt0" or (prefix and not rest) or text.lower() == "z":
+        return len(raw), 0
+    if prefix or rest[:1] in ("+", "-"):
+        known = re.fullmatch(r"[-+][0-9]{2}:[0-9]{2}(:[0-9]{2})?", rest, re.ASCII) and zone_of(rest)
+    else:
+        known = regions_of_any_case().get(text.lower())
+    return None if known is None else (len(raw), known)

@@ -1,0 +1,64 @@
+"""Which engine carries out a command, and what is said of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.command.terminal.engine_choice import IN_MEMORY, expected_bytes, why_spark
+from pipelines.rows.input_columns import Columns
+from pipelines.rows.inputs import look
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    pq.write_table(pa.table({"id": range(9), "lon": [0.0] * 9, "lat": [0.0] * 9}), tmp_path / "a.parquet")
+    return look([str(tmp_path / "a.parquet")])
+
+
+def test_small_files_need_no_spark(inputs, monkeypatch):
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert why_spark("auto", None, None, inputs, Columns(), None) is None
+    assert why_spark("local", "local[2]", None, inputs, Columns(), "it") is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "master", "memory"), [("spark", None, None), ("auto", "x", None), ("auto", None, "1g")]
+)
+def test_who_says_so_gets_spark_without_a_word(inputs, engine, master, memory):
+    assert why_spark(engine, master, memory, inputs, Columns(), None) == ""
+
+
+def test_spark_submit_is_asked_for_spark(inputs, monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert why_spark("auto", None, None, inputs, Columns(), None) == ""
+
+
+def test_what_this_process_cannot_do_is_said(inputs, monkeypatch):
+    """Words of times that it does not read, files that it does not reach, rows for which it has no memory."""
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert "times written as Q yyyy" in why_spark("auto", None, None, inputs, Columns(time_format="Q yyyy"), None)
+    assert why_spark("auto", None, None, inputs, Columns(), "joins are its work") == "joins are its work"
+    few = expected_bytes(inputs)
+    assert few == IN_MEMORY["parquet"] * sum(place[0].get_file_info(place[1]).size for place in inputs.places)
+    monkeypatch.setenv("DTOSS_MEMORY", "1k")
+    assert "the rows take some" in why_spark("auto", None, None, inputs, Columns(), None)
+    assert why_spark("auto", None, None, type(inputs)(paths=("hdfs://a",), kind="csv"), Columns(), None).startswith(
+        "hdfs"
+    )
+
+
+def test_a_rebuild_loads_nothing_of_spark(tmp_path):
+    rows = "id,lon,lat,t\n" + "".join(f"{i},{i / 10},1.0,2026-11-01 10:00:0{i % 9}\n" for i in range(30))
+    (tmp_path / "a.csv").write_text(rows)
+    code = (
+        "import sys; from pipelines.command.app import run\n"
+        f"run(['rebuild', '{tmp_path}/a.csv', '--store', '{tmp_path}/s'])\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'pyspark', 'py4j'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
