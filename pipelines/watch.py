@@ -237,7 +237,7 @@ def _names_in(session: SparkSession | None, inputs: Inputs, columns: Columns) ->
     from pipelines.rows.read_files import read_json
     from pipelines.rows.read_locally import names_in
 
-    if inputs.kind == "parquet":
+    if inputs.schema is not None:
         return inputs.names
     if inputs.kind != "json" and inputs.places:
         return [*layout_in(inputs, columns).names, *folder_values(inputs.folders)]

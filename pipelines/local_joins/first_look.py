@@ -19,9 +19,10 @@ from pipelines.rows.delimited_frame import layout_in
 from pipelines.rows.file_splits import blocks_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.input_columns import Columns, attribute_names
-from pipelines.rows.inputs import PACKED, Inputs, look
+from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.option_checks import check_said
 from pipelines.rows.paths import check_found, leaves, type_at
+from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
 FIRST_BYTES = 1 << 20
 """Of text that is looked at, of all files together."""
@@ -120,7 +121,7 @@ def first_of(inputs: Inputs, columns: Columns, rows: int = 0) -> First | None:
         return None
     folders = [one.partition("=")[0] for above in inputs.folders for one in above.split("/") if "=" in one]
     try:
-        if inputs.kind == "parquet":
+        if inputs.kind == "parquet" or inputs.kind in TABLE_FORMATS:
             if inputs.schema is None:
                 return None
             names = dict.fromkeys([*inputs.schema.names, *folders])
@@ -138,6 +139,9 @@ def first_of(inputs: Inputs, columns: Columns, rows: int = 0) -> First | None:
 def _parquet_rows(inputs: Inputs, rows: int) -> tuple[dict[str, Any], ...]:
     """Return the first rows of the first file, in the columns of ids alone."""
     filesystem, file = inputs.places[0]
+    if inputs.kind != "parquet":
+        some = next((batch for batch in TABLE_FORMATS[inputs.kind].rows(filesystem, file) if len(batch)), None)
+        return () if some is None else tuple(some.slice(0, rows).to_pylist())
     with pq.ParquetFile(filesystem.open_input_file(file), pre_buffer=False) as reader:
         names = [name for name in (_OF_ROW, _OF_OBJECT) if name in reader.schema_arrow.names]
         batch = next(reader.iter_batches(rows, columns=names), None)

@@ -79,7 +79,9 @@ class Arrivals:
     # The bytes of those that are whole and were not read yet, or have other bytes than when they were
     fresh: Mapping[str, int]
     waiting: Mapping[str, int]  # The bytes of those that are not whole yet
-    kind: str | None  # The format of all files: "parquet", "csv", "tsv" or "json"; None where there are none
+    kind: (
+        str | None
+    )  # The format of all files, as :class:`pipelines.rows.inputs.Inputs` has it; None where there are none
     # When the first of the fresh ones was written, in seconds of Unix time; None where there are none
     oldest: float | None
     # Why files cannot be read as they are: waiting ones that will never be whole, and those of other formats

@@ -35,7 +35,8 @@ from pipelines.rows.file_splits import (
     size_of,
 )
 from pipelines.rows.input_columns import Columns
-from pipelines.rows.inputs import PACKED, Inputs
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.table_formats import PACKED
 from pipelines.rows.text_types import exactly
 from pipelines.spark.session import cores
 
@@ -214,6 +215,8 @@ def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFr
 
 def _unpacked(row: dict[str, object]) -> Iterator[bytes]:
     name = str(row["path"]).lower()
-    packed = next((how for how, end in (("gzip", ".gz"), ("bz2", ".bz2")) if name.endswith(end)), None)
+    packed = next(
+        (how for how, end in (("gzip", ".gz"), ("bz2", ".bz2"), ("zstd", ".zst")) if name.endswith(end)), None
+    )
     with pa.input_stream(pa.py_buffer(row["content"]), compression=packed) as stream:
         yield from blocks_in(stream)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from pipelines.rows.inputs import PACKED
+from pipelines.rows.table_formats import PACKED
 from pipelines.spark.by_bucket import freeze_imports
 from pipelines.spark.session import configure_session
 

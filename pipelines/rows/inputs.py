@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -21,20 +22,22 @@ from pyarrow import fs
 from dtoss.errors import InputError
 from pipelines.rows.list_files import Listing, listing
 from pipelines.rows.table_files import TableFiles
+from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
-PACKED = (".gz", ".bz2")
 FORMATS = {
     ".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
     ".parquet": "parquet", ".pq": "parquet", ".geoparquet": "parquet",
+    **{ending: name for name, one in TABLE_FORMATS.items() for ending in one.endings},
 }  # fmt: skip
 READ = (
-    "Parquet, GeoParquet, CSV, TSV and JSON lines are read, text also as .gz or .bz2, and the name says which "
-    "(.parquet, .csv, .tsv, .txt, .json, .jsonl, .ndjson)"
+    "Parquet, GeoParquet, CSV, TSV, JSON lines, GeoJSON points, GPX and Arrow IPC are read, all but Parquet also as "
+    ".gz, .bz2 or .zst, and the name says which (.parquet, .csv, .tsv, .txt, .json, .jsonl, .ndjson, .geojson, .gpx, "
+    ".arrow)"
 )
 AT_ONCE = 16
 """Files that are looked at at a time."""
 _HEAD = 4096
-_MAGIC = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zst", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PAR1": "Parquet"}
+_MAGIC = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"PAR1": "Parquet"}
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _GEOJSON = re.compile(rb'"type"\s*:\s*"(FeatureCollection|Feature)"')
 _Seen = TypeVar("_Seen")
@@ -45,12 +48,12 @@ class Inputs:
     """Files of one format, as Spark is to read them."""
 
     paths: tuple[str, ...]  # What Spark is told: the files where a path holds more than is read
-    kind: str  # "parquet", "csv", "tsv" or "json"
+    kind: str  # "parquet", "csv", "tsv", "json", or one of TABLE_FORMATS
     files: tuple[str, ...] = ()  # That are read; none where only Spark can look
     skipped: tuple[tuple[str, str], ...] = ()  # (file, why) of those below the paths that are not read
     # The directory whose directories ``name=value`` are columns, where Spark is told its files; else None
     base: str | None = None
-    # Parquet: the union of the columns over the files, with the metadata of GeoParquet; None where unknown
+    # Of tables: the union of the columns over the files, with the metadata of GeoParquet; None where unknown
     schema: pa.Schema | None = None
     differ: bool = False  # Whether some files lack columns that others have
     mark: str | None = None  # "utf-16" or "utf-32" where the text begins with such a mark
@@ -163,11 +166,18 @@ def look_in(
 def _inside(inputs: Inputs, schema: str, encoding: str | None) -> Inputs:
     """Return inputs with what the first or last bytes of their files say."""
     places = inputs.places
-    if inputs.kind == "parquet":
-        schemas = _each(places, footer)
+    if inputs.kind == "parquet" or inputs.kind in TABLE_FORMATS:
+        schemas = _each(places, footer if inputs.kind == "parquet" else partial(_columns_of, inputs.kind))
         together, differ = union(schemas, inputs.files, strict=schema == "strict")
         return replace(inputs, schema=together, differ=differ, columns=tuple(tuple(one.names) for one in schemas))
     return replace(inputs, mark=_mark(inputs, _each(places, _head), encoding))
+
+
+def _columns_of(kind: str, filesystem: fs.FileSystem, file: str) -> pa.Schema:
+    try:
+        return TABLE_FORMATS[kind].look(filesystem, file)
+    except (OSError, EOFError, pa.ArrowException) as error:
+        raise InputError(f"{file} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
 
 
 def _each(places: Sequence[tuple[fs.FileSystem, str]], see: Callable[[fs.FileSystem, str], _Seen]) -> list[_Seen]:
@@ -262,8 +272,6 @@ def kind_in(where: Listing, file: str, folders: tuple[str, ...]) -> str | None:
 
 def _unread(filesystem: fs.FileSystem, file: str) -> InputError:
     suffix = PurePosixPath(file).suffix
-    if suffix.lower() in (".geojson", ".geojsonl"):
-        return InputError(f"{file} is GeoJSON: {READ}; ogr2ogr makes GeoParquet of it")
     head = _head(filesystem, file)
     packed = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
     if packed:
@@ -289,7 +297,7 @@ def _mark(inputs: Inputs, heads: Sequence[bytes], encoding: str | None) -> str |
         if other := next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None):
             raise InputError(f"{file} is {other} inside, which its name does not say: {READ}")
         if inputs.kind == "json" and _GEOJSON.search(head):
-            raise InputError(f"{file} is GeoJSON: {READ}; ogr2ogr makes GeoParquet of it")
+            raise InputError(f"{file} is GeoJSON: call it so (.geojson), and its points are read")
         mark = next((name for magic, name in _MARKS.items() if head.startswith(magic)), None)
         if mark is None and encoding is None and head.count(0) > len(head) // 4:
             raise InputError(f"{file} is full of zero bytes: is it UTF-16 without a mark (--encoding utf-16-le)?")

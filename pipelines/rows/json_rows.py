@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from dtoss.delimited.record_batches import CORRUPT
 from dtoss.errors import InputError
 from pipelines.rows.file_splits import Place, blocks_of, reading
-from pipelines.rows.inputs import PACKED
 from pipelines.rows.lenient_json import DEEPEST, LenientReader, NoJson, Written, plain_of, rewritten
 from pipelines.rows.raw_json import text_of
+from pipelines.rows.table_formats import PACKED
 
 Kind = Any
 """The type of a value: None of none, a word of _SIMPLE, digits of a decimal, {name: kind}, or [kind] of a list."""

@@ -20,6 +20,7 @@ from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.option_checks import check_said
 from pipelines.rows.position_frame import Positions, from_frame
 from pipelines.rows.read_locally import positions_of_table, read_locally
+from pipelines.rows.table_formats import TABLE_FORMATS
 from pipelines.rows.text_types import exactly
 from pipelines.spark.causes import raised_in_task
 
@@ -63,8 +64,8 @@ def read_positions(
     if session is None:
         return read_locally(inputs, columns, wanted)
     try:
-        if inputs.kind == "parquet":
-            return _read_parquet(session, inputs, columns)
+        if inputs.kind == "parquet" or inputs.kind in TABLE_FORMATS:
+            return _read_tables(session, inputs, columns)
         frame = (
             read_json(session, inputs, columns) if inputs.kind == "json" else read_delimited(session, inputs, columns)
         )
@@ -108,12 +109,12 @@ def unreadable(error: Exception, inputs: Inputs) -> Exception:
     return error
 
 
-def _read_parquet(session: SparkSession, inputs: Inputs, columns: Columns) -> Positions:
+def _read_tables(session: SparkSession, inputs: Inputs, columns: Columns) -> Positions:
     schema = pa.schema([]) if inputs.schema is None else inputs.schema
     frame = (
         _by_spark(session, inputs, schema)
         if through_arrow.spark_reaches(session, inputs)
-        else through_arrow.read_parquet(session, inputs)
+        else through_arrow.read_tables(session, inputs)
     )
     point = point_of(schema, columns)
     crs = crs_taken(point, columns.crs)

@@ -23,7 +23,7 @@ from pipelines.rows.local_frame import LocalFrame, Source, TableSource
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.row_plan import RowPlan, kinds_asked, plan_rows, taken
 from pipelines.rows.text_kinds import Counts, add_counts, kinds_of_texts
-from pipelines.rows.through_arrow import folder_columns, parquet_tasks
+from pipelines.rows.through_arrow import folder_columns, table_tasks
 
 KEPT_BYTES = 1 << 30
 """Of files of text up to which their rows are kept between two looks at them; larger ones are read twice."""
@@ -83,8 +83,8 @@ def read_locally(
     """
     if not inputs.places:
         raise InputError(f"{', '.join(inputs.paths)} cannot be reached by this process: --engine spark reads it")
-    if inputs.kind == "parquet":
-        groups, read, schema = parquet_tasks(None, inputs)
+    if inputs.schema is not None:
+        groups, read, schema = table_tasks(None, inputs)
         return positions_of(FileSource(groups, read), _with_metadata(schema, inputs.schema), columns, timeless=timeless)
     if inputs.kind == "json":
         lines = json_source(inputs, multiline=columns.multiline)

@@ -24,7 +24,8 @@ from pipelines.rows.file_splits import (
     reading,
     size_of,
 )
-from pipelines.rows.inputs import PACKED, Inputs
+from pipelines.rows.inputs import Inputs
+from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _NO_JSON = "\x01"
 
 def spark_reaches(session: SparkSession, inputs: Inputs) -> bool:
     """Return whether Spark has a file system for the paths of inputs, or nobody else has."""
+    if inputs.kind in TABLE_FORMATS or any(file.endswith(".zst") for file in inputs.files):
+        return False
     schemes = {path.partition("://")[0] if "://" in path else "file" for path in inputs.paths} - {"file"}
     if not inputs.places or not schemes:
         return True
@@ -55,19 +58,19 @@ def spark_reaches(session: SparkSession, inputs: Inputs) -> bool:
     return True
 
 
-def read_parquet(session: SparkSession, inputs: Inputs, *, least: int = LEAST) -> DataFrame:
-    """Return the union of the columns of Parquet files, in the types that Spark has; tasks read row groups.
+def read_tables(session: SparkSession, inputs: Inputs, *, least: int = LEAST) -> DataFrame:
+    """Return the union of the columns of files that are tables, in the types that Spark has; tasks read row groups.
 
     No file of fewer than ``least`` bytes is shared by tasks.
     """
-    groups, read, schema = parquet_tasks(session, inputs, least=least)
+    groups, read, schema = table_tasks(session, inputs, least=least)
     return in_tasks(session, groups, read, _spark_schema(schema))
 
 
-def parquet_tasks(
+def table_tasks(
     session: SparkSession | None, inputs: Inputs, *, least: int = LEAST
 ) -> tuple[list[list[Piece]], Callable[..., Iterator[pa.RecordBatch]], pa.Schema]:
-    """Return groups of pieces of Parquet files, what yields some or all columns of one, and the columns of all."""
+    """Return groups of pieces of files that are tables, what yields columns of one, and the columns of all."""
     assert inputs.schema is not None
     places, said = inputs.places, folder_columns(inputs)
     fields = [pa.field(one.name, stored_type(one.type)) for one in inputs.schema if one.name not in said]
@@ -76,17 +79,27 @@ def parquet_tasks(
     def read(piece: Piece, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         filesystem, file = places[piece.file]
         names = schema.names if columns is None else list(columns)
-        with reading(file, "parquet"), filesystem.open_input_file(file) as stream:
-            opened = pq.ParquetFile(stream)
-            there = {name.casefold(): name for name in opened.schema_arrow.names}
-            own = [there[name.casefold()] for name in names if name not in said and name.casefold() in there]
-            for batch in opened.iter_batches(_ROWS, row_groups=_row_groups(opened.metadata, piece), columns=own):
-                values = {name: pa.repeat(said[name][piece.file], len(batch)) for name in names if name in said}
-                found = [values[n] if n in values else _column(batch, schema.field(n)) for n in names]
-                yield pa.record_batch(found, schema=pa.schema([schema.field(name) for name in names]))
+        fields = pa.schema([schema.field(name) for name in names])
+        with reading(file, inputs.kind):
+            if inputs.kind != "parquet":
+                for batch in TABLE_FORMATS[inputs.kind].rows(filesystem, file):
+                    yield together(batch, piece.file, fields)
+                return
+            with filesystem.open_input_file(file) as stream:
+                opened = pq.ParquetFile(stream)
+                there = {name.casefold(): name for name in opened.schema_arrow.names}
+                own = [there[name.casefold()] for name in names if name not in said and name.casefold() in there]
+                for batch in opened.iter_batches(_ROWS, row_groups=_row_groups(opened.metadata, piece), columns=own):
+                    yield together(batch, piece.file, fields)
 
+    def together(batch: pa.RecordBatch, file: int, fields: pa.Schema) -> pa.RecordBatch:
+        values = {name: pa.repeat(said[name][file], len(batch)) for name in fields.names if name in said}
+        found = [values[one.name] if one.name in values else _column(batch, one) for one in fields]
+        return pa.record_batch(found, schema=fields)
+
+    whole = [inputs.kind != "parquet"] * len(places)
     sizes, each = _sizes(session, places, least)
-    return groups_of(cut(sizes, [False] * len(sizes), each), sizes, each), read, schema
+    return groups_of(cut(sizes, whole, each), sizes, each), read, schema
 
 
 def read_json(session: SparkSession, inputs: Inputs, *, multiline: bool, corrupt: str, least: int = LEAST) -> DataFrame:

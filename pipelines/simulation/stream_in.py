@@ -17,6 +17,7 @@ from dtoss.watch.rows_of_frames import given_rows
 from dtoss.watch.watch_settings import Rows
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
+from pipelines.rows.table_formats import TABLE_FORMATS
 
 _PARSING = {"csv": ds.CsvFileFormat(), "tsv": ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))}
 
@@ -87,6 +88,8 @@ def _table(path: str) -> pa.Table:
     if not inputs.files:
         raise InputError(f"{path} cannot be reached by this process: copy it to a folder of this machine")
     filesystem, places = inputs.places[0][0], [place for _, place in inputs.places]
+    if inputs.kind in TABLE_FORMATS:
+        return pa.concat_tables(pa.Table.from_batches(TABLE_FORMATS[inputs.kind].rows(filesystem, at)) for at in places)
     kind = _PARSING.get(inputs.kind, inputs.kind)
     try:
         found: pa.Table = ds.dataset(places, filesystem=filesystem, format=kind).to_table()

@@ -18,7 +18,7 @@ Engine = Annotated[
     Literal["auto", "local", "spark"],
     typer.Option(help="What does the work: this process, or Spark; auto takes it for --master or large files."),
 ]
-IN_MEMORY = {"parquet": 4.0, "csv": 1.5, "tsv": 1.5, "json": 3.0}
+IN_MEMORY = {"parquet": 4.0, "csv": 1.5, "tsv": 1.5, "json": 3.0, "arrow": 1.0, "geojson": 1.0, "gpx": 1.0}
 """Bytes of rows in memory for each byte of their files, about."""
 PACKED_MORE = 6.0
 
@@ -95,7 +95,7 @@ def too_large(expected: float) -> str | None:
 def expected_bytes(inputs: Inputs) -> float:
     """Return about how much memory the rows of files take."""
     from pipelines.rows.file_splits import size_of
-    from pipelines.rows.inputs import PACKED
+    from pipelines.rows.table_formats import PACKED
 
     each = IN_MEMORY[inputs.kind]
     return sum(each * size_of(place) * (PACKED_MORE if place[1].endswith(PACKED) else 1.0) for place in inputs.places)

@@ -101,7 +101,7 @@ def test_files_in_pieces(spark, tmp_path):
     """Row groups and lines, each read by one of the tasks that share a file; here of a disk."""
     many = pa.table({"id": range(500), "name": [f"n{i}" for i in range(500)]})
     pq.write_table(many, tmp_path / "a.parquet", row_group_size=50)
-    found = through_arrow.read_parquet(spark, look([str(tmp_path / "a.parquet")]), least=100)
+    found = through_arrow.read_tables(spark, look([str(tmp_path / "a.parquet")]), least=100)
     assert found.rdd.getNumPartitions() > 1
     assert found.toArrow().to_pylist() == many.to_pylist()
     (tmp_path / "a.jsonl").write_text("".join(f'{{"id":{i},"name":"n{i}"}}\n' for i in range(500)) + "none\n\n")

@@ -1,0 +1,183 @@
+"""Formats of files that are read whole as tables, a file a task: Arrow IPC, GeoJSON of points, GPX.
+
+A format is its name, how names of its files end, the columns of a file, and its rows. One more is one more entry here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+from xml.etree import ElementTree
+
+import pyarrow as pa
+from pyarrow import fs
+
+from dtoss.errors import InputError
+
+PACKED = (".gz", ".bz2", ".zst")
+"""Endings of packed files."""
+ROWS = 1 << 16
+_SEPARATOR = "\x1e"
+"""What may stand before a feature of a sequence (RFC 8142)."""
+_FIX = ("trkpt", "rtept", "wpt")
+"""Elements of GPX that are places."""
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A format whose files are tables."""
+
+    endings: tuple[str, ...]
+    look: Callable[[fs.FileSystem, str], pa.Schema]  # The columns of a file
+    rows: Callable[[fs.FileSystem, str], Iterator[pa.RecordBatch]]  # Its rows, in these columns
+
+
+def _stream(filesystem: fs.FileSystem, file: str) -> pa.NativeFile:
+    packed = "detect" if file.lower().endswith(PACKED) else None
+    return filesystem.open_input_stream(file, compression=packed)
+
+
+def _arrow_batches(filesystem: fs.FileSystem, file: str) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an IPC file, or of a stream; the first one is empty and says the columns."""
+    if not file.lower().endswith(PACKED):
+        with filesystem.open_input_file(file) as opened:
+            try:
+                reader = pa.ipc.open_file(opened)
+            except pa.ArrowInvalid:
+                reader = None
+            if reader is not None:
+                yield _empty(reader.schema)
+                yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
+                return
+    with _stream(filesystem, file) as stream, pa.ipc.open_stream(stream) as batches:
+        yield _empty(batches.schema)
+        yield from batches
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def _first_schema(filesystem: fs.FileSystem, file: str) -> pa.Schema:
+    return next(_arrow_batches(filesystem, file)).schema
+
+
+def _of_records(
+    records: Callable[[fs.FileSystem, str], Iterable[dict[str, Any]]], known: Mapping[str, pa.DataType]
+) -> TableFormat:
+    """Return a format of files that hold a record for each row; columns are of the type of all their values."""
+
+    def table(filesystem: fs.FileSystem, file: str) -> pa.Table:
+        rows = list(records(filesystem, file))
+        names = dict.fromkeys([*known, *(name for row in rows for name in row)])
+        columns = {name: _column([row.get(name) for row in rows], known.get(name)) for name in names}
+        return pa.table({name: values for name, values in columns.items() if name in known or values.type != pa.null()})
+
+    return TableFormat(
+        (), lambda *place: table(*place).schema, lambda *place: iter(table(*place).to_batches(max_chunksize=ROWS))
+    )
+
+
+def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    if kind is not None:
+        return pa.array(values, kind)
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # of several types: their text, as JSON lines have it
+        texts = [
+            one if one is None or isinstance(one, str) else json.dumps(one, separators=(",", ":")) for one in values
+        ]
+        return pa.array(texts, pa.string())
+
+
+def _features(filesystem: fs.FileSystem, file: str) -> Iterator[dict[str, Any]]:
+    """Yield a record for each feature: its id, its properties, and lon and lat of its point."""
+    with _stream(filesystem, file) as stream:
+        text = stream.read().decode("utf-8-sig", "replace")
+    try:
+        whole = json.loads(text)
+        found = whole["features"] if isinstance(whole, dict) and whole.get("type") == "FeatureCollection" else [whole]
+    except ValueError:
+        try:
+            found = [json.loads(line.strip(f"{_SEPARATOR} ")) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            raise InputError(f"{file} is no GeoJSON: {error}") from None
+    for number, feature in enumerate(found):
+        if not isinstance(feature, dict) or feature.get("type") != "Feature":
+            raise InputError(
+                f"{file}: member {number} is no feature: a collection of features, or one a line, is wanted"
+            )
+        record = dict(feature.get("properties") or {})
+        if "id" in feature:
+            record.setdefault("id", feature["id"])
+        at = feature.get("geometry") or {}
+        place = at.get("coordinates") if at.get("type") == "Point" else None
+        there = isinstance(place, list) and len(place) >= 2 and all(isinstance(one, (int, float)) for one in place[:2])
+        record |= {"lon": float(place[0]), "lat": float(place[1])} if there and place else {"lon": None, "lat": None}
+        yield record
+
+
+def _fixes(filesystem: fs.FileSystem, file: str) -> Iterator[dict[str, Any]]:
+    """Yield a record for each place of a track, a route or by itself: called as that is, or as the file."""
+    stem = PurePosixPath(file).name.partition(".")[0]
+    names: list[str | None] = [None]
+    with _stream(filesystem, file) as stream:
+        try:
+            for event, element in ElementTree.iterparse(stream, ("start", "end")):
+                tag = element.tag.rpartition("}")[2]
+                if event == "start" and tag in ("trk", "rte"):
+                    names.append(None)
+                elif event == "end" and tag in _FIX:
+                    yield _fix(element, tag, names[-1], stem)
+                    element.clear()
+                elif event == "end" and tag == "name" and len(names) > 1 and names[-1] is None:
+                    names[-1] = (element.text or "").strip() or None
+                elif event == "end" and tag in ("trk", "rte"):
+                    names.pop()
+        except ElementTree.ParseError as error:
+            raise InputError(f"{file} is no GPX: {error}") from None
+
+
+def _fix(element: ElementTree.Element, tag: str, track: str | None, stem: str) -> dict[str, Any]:
+    inside = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
+    own = inside.get("name") if tag == "wpt" else None
+    record: dict[str, Any] = {"id": own or track or stem}
+    for axis in ("lon", "lat"):
+        record[axis] = _number(element.get(axis))
+    record["t"] = inside.get("time") or None
+    return record | {name: _number(inside.get(name)) for name in ("ele", "speed", "course", "hdop") if name in inside}
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _gpx(filesystem: fs.FileSystem, file: str) -> Iterator[pa.RecordBatch]:
+    from pipelines.rows.text_times import moments
+
+    for batch in _of_records(_fixes, _GPX).rows(filesystem, file):
+        at = batch.schema.get_field_index("t")
+        yield batch.set_column(at, "t", moments(batch.column(at), None))
+
+
+def _gpx_schema(filesystem: fs.FileSystem, file: str) -> pa.Schema:
+    schema = _of_records(_fixes, _GPX).look(filesystem, file)
+    return schema.set(schema.get_field_index("t"), pa.field("t", pa.timestamp("us", "UTC")))
+
+
+_PLACE = {"lon": pa.float64(), "lat": pa.float64()}
+_GPX = {"id": pa.string(), **_PLACE, "t": pa.string()}
+_GEOJSON = _of_records(_features, _PLACE)
+TABLE_FORMATS = {
+    "arrow": TableFormat((".arrow", ".arrows", ".feather", ".ipc"), _first_schema, _arrow_batches),
+    "geojson": TableFormat((".geojson", ".geojsonl", ".geojsons"), _GEOJSON.look, _GEOJSON.rows),
+    "gpx": TableFormat((".gpx",), _gpx_schema, _gpx),
+}
+"""Formats by their names."""
