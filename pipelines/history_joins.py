@@ -26,8 +26,8 @@ from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import coordinate, out_of_range
-from pipelines.rows.text_types import exactly
 from pipelines.spark.session import configure_session, cores
+from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation

@@ -23,8 +23,8 @@ from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import coordinate, out_of_range
-from pipelines.rows.text_types import exactly
 from pipelines.spark.session import configure_session, cores
+from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation

@@ -27,9 +27,9 @@ from pipelines.rows.local_frame import LocalFrame, Tally, part_good
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.row_plan import where, with_reasons
 from pipelines.rows.survey import Profile
-from pipelines.rows.text_types import exactly
 from pipelines.spark.by_bucket import collect_small, freeze_imports
 from pipelines.spark.session import cores
+from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

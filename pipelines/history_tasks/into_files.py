@@ -32,7 +32,7 @@ from pipelines.rows.local_frame import LocalFrame, Step
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
 from pipelines.rows.row_plan import as_double, is_number, where, with_reasons
-from pipelines.rows.time_columns import LAST_SECOND
+from pipelines.text.time_columns import LAST_SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -155,7 +155,7 @@ def _judge(schema: Schema, since: str | None, latest: float | None) -> Step:
 def _moments(t: pa.Array, since: str) -> pa.Array:
     """Return the moments of numbers that count since 1970; null beyond the year 9999."""
     if not pa.types.is_integer(t.type):
-        from pipelines.rows.text_times import moments_of_numbers
+        from pipelines.text.text_times import moments_of_numbers
 
         return moments_of_numbers(as_double(t), since)
     last = LAST_SECOND * _MICROSECONDS // _UNITS[since]

@@ -12,9 +12,9 @@ import numpy as np
 from ceps.model.costs import RequestCosts
 from ceps.model.patterns import DAY
 from dtoss.errors import InputError
-from pipelines.rows import text_types
 from pipelines.rows.input_columns import REASON, REASONS, Columns, attribute_column
 from pipelines.rows.position_frame import Positions
+from pipelines.text import text_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -37,8 +37,8 @@ from pipelines.rows.file_splits import (
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.table_formats import PACKED
-from pipelines.rows.text_types import exactly
 from pipelines.spark.session import cores
+from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from urllib.parse import quote, unquote
 
 from dtoss.delimited.records import BEHIND_QUOTE, UNDECODED, UNENDED
 from dtoss.snapshots.source_columns import Columns as Columns
-from pipelines.rows import text_types, time_columns
 from pipelines.rows.paths import check_found
+from pipelines.text import text_types, time_columns
 
 REASON = "_reason"
 

@@ -7,7 +7,7 @@ from typing import Any
 from dtoss.names import renamed_of_manifest
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import Positions
-from pipelines.rows.time_columns import is_numeric
+from pipelines.text.time_columns import is_numeric
 
 
 def time_of(positions: Positions) -> dict[str, Any] | None:

@@ -83,7 +83,7 @@ def with_fields(frame: DataFrame, names: Iterable[str | None]) -> DataFrame:
 def _field(frame: DataFrame, name: str, there: Sequence[str]) -> Column | None:
     from pyspark.sql import types as T
 
-    from pipelines.rows.text_types import exactly
+    from pipelines.text.text_types import exactly
 
     first, *others = parts_of(name)
     if first not in there:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from dtoss.errors import InputError
 from dtoss.names import unused_name
 from pipelines.rows.paths import check_found, with_fields
-from pipelines.rows.text_types import exactly
+from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -23,7 +23,6 @@ from dtoss.snapshots.column_types import stored_type, type_name, type_named
 from pipelines.engines.local_rows import LocalRows
 from pipelines.engines.rows import Rows
 from pipelines.engines.spark_rows import SparkRows
-from pipelines.rows import text_types, time_columns
 from pipelines.rows.input_columns import (
     DELETED,
     MISTYPED,
@@ -45,7 +44,8 @@ from pipelines.rows.local_frame import LocalFrame, RowsSource
 from pipelines.rows.paths import check_found, with_fields
 from pipelines.rows.point_columns import with_points
 from pipelines.rows.row_plan import screened_in
-from pipelines.rows.text_types import empty, exactly
+from pipelines.text import text_types, time_columns
+from pipelines.text.text_types import empty, exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession

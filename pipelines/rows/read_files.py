@@ -21,8 +21,8 @@ from pipelines.rows.option_checks import check_said
 from pipelines.rows.position_frame import Positions, from_frame
 from pipelines.rows.read_locally import positions_of_table, read_locally
 from pipelines.rows.table_formats import TABLE_FORMATS
-from pipelines.rows.text_types import exactly
 from pipelines.spark.causes import raised_in_task
+from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,8 +22,8 @@ from pipelines.rows.json_rows import json_batches, json_schema
 from pipelines.rows.local_frame import LocalFrame, Source, TableSource
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.row_plan import RowPlan, kinds_asked, plan_rows, taken
-from pipelines.rows.text_kinds import Counts, add_counts, kinds_of_texts
 from pipelines.rows.through_arrow import folder_columns, table_tasks
+from pipelines.text.text_kinds import Counts, add_counts, kinds_of_texts
 
 KEPT_BYTES = 1 << 30
 """Of files of text up to which their rows are kept between two looks at them; larger ones are read twice."""

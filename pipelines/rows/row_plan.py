@@ -21,7 +21,6 @@ from dtoss.names import unused_name
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import texts, values_of
 from dtoss.snapshots.column_types import is_text, type_name, type_named
-from pipelines.rows import text_types, time_columns
 from pipelines.rows.input_columns import (
     DELETED,
     MISTYPED,
@@ -40,9 +39,10 @@ from pipelines.rows.input_columns import (
 )
 from pipelines.rows.paths import check_found, leaves, parts_of, type_at
 from pipelines.rows.point_columns import points
-from pipelines.rows.text_kinds import empty_or_null, strictly, typed
-from pipelines.rows.text_types import MOSTLY, PLAIN
-from pipelines.rows.text_values import matching, numbers, of_java, whole_numbers
+from pipelines.text import text_types, time_columns
+from pipelines.text.text_kinds import empty_or_null, read_as, strictly
+from pipelines.text.text_types import MOSTLY, PLAIN
+from pipelines.text.text_values import matching, numbers, of_java, whole_numbers
 
 Marks = list[tuple[str, NDArray[np.bool_]]]
 """Reasons, and where rows are bad for them, in the order in which they are looked for."""
@@ -349,24 +349,24 @@ def _times(plan: RowPlan, values: pa.Array) -> pa.Array:
     t = values
     if is_text(values.type):
         if pattern in time_columns.COUNTED:
-            from pipelines.rows.text_times import moments_of_numbers
+            from pipelines.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(numbers(values, columns.decimal), pattern, zone)
         elif pattern is None and kind != text_types.TEXT:
-            t = typed(values, kind, columns.decimal)
+            t = read_as(values, kind, columns.decimal)
         else:
-            from pipelines.rows.text_times import moments
+            from pipelines.text.text_times import moments
 
             t = moments(values, pattern, columns.decimal, zone)
     elif is_number(values.type):
         if pa.types.is_floating(values.type):
             t = pc.if_else(pc.is_nan(values), None, values)
         if pattern in time_columns.ONLY_MOMENTS:
-            from pipelines.rows.text_times import moments_of_numbers
+            from pipelines.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(t, pattern, zone)
     elif pa.types.is_timestamp(values.type) and values.type.tz is None and zone is not None:
-        from pipelines.rows.text_times import of_zone
+        from pipelines.text.text_times import of_zone
 
         t = of_zone(values.cast(pa.timestamp("us", "UTC")), zone)
     if not plan.text and plan.wanted.get(name) in ("bigint", "double"):
@@ -403,7 +403,7 @@ def _attribute(
         if fits is None:
             return values, None
         return fits, ~where(empty_or_null(values)) & where(fits.is_null())
-    return (typed(values, plan.kinds.get(name, text_types.TEXT), plan.columns.decimal) if text else values), None
+    return (read_as(values, plan.kinds.get(name, text_types.TEXT), plan.columns.decimal) if text else values), None
 
 
 def as_type(values: pa.Array, wanted: str) -> pa.Array | None:

@@ -160,7 +160,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _gpx(filesystem: fs.FileSystem, file: str) -> Iterator[pa.RecordBatch]:
-    from pipelines.rows.text_times import moments
+    from pipelines.text.text_times import moments
 
     for batch in _of_records(_fixes, _GPX).rows(filesystem, file):
         at = batch.schema.get_field_index("t")

@@ -12,8 +12,8 @@ from dtoss.snapshots.column_types import is_text, stored_type, type_name
 from pipelines.rows.paths import Unfitting
 from pipelines.rows.raw_json import number_text
 from pipelines.rows.row_plan import as_double
-from pipelines.rows.text_times import moments
-from pipelines.rows.text_values import any_whole_numbers, numbers
+from pipelines.text.text_times import moments
+from pipelines.text.text_values import any_whole_numbers, numbers
 
 _YES, _NO = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)

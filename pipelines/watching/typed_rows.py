@@ -23,7 +23,7 @@ from pipelines.rows.local_frame import LocalFrame
 from pipelines.rows.paths import Unfitting
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.row_plan import as_double, where
-from pipelines.rows.text_values import any_whole_numbers
+from pipelines.text.text_values import any_whole_numbers
 from pipelines.watching.tried_casts import as_kind
 
 if TYPE_CHECKING:

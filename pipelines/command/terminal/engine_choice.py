@@ -68,7 +68,7 @@ def why_spark(
         return needs
     written = None if columns is None else columns.time_format
     if written is not None:
-        from pipelines.rows.text_times import reads
+        from pipelines.text.text_times import reads
 
         if not reads(written):
             return f"times written as {written} are read by it alone"

@@ -176,7 +176,7 @@ def test_nothing_reaches_stderr(capfd, caplog):
 def test_the_log_of_others_stays(caplog):
     with caplog.at_level(logging.WARNING, logger="sqlglot"):
         logging.getLogger("sqlglot").warning("of somebody else")
-    assert [record.message for record in caplog.records] == ["of somebody else"]
+    assert [record.getMessage() for record in caplog.records] == ["of somebody else"]
 
 
 WORDS = [

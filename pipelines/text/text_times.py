@@ -1,4 +1,4 @@
-"""Times in texts and in numbers that count, read as `pipelines/rows/time_columns.py` reads them in Spark."""
+"""Times in texts and in numbers that count, read as `pipelines/text/time_columns.py` reads them in Spark."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.partition import numbers as arrow_of
-from pipelines.rows import time_columns
-from pipelines.rows.text_scan import Digits, Literal, Optional, Word, read_whole, texts_of
-from pipelines.rows.text_values import numbers as numbers_in
-from pipelines.rows.time_columns import COUNTED, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE
-from pipelines.rows.time_fields import days_of, is_leap, micros_of
-from pipelines.rows.time_patterns import parts_of
-from pipelines.rows.time_zones import REGION, offset_at, offsets_at, regions, zone_of
+from pipelines.text import time_columns
+from pipelines.text.text_scan import Digits, Literal, Optional, Word, read_whole, texts_of
+from pipelines.text.text_values import numbers as numbers_in
+from pipelines.text.time_columns import COUNTED, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE
+from pipelines.text.time_fields import days_of, is_leap, micros_of
+from pipelines.text.time_patterns import parts_of
+from pipelines.text.time_zones import REGION, offset_at, offsets_at, regions, zone_of
 
 ROWS_AT_ONCE = 1 << 15
 """Texts that are read side by side: so many that the arrays of a step stay near the processor."""

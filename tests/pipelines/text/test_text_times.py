@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.rows import text_times, time_columns
-from pipelines.rows.text_types import TEXT
+from pipelines.text import text_times, time_columns
+from pipelines.text.text_types import TEXT
 
 BERLIN = "Europe/Berlin"
 ISO = (

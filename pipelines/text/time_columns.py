@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from dtoss.errors import InputError
-from pipelines.rows import text_types
+from pipelines.text import text_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.rows.text_scan import Fields, put
-from pipelines.rows.time_zones import DAY, FURTHEST, REGION, offsets_at
+from pipelines.text.text_scan import Fields, put
+from pipelines.text.time_zones import DAY, FURTHEST, REGION, offsets_at
 
 RANGES = {
     "year": (-999_999_999, 999_999_999),

@@ -1,4 +1,4 @@
-"""Numbers and ids in texts, read as `pipelines/rows/text_types.py` reads them in Spark."""
+"""Numbers and ids in texts, read as `pipelines/text/text_types.py` reads them in Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.partition import texts as texts_of
-from pipelines.rows.text_types import LOOSE, MOST, WHOLE_NUMBER
+from pipelines.text.text_types import LOOSE, MOST, WHOLE_NUMBER
 
 _LOOSE = re.compile(LOOSE, re.ASCII)
 _WHOLE = re.compile(WHOLE_NUMBER.replace(r"\z", r"\Z"), re.ASCII)

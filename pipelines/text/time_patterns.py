@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dtoss.errors import InputError
-from pipelines.rows.text_scan import LONGEST, Digits, Literal, Optional, Word
-from pipelines.rows.time_zones import regions_of_any_case, zone_of
+from pipelines.text.text_scan import LONGEST, Digits, Literal, Optional, Word
+from pipelines.text.time_zones import regions_of_any_case, zone_of
 
 _TOKEN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>.)", re.DOTALL)
 _FIELDS = {

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.partition import numbers as arrow_of
-from pipelines.rows.text_types import KINDS_OF_TYPES, MOST, MOSTLY, NUMBER, TEXT, WHOLE, plain_pattern
-from pipelines.rows.text_values import (
+from pipelines.text.text_types import KINDS_OF_TYPES, MOST, MOSTLY, NUMBER, TEXT, WHOLE, plain_pattern
+from pipelines.text.text_values import (
     EMPTY,
     LOOSE_PATTERN,
     any_whole_numbers,
@@ -47,7 +47,7 @@ class Counts:
         self.numbers += fit.true_count
 
     def kind(self, tolerant: bool, wanted: str | None) -> str:
-        """Return the kind of the column: see :func:`pipelines.rows.text_types.kinds_of`."""
+        """Return the kind of the column: see :func:`pipelines.text.text_types.kinds_of`."""
         enough = self.filled * (MOST if tolerant else 1.0)
         kind = TEXT
         if enough and self.whole >= enough:
@@ -62,7 +62,7 @@ class Counts:
         return kind
 
 
-def typed(texts: pa.Array, kind: str, decimal: str = ".") -> pa.Array:
+def read_as(texts: pa.Array, kind: str, decimal: str = ".") -> pa.Array:
     """Return texts as what their kind says."""
     if kind in (WHOLE, MOSTLY):
         return any_whole_numbers(texts)
