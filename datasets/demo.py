@@ -4,11 +4,12 @@
 """
 
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +50,12 @@ def main(
     objects: Annotated[int, typer.Option(help="Number of taxis.")] = 1_000_000,
     cities: Annotated[int, typer.Option(help="The world's largest cities, so many.")] = 100,
     partitions: Annotated[int, typer.Option(help="Partitions of the index.")] = 128,
-    master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
 ) -> None:
     """Make a fleet, build an index of it, ask it, draw its partitions, and watch fences in its first city."""
     from datasets.demo_picture import draw_partitions
     from pipelines.rebuild import rebuild, summary
     from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
-    from pipelines.spark.session import spark_session
     from pipelines.spark.stage_progress import Stages
 
     if objects < 1:
@@ -69,16 +68,14 @@ def main(
     write_parquet(_shown(fleet_at(fleet, MOMENT), objects), SCHEMA, positions)
     _write_places(fleet, out / "places.csv")
 
-    say("rebuild: positions in, a snapshot out (Spark starts first)")
-    session = spark_session(master)
-    stages = Stages(session, shown=True)
-    read = read_positions(session, [str(positions)], Columns())
-    manifest = rebuild(read, str(store), partitions=partitions, stages=stages)
+    say("rebuild: positions in, a snapshot out")
+    read = read_positions(None, [str(positions)], Columns())
+    manifest = rebuild(read, str(store), partitions=partitions, stages=Stages(shown=True))
     _table("the index", summary(manifest))
 
     index = dtoss.open(str(store))
     _table("answers in process", _answers(index, fleet))
-    _table("a join in Spark", _join(session, positions, store))
+    _table("a join of files", _join(positions, store))
 
     picture = out / "partitions.png"
     draw_partitions(index, positions, picture, near=fleet)
@@ -90,7 +87,7 @@ def main(
     _table("the hour before", rows)
 
     say("fences on its hot places, and the minutes after: questions that stay")
-    _table("standing questions", fences(session, fleet, uid, _place(fleet), MOMENT, out))
+    _table("standing questions", fences(fleet, uid, _place(fleet), MOMENT, out))
     _say_next(out, fleet, objects, cities, taxi, partitions)
 
 
@@ -149,21 +146,22 @@ def _answers(index: dtoss.Index, fleet: Fleet) -> list[tuple[str, str]]:
     ]
 
 
-def _join(session: Any, positions: Path, store: Path) -> list[tuple[str, str]]:
-    from pyspark.sql import functions as F
+def _join(positions: Path, store: Path) -> list[tuple[str, str]]:
+    from pipelines.local_joins.file_join import join_file
 
-    from pipelines.join import knn_join, range_join
-
-    asking = session.read.parquet(str(positions)).where(F.col("id") < SAMPLE).select("id", "lon", "lat")
-    began = time.perf_counter()
-    nearest = knn_join(asking, str(store), 1, id="id", exclude_self=True)
-    seen = nearest.agg(F.count("*"), F.median("distance"), F.max("distance")).toArrow().to_pylist()[0].values()
-    found, median, furthest = seen
-    spent = time.perf_counter() - began
-    crowd = range_join(asking, str(store), 100.0, id="id", exclude_self=True).count()
+    with tempfile.TemporaryDirectory(dir=store.parent) as folder:
+        asking, near, crowd = (str(Path(folder, f"{name}.parquet")) for name in ("asking", "near", "crowd"))
+        pq.write_table(pq.read_table(positions, columns=["id", "lon", "lat"], filters=[("id", "<", SAMPLE)]), asking)
+        began = time.perf_counter()
+        join_file(asking, str(store), near, k=1, exclude_self=True)
+        spent = time.perf_counter() - began
+        far = pq.read_table(near, columns=["distance"]).column(0).to_numpy()
+        join_file(asking, str(store), crowd, radius=100.0, exclude_self=True)
+        others = pq.read_metadata(crowd).num_rows
+    some = f"median {np.median(far):,.1f} m, furthest {far.max():,.0f} m" if len(far) else "none"
     return [
-        (f"nearest other taxi of {found:,}", f"median {median:,.1f} m, furthest {furthest:,.0f} m"),
-        ("others within 100 m", f"{crowd / max(found, 1):,.1f} on average"),
+        (f"nearest other taxi of {len(far):,}", some),
+        ("others within 100 m", f"{others / max(len(far), 1):,.1f} on average"),
         ("seconds", f"{spent:.1f} for the first"),
     ]
 

@@ -28,15 +28,11 @@ SHOWN = 3
 """Events that are printed."""
 
 
-def fences(
-    session: Any, fleet: Fleet, uid: Ints, place: tuple[float, float], begin: float, out: Path
-) -> list[tuple[str, str]]:
+def fences(fleet: Fleet, uid: Ints, place: tuple[float, float], begin: float, out: Path) -> list[tuple[str, str]]:
     """Return what fences in the first city are told by the taxis there, as rows of a table.
 
     Parameters
     ----------
-    session
-        Of Spark.
     fleet
         All taxis.
     uid
@@ -72,7 +68,7 @@ def fences(
 
     changed = subscribe(home, read_files([str(asked)]).table)
     began = time.perf_counter()
-    done = watch_files(str(arriving), str(store), lambda: session, once=True, max_ahead=None, most_rows=len(uid))
+    done = watch_files(str(arriving), str(store), lambda: None, once=True, max_ahead=None, most_rows=len(uid))
     spent = time.perf_counter() - began
     counts = event_counts(home)
     rank = counts.get(RANK, {})

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 HEAVY = ("rebuild", "watch", "windows run", "serve")
-"""What begins Spark's work or a server, of the commands that the demo ends with."""
+"""What takes longer, or starts a server, of the commands that the demo ends with."""
 
 
 def made_and_said(out, capsys, **sizes):
@@ -80,8 +80,8 @@ def to_try_next(said):
     return commands, page
 
 
-def test_a_small_demo_and_what_it_says_to_try_next(spark, tmp_path, command, capfd):
-    """As the demo below; of its commands, those that need neither Spark nor a process."""
+def test_a_small_demo_and_what_it_says_to_try_next(tmp_path, command, capfd):
+    """As the demo below; of its commands, those that are quick and no process."""
     out = tmp_path / "demo"
     said, _ = made_and_said(out, capfd, objects=800, cities=2, partitions=2)
     commands, _ = to_try_next(said)
@@ -97,7 +97,7 @@ def test_a_small_demo_and_what_it_says_to_try_next(spark, tmp_path, command, cap
 
 
 @pytest.mark.deep("runs all that the demo ends with, on more taxis; a small demo is in make test")
-def test_the_demo_and_what_it_says_to_try_next(spark, tmp_path, capsys):
+def test_the_demo_and_what_it_says_to_try_next(tmp_path, capsys):
     """An index of all taxis, answers that are true, a picture with something in it, commands that run."""
     from pipelines.command.main import main as command
 
