@@ -13,6 +13,8 @@ from dtoss.partitioning.balance import balancing_weights
 from dtoss.partitioning.regions import Regions
 
 OBJECTS_PER_PARTITION = 250_000
+FEW = 512
+"""Pivots of which each pair is measured."""
 
 
 SAMPLE_PER_PARTITION = 6_000
@@ -82,14 +84,24 @@ def _balanced(sample: NDArray[np.float64], partitions: int) -> Regions:
         return Regions(pivots, np.zeros(1))
     weights = balancing_weights(sample, pivots)
     weights -= weights.max()
-    from scipy.spatial import cKDTree  # a quarter of a second to load, and one partition needs none of it
-
     # a power is a squared distance less a weight: a large weight rounds the place of the nearest borders away
-    nearest = cKDTree(pivots).query(pivots, 2)[0][:, 1].min()
+    nearest = _nearest_two(pivots)
     blur = np.finfo(np.float64).eps * np.abs(weights).max() / (2.0 * nearest)
     if blur > BLUR * np.abs(pivots).max():
         weights = np.zeros(partitions)
     return Regions(pivots, weights)
+
+
+def _nearest_two(pivots: NDArray[np.float64]) -> float:
+    """Return how far the two nearest pivots are from each other."""
+    if len(pivots) > FEW:
+        from scipy.spatial import cKDTree
+
+        return float(cKDTree(pivots).query(pivots, 2)[0][:, 1].min())
+    # to load a tree takes an eighth of a second
+    squares = ((pivots[:, None] - pivots[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(squares, np.inf)
+    return float(np.sqrt(squares.min()))
 
 
 def _split(

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ceps.model.number_text import how_many
 from dtoss.building.reach import choose_reach
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
@@ -63,6 +62,8 @@ def choose_regions(
 
 def _check_fit(regions: Regions, vectors: NDArray[np.float64], count: int, exactly: bool) -> None:
     """Check that regions are as many as are wanted, within a factor of two if only a size was named, and even."""
+    from ceps.model.number_text import how_many
+
     there = len(regions)
     if not (there == count if exactly else count / 2 <= there <= 2 * count):
         raise InputError(
