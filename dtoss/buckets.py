@@ -88,17 +88,17 @@ def seeded_hashes(hashes: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     if -(2**31) <= number < 2**31:
         word = np.array([number & 0xFFFFFFFF], np.uint64)
         h = (h + _P5 + np.uint64(4)) ^ (word * _P1)
-        h = _rotated(h, 23) * _P2 + _P3
+        h = _rotate(h, 23) * _P2 + _P3
     else:
         word = np.array([number & 0xFFFFFFFFFFFFFFFF], np.uint64)
-        h = (h + _P5 + np.uint64(8)) ^ (_rotated(word * _P2, 31) * _P1)
-        h = _rotated(h, 27) * _P1 + _P4
+        h = (h + _P5 + np.uint64(8)) ^ (_rotate(word * _P2, 31) * _P1)
+        h = _rotate(h, 27) * _P1 + _P4
     h = (h ^ (h >> np.uint64(33))) * _P2
     h = (h ^ (h >> np.uint64(29))) * _P3
     return np.asarray((h ^ (h >> np.uint64(32))).view(np.int64))
 
 
-def _rotated(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+def _rotate(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     return np.asarray((words << np.uint64(bits)) | (words >> np.uint64(64 - bits)))
 
 

@@ -40,26 +40,28 @@ class LocalRows:
 
     def map(self, work: Work, schema: Any = "") -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.map`."""
-        return LocalRows([partial(_worked, work, task) for task in self.tasks])
+        return LocalRows([partial(_start, work, task) for task in self.tasks])
 
     def map_numbered(self, work: NumberedWork, schema: str = "") -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.map_numbered`."""
-        return LocalRows([partial(_worked, partial(work, number), task) for number, task in enumerate(self.tasks)])
+        return LocalRows([partial(_start, partial(work, number), task) for number, task in enumerate(self.tasks)])
 
     def exchange(self, tasks: int, column: str = "task") -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.exchange`; what comes before is done now."""
-        return self._exchanged(tasks, lambda batch: values_of(batch.column(column)))
+        return self._exchange_by(tasks, lambda batch: values_of(batch.column(column)))
 
     def exchange_by_hash(self, tasks: int, column: str) -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.exchange_by_hash`; what comes before is done now."""
-        return self._exchanged(tasks, lambda batch: hashes_of(batch.column(column)) % tasks)
+        return self._exchange_by(tasks, lambda batch: hashes_of(batch.column(column)) % tasks)
 
     def exchange_by_bucket(self, tasks: int, column: str | None, task_of: Sequence[int] | None = None) -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.exchange_by_bucket`; what comes before is done now."""
         table = np.arange(BUCKETS) % tasks if task_of is None else np.array(task_of)
         if column is not None:
-            return self._exchanged(tasks, lambda batch: table[bucket_of(batch.column(column))])
-        shared = self.map_numbered(_with_numbers)._exchanged(tasks, lambda rows: table[bucket_of(rows.column(_NUMBER))])
+            return self._exchange_by(tasks, lambda batch: table[bucket_of(batch.column(column))])
+        shared = self.map_numbered(_with_numbers)._exchange_by(
+            tasks, lambda rows: table[bucket_of(rows.column(_NUMBER))]
+        )
         return shared.map(lambda batches: (batch.drop_columns([_NUMBER]) for batch in batches))
 
     def union(self, other: LocalRows) -> LocalRows:
@@ -78,7 +80,7 @@ class LocalRows:
         """Return the batches of each task."""
         return run_all(self.tasks, list)
 
-    def _exchanged(self, tasks: int, task_of: Callable[[pa.RecordBatch], Any]) -> LocalRows:
+    def _exchange_by(self, tasks: int, task_of: Callable[[pa.RecordBatch], Any]) -> LocalRows:
         spool = Spool(tasks)
 
         def share(batches: Iterator[tuple[int, pa.RecordBatch]]) -> None:
@@ -94,7 +96,7 @@ def _with_origin(origin: int, task: Callable[[], Batches]) -> Iterator[tuple[int
     return ((origin, batch) for batch in task())
 
 
-def _worked(work: Work, task: Callable[[], Batches]) -> Batches:
+def _start(work: Work, task: Callable[[], Batches]) -> Batches:
     return work(task())
 
 

@@ -78,7 +78,7 @@ class Spool:
         while waiting:
             one = waiting.popleft()
             if isinstance(one, int):
-                yield self._read(one)
+                yield self._load(one)
             else:
                 yield one
 
@@ -96,7 +96,7 @@ class Spool:
                 f"with room (TMPDIR), allow more memory ({MEMORY}), or take --engine spark"
             ) from None
 
-    def _read(self, number: int) -> pa.RecordBatch:
+    def _load(self, number: int) -> pa.RecordBatch:
         with self._lock:
             if self._reader is None:
                 self._writer.close()

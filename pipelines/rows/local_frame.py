@@ -132,9 +132,9 @@ class LocalFrame:
         """The columns, with the reason, without rows as they were read."""
         schema = pa.schema([*(self.given or ()), (REASON, pa.string())]) if self.plan is None else self.plan.schema
         rows = pa.record_batch([pa.nulls(0, one.type) for one in schema], schema=schema)
-        return self._stepped(rows, np.arange(0))[0].schema
+        return self._apply_steps(rows, np.arange(0))[0].schema
 
-    def _needed(self) -> list[str]:
+    def _columns_to_read(self) -> list[str]:
         return self.plan.needed if self.plan is not None else [] if self.given is None else self.given.names
 
     @property
@@ -160,7 +160,7 @@ class LocalFrame:
     @cached_property
     def good(self) -> Good:
         """The rows that can be used, kept in memory."""
-        done = run_all(self.source.tasks(self._needed()), self._good)
+        done = run_all(self.source.tasks(self._columns_to_read()), self._good)
         return Good([batches for batches, _ in done], sum((tally for _, tally in done), Tally()))
 
     def rows(self, names: Sequence[str]) -> LocalRows:
@@ -169,7 +169,7 @@ class LocalFrame:
 
     def screened(self) -> LocalRows:
         """Return all rows with their reasons, none of which is kept in memory."""
-        return LocalRows(self.source.tasks(self._needed())).map(lambda batches: map(self._screened, batches))
+        return LocalRows(self.source.tasks(self._columns_to_read())).map(lambda batches: map(self._screened, batches))
 
     def table(self) -> pa.Table:
         """Return all rows with their reasons."""
@@ -177,7 +177,7 @@ class LocalFrame:
 
     def stream(self) -> Batches:
         """Yield all rows with their reasons, one task after another, and keep none."""
-        for task in self.source.tasks(self._needed()):
+        for task in self.source.tasks(self._columns_to_read()):
             for batch in task():
                 yield self._screened(batch)
 
@@ -188,7 +188,7 @@ class LocalFrame:
         def bad(batches: Batches) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 assert plan is not None
-                rows, stay, _ = self._marked(batch)
+                rows, stay, _ = self._screen_batch(batch)
                 at = np.flatnonzero(values_of(rows.column(REASON).is_valid()))
                 if len(at):
                     raw = raw_rows(plan.row_as_read(batch.take(arrow_of(stay[at]))))
@@ -205,7 +205,7 @@ class LocalFrame:
 
         That is JSON, in the column ``_raw``. A task without such rows reads no columns that nothing is made of.
         """
-        source = self.source.tasks(self._needed())
+        source = self.source.tasks(self._columns_to_read())
         counts = self.dropped.rows = [0] * len(source)
         return LocalRows([partial(self._with_raw, task, number, counts) for number, task in enumerate(source)])
 
@@ -214,7 +214,7 @@ class LocalFrame:
         wanted: list[NDArray[np.int64]] = []
         first = gone = 0
         for batch in task():
-            rows, stay, dropped = self._marked(batch)
+            rows, stay, dropped = self._screen_batch(batch)
             doubted = values_of(rows.column(REASON).is_valid())
             if self.doubted is not None:
                 doubted = doubted | self.doubted(rows)
@@ -244,7 +244,7 @@ class LocalFrame:
                 found.append(raw_rows(plan.row_as_read(batch.take(arrow_of(here)))))
         return pa.concat_arrays(found)
 
-    def _stepped(self, rows: pa.RecordBatch, stay: NDArray[np.int64]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    def _apply_steps(self, rows: pa.RecordBatch, stay: NDArray[np.int64]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
         for step in self.steps:
             if isinstance(step, _Where):
                 kept = np.flatnonzero(step.kept(rows))
@@ -255,9 +255,9 @@ class LocalFrame:
         return rows, stay
 
     def _screened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._marked(batch)[0]
+        return self._screen_batch(batch)[0]
 
-    def _marked(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.int64], int]:
+    def _screen_batch(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.int64], int]:
         """Return rows with their reasons, which rows of the input they are, and how many were dropped as forgotten."""
         stay = np.arange(len(batch))
         none = pa.nulls(len(batch), pa.string())
@@ -265,12 +265,12 @@ class LocalFrame:
         if self.known is not None:
             stay = np.flatnonzero(~self.known.mask(rows.column("id")))
             rows = rows.take(arrow_of(stay))
-        return *self._stepped(rows, stay), len(batch) - len(stay)
+        return *self._apply_steps(rows, stay), len(batch) - len(stay)
 
     def _good(self, batches: Batches) -> tuple[list[pa.RecordBatch], Tally]:
         kept, tally = [], Tally()
         for batch in batches:
-            rows, _, gone = self._marked(batch)
+            rows, _, gone = self._screen_batch(batch)
             good, seen = part_good(rows)
             tally = tally + replace(seen, forgotten=gone)
             kept.append(good)

@@ -54,14 +54,14 @@ class KeptSource:
     names: Sequence[str]
 
     @cached_property
-    def _kept(self) -> list[list[pa.RecordBatch]]:
+    def _batches(self) -> list[list[pa.RecordBatch]]:
         return run_all(self.source.tasks(self.names), list)
 
     def tasks(self, columns: Sequence[str]) -> Sequence[Callable[[], Batches]]:
         """As :meth:`pipelines.rows.local_frame.Source.tasks`."""
         if not set(columns) <= set(self.names):
             return self.source.tasks(columns)
-        return [partial(_selected, batches, columns) for batches in self._kept]
+        return [partial(_selected, batches, columns) for batches in self._batches]
 
 
 def _selected(batches: Sequence[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError
+from dtoss.frames.crs_names import collection_crs, crs_name, short
+from dtoss.geometry.space import LONLAT
 
 PACKED = (".gz", ".bz2", ".zst")
 """Endings of packed files."""
@@ -98,27 +100,49 @@ def _features(filesystem: fs.FileSystem, file: str) -> Iterator[dict[str, Any]]:
     """Yield a record for each feature: its id, its properties, and lon and lat of its point."""
     with _stream(filesystem, file) as stream:
         text = stream.read().decode("utf-8-sig", "replace")
+    whole = None
     try:
         whole = json.loads(text)
-        found = whole["features"] if isinstance(whole, dict) and whole.get("type") == "FeatureCollection" else [whole]
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             found = [json.loads(line.strip(f"{_SEPARATOR} ")) for line in text.splitlines() if line.strip()]
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{file} is no GeoJSON: {error}") from None
+    else:
+        collection = isinstance(whole, dict) and whole.get("type") == "FeatureCollection"
+        found = whole.get("features") if collection else [whole]
+    if not isinstance(found, list):
+        raise InputError(f"{file} is a FeatureCollection without a list of features")
+    _check_crs(file, whole)
     for number, feature in enumerate(found):
         if not isinstance(feature, dict) or feature.get("type") != "Feature":
             raise InputError(
                 f"{file}: member {number} is no feature: a collection of features, or one a line, is wanted"
             )
-        record = dict(feature.get("properties") or {})
+        properties = feature.get("properties")
+        record = dict(properties) if isinstance(properties, dict) else {}
         if "id" in feature:
             record.setdefault("id", feature["id"])
-        at = feature.get("geometry") or {}
-        place = at.get("coordinates") if at.get("type") == "Point" else None
-        there = isinstance(place, list) and len(place) >= 2 and all(isinstance(one, (int, float)) for one in place[:2])
-        record |= {"lon": float(place[0]), "lat": float(place[1])} if there and place else {"lon": None, "lat": None}
-        yield record
+        yield record | _place_of(feature.get("geometry"))
+
+
+def _place_of(geometry: Any) -> dict[str, float | None]:
+    """Return lon and lat of a point, None where a geometry is none."""
+    place = geometry.get("coordinates") if isinstance(geometry, dict) and geometry.get("type") == "Point" else None
+    try:
+        lon, lat = (float(one) for one in (place or ())[:2] if type(one) in (int, float))
+    except (TypeError, ValueError, OverflowError):
+        return {"lon": None, "lat": None}
+    return {"lon": lon, "lat": lat}
+
+
+def _check_crs(file: str, whole: Any) -> None:
+    """Check that a collection says no other CRS than that of GeoJSON, which RFC 7946 fixes."""
+    name = collection_crs(whole) if isinstance(whole, dict) else None
+    if name is not None and crs_name(name) != LONLAT:
+        raise InputError(
+            f"{file} states the CRS {short(str(name))}, and lon and lat of WGS 84 are wanted: transform it"
+        )
 
 
 def _fixes(filesystem: fs.FileSystem, file: str) -> Iterator[dict[str, Any]]:

@@ -78,7 +78,7 @@ def moments_of_numbers(numbers: pa.Array, pattern: str | None, zone: str | None 
     values = numbers.cast(pa.float64(), safe=False)
     seconds = values.fill_null(np.nan).to_numpy() / COUNTED[pattern or "epoch_s"]
     if pattern == "excel":
-        seconds = _rounded(seconds) - float(EXCEL_SECONDS)
+        seconds = _round_half_up(seconds) - float(EXCEL_SECONDS)
     there = np.abs(seconds) <= float(LAST_SECOND)
     micros = np.trunc(np.where(there, seconds, 0.0) * 1e6).astype(np.int64)
     if pattern == "epoch_us":
@@ -107,7 +107,7 @@ def _utc(micros: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
     return micros - offsets_at(code, micros // 1_000_000) * 1_000_000
 
 
-def _rounded(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+def _round_half_up(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return seconds rounded to milliseconds: halves of their decimal digits go up, as in Spark."""
     scaled = np.where(np.isfinite(seconds), seconds, 0.0) * 1e3
     found = np.where(np.isfinite(seconds), np.rint(scaled) / 1e3, seconds)

@@ -52,7 +52,7 @@ def numbers(texts: pa.Array, decimal: str = ".") -> pa.Array:
     # Arrow takes no text that people do not write, but for nan with a sign or a note
     if found is not None and not pc.any(pc.is_nan(found)).as_py():
         return found
-    return _read(texts, matching(texts, LOOSE_PATTERN), pa.float64(), number)
+    return _parse(texts, matching(texts, LOOSE_PATTERN), pa.float64(), number)
 
 
 def number(text: str | None) -> float | None:
@@ -62,7 +62,7 @@ def number(text: str | None) -> float | None:
 
 def whole_numbers(texts: pa.Array) -> pa.Array:
     """Return the whole numbers in texts, int64, null where one would not be written back as it was read."""
-    return _read(texts, matching(texts, _WHOLE_PATTERN), pa.int64(), whole_number)
+    return _parse(texts, matching(texts, _WHOLE_PATTERN), pa.int64(), whole_number)
 
 
 def any_whole_numbers(texts: pa.Array) -> pa.Array:
@@ -81,7 +81,7 @@ def _any_whole(text: str) -> int | None:
     return number if number is not None and _LEAST <= number <= _GREATEST else None
 
 
-def _read(texts: pa.Array, fit: pa.Array, kind: pa.DataType, read: Callable[[str | None], Any]) -> pa.Array:
+def _parse(texts: pa.Array, fit: pa.Array, kind: pa.DataType, read: Callable[[str | None], Any]) -> pa.Array:
     """Return the texts that fit, read as numbers; the others are null."""
     some = texts if fit.true_count == len(fit) else pc.if_else(fit, texts, _NO_TEXT.cast(texts.type))
     try:

@@ -97,11 +97,11 @@ def fit_rows(
     if isinstance(good.frame, LocalFrame):
         if settings.time is not None:
             _check_times(good.arrow_types["t"])
-        frame = good.frame.then(partial(_fitted, settings, unit))
+        frame = good.frame.then(partial(_fit_batch, settings, unit))
         if limit is not None:
             frame = replace(frame, doubted=partial(_later_than, limit))
         return replace(good, frame=frame)
-    return replace(good, frame=_fitted_by_spark(good, settings, unit, limit))
+    return replace(good, frame=_fit_by_spark(good, settings, unit, limit))
 
 
 def _check_times(kind: pa.DataType) -> None:
@@ -110,7 +110,7 @@ def _check_times(kind: pa.DataType) -> None:
         raise InputError(f"times are {type_name(kind)}, which are neither moments nor numbers")
 
 
-def _fitted(settings: Settings, unit: str | None, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _fit_batch(settings: Settings, unit: str | None, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return screened rows of this process as :func:`fit_rows` has them, batch after batch."""
     reason, ids, t = rows.column(REASON), rows.column("id"), pa.nulls(len(rows), pa.int64())
     if settings.time is not None:
@@ -204,7 +204,7 @@ def of_time(fitted: Positions, since: int, until: int, *, bad_others: bool = Fal
     return replace(fitted, frame=fitted.frame.filter(F.col(REASON).isNotNull() & ~span if bad_others else span))
 
 
-def _fitted_by_spark(good: Positions, settings: Settings, unit: str | None, limit: int | None) -> DataFrame:
+def _fit_by_spark(good: Positions, settings: Settings, unit: str | None, limit: int | None) -> DataFrame:
     from pyspark.sql import functions as F
 
     frame = good.spark_frame

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import DtossError, InputError
-from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name
+from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, collection_crs, crs_name
 from dtoss.frames.geo_columns import geo_column
 from dtoss.frames.point_coordinates import points_of
 from dtoss.frames.polygon_frames import GEOMETRY_NAMES
@@ -332,8 +332,6 @@ def place_geometries(table: pa.Table, space: Space) -> pa.Table:
 
 def check_collection(collection: Mapping[str, Any], space: Space) -> None:
     """Check that a FeatureCollection says no other CRS, as GDAL writes it."""
-    stated = collection.get("crs")
-    properties = stated.get("properties") if isinstance(stated, Mapping) else None
-    name = properties.get("name") if isinstance(properties, Mapping) else None
+    name = collection_crs(collection)
     if name is not None:
         check_crs(crs_name(name), space, "the places", _WHOSE)

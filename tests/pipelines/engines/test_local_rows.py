@@ -92,7 +92,7 @@ def test_the_first_task_that_failed_is_told_and_others_end_at_their_next_batch()
             yield None
 
     def first():
-        later.wait(60)
+        later.wait(5)
         raise ValueError("the first")
         yield
 
@@ -101,9 +101,8 @@ def test_the_first_task_that_failed_is_told_and_others_end_at_their_next_batch()
         raise OSError("the second")
         yield
 
-    with pytest.raises((ValueError, OSError)) as raised:
+    with pytest.raises(ValueError, match="the first"):
         run_all([first, second, endless], list)
-    assert isinstance(raised.value, (ValueError, OSError))
     with pytest.raises(ValueError, match="the first"):
         run_all([first, partial(iter, []), endless], list)
 

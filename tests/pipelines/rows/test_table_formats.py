@@ -38,6 +38,9 @@ def feature(place, **others):
 
 
 FEATURES = [feature([8.5, 47.0, 400], id="a"), feature(None, id="b"), feature([1, 2], properties={"n": 2.5, "id": "c"})]
+FEATURES += [feature(None, id="e", geometry=[1]), feature(["1", 2], id="f"), feature([True, 2], id="g")]
+FEATURES.append(feature([10**400, 2], id="h", properties=[]))
+FEATURES.append(feature(None, id="i", geometry={"type": "Circle", "coordinates": [1, 2]}))
 FEATURES.append(feature([0, 0], id="d", geometry={"type": "LineString", "coordinates": [[0, 0], [1, 1]]}))
 
 
@@ -61,7 +64,7 @@ WRITTEN = {
 }
 READ = {
     "arrow": ({1: (8.5, 47.0)}, {"no position": 1, "longitude out of range": 1}),
-    "geojson": ({"a": (8.5, 47.0), "c": (1.0, 2.0)}, {"no position": 2}),
+    "geojson": ({"a": (8.5, 47.0), "c": (1.0, 2.0)}, {"no position": 7}),
     "gpx": ({"run": (8.0, 47.0)}, {"no time": 2, "latitude out of range": 1}),
 }
 
@@ -114,6 +117,12 @@ def test_spark_reads_them_the_same(spark, tmp_path):
         ("a.arrow", b"no table", "a.arrow cannot be read as arrow"),
         ("a.geojson", b"{", "a.geojson is no GeoJSON"),
         ("a.geojson", b'{"type": "Feature"}\n{"type": "Point"}', "member 1 is no feature"),
+        (
+            "a.geojson",
+            b'{"type": "FeatureCollection", "features": [], "crs": {"properties": {"name": "EPSG:3857"}}}',
+            "a.geojson states the CRS EPSG:3857, and lon and lat",
+        ),
+        ("a.geojson", b'{"type": "FeatureCollection"}', "without a list of features"),
         ("a.gpx", b"<gpx><trk>", "a.gpx is no GPX"),
     ],
 )
