@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -165,22 +166,20 @@ def _in_plane(a: list[float], b: list[float], others: list[list[float]], bounds:
 
 
 def _on_sphere(a: list[float], b: list[float], others: list[list[float]]) -> float:
-    site = _unit([Decimal(value) for value in a])
-    normal = _less(_unit([Decimal(value) for value in b]), site)
+    site = _direction(*a)
+    normal = _less(_direction(*b), site)
     if not any(normal):
         return 0.0  # one direction within rounding
     axis = min(range(3), key=lambda i: abs(normal[i]))
     first = _unit(_cross(normal, [Decimal(i == axis) for i in range(3)]))
     second = _unit(_cross(normal, first))
-    limits = []
-    for row in others:
-        u = _less(_unit([Decimal(value) for value in row]), site)
-        limits.append((_dot(first, u), _dot(second, u)))
-    limits = [(p, q) for p, q in limits if p or q]
-    if not limits:
+    # made one by one: where nothing is left of the edge, most need not be
+    away = (_less(_direction(*row), site) for row in others)
+    limits = ((p, q) for p, q in ((_dot(first, u), _dot(second, u)) for u in away) if p or q)
+    p, q = next(limits, (None, None))
+    if p is None or q is None:
         return 2.0
-    p, q = limits[0]
-    left = _between((-q, p), (q, -p), limits[1:])
+    left = _between((-q, p), (q, -p), limits)
     if left is None:
         return 0.0
     (p, q), (r, s) = left
@@ -226,6 +225,12 @@ def _cross(a: list[Decimal], b: list[Decimal]) -> list[Decimal]:
 
 def _less(a: list[Decimal], b: list[Decimal]) -> list[Decimal]:
     return [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
+
+
+@lru_cache(maxsize=4096)
+def _direction(x: float, y: float, z: float) -> list[Decimal]:
+    """Return a site's direction; the sites of a row are asked for again and again, for each pair of them."""
+    return _unit([Decimal(x), Decimal(y), Decimal(z)])
 
 
 def _unit(a: list[Decimal]) -> list[Decimal]:

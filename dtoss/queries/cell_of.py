@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,6 +131,8 @@ class CellCache:
 
     cuts: dict[tuple[int, int], Cut] = field(default_factory=dict)  # By partition and site
     edges: dict[tuple[bytes, ...], bool] = field(default_factory=dict)  # By the vectors of both sites in order
+    # By the vector of a site in a row: where it is, and what its candidates are
+    listed: dict[bytes, tuple[Partition, int, NDArray[np.float64]]] = field(default_factory=dict)
 
 
 def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cut:
@@ -141,7 +143,7 @@ def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cu
     centre, listed = partition.sites[site][None], candidates(view, partition, site)[0]
     others, ids, shape, crowded = _outline(view, partition, site)
     owner, first = shape.owner, np.array([0, len(others)])
-    rows = None if crowded else _with_rows(view, partition, site, others, shape.vertices)
+    rows = None if crowded else _with_rows(view, partition, site, others, shape.vertices, seen)
     if rows is not None:
         # drawn as it is everywhere: what a row adds is too short to be seen
         others, ids = rows
@@ -155,6 +157,7 @@ def _cut(view: CellView, partition: Partition, site: int, seen: CellCache) -> Cu
     if len(seen.cuts) >= KEPT_CELLS:
         seen.cuts.clear()
         seen.edges.clear()
+        seen.listed.clear()
     names = {row.tobytes() for row in listed}
     among = np.array([row.tobytes() in names for row in others], np.bool_)
     made = Cut(shape, others, ids, counts & ~doubt, doubt, crowded or rows is not None, among, owner)
@@ -323,6 +326,7 @@ def _with_rows(
     site: int,
     listed: NDArray[np.float64],
     corners: NDArray[np.float64],
+    seen: CellCache,
 ) -> tuple[NDArray[np.float64], Ids] | None:
     """Return sites (c, 3) that hold all neighbours of one whose cell is cut in 3-D, and the lowest id on each.
 
@@ -343,12 +347,17 @@ def _with_rows(
     rows: dict[bytes, tuple[Partition, int]] = {here.tobytes(): (partition, site)}
     sites, fresh = here[None], listed
     while len(fresh):
-        found = _locate(view, fresh)
-        rows |= {row.tobytes(): spot for row, spot in zip(fresh, found, strict=True) if spot is not None}
+        names = [row.tobytes() for row in fresh]
+        unseen = fresh[np.array([name not in seen.listed for name in names], np.bool_)]
+        for row, spot in zip(unseen, _locate(view, unseen), strict=True):
+            if spot is not None:
+                seen.listed[row.tobytes()] = (*spot, candidates(view, *spot)[0])
+        around = {name: seen.listed[name] for name in names if name in seen.listed}
+        rows |= {name: (part, at) for name, (part, at, _) in around.items()}
         sites = np.concatenate([sites, fresh])
         if len(rows) > CROWD or len(rows) < len(sites):
             return None
-        near = np.concatenate([candidates(view, *rows[row.tobytes()])[0] for row in fresh])
+        near = np.concatenate([others for _, _, others in around.values()])
         near = np.unique(near[(_gaps2(near, corners) <= reach2).any(axis=1)], axis=0)
         fresh = near[np.array([row.tobytes() not in rows for row in near], np.bool_)]
     if (_gaps2(sites, corners) <= reach2).sum(axis=0).max(initial=0) <= _CORNER:
@@ -387,14 +396,16 @@ def _places(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partit
 
 def _locate(view: CellView, sites: NDArray[np.float64]) -> Iterator[tuple[Partition, int] | None]:
     """Return the partition and the number in it of each of some sites (m, dimension), None where there is no object."""
-    found = answer(view.opened, operand(sites), np.zeros(len(sites)), 1) if len(sites) else None
-    for i in range(len(sites)):
-        if found is None or found.count[i] == 0:
+    if len(sites) == 0:
+        return
+    found, row = answer(view.opened, operand(sites), np.zeros(len(sites)), 1), 0
+    for count in found.count.tolist():
+        if count == 0:
             yield None
             continue
-        row = int(found.count[:i].sum())
         partition = view.opened.parts[int(found.part[row])]
-        yield partition, int(np.searchsorted(partition.first_object, found.item[row], side="right")) - 1
+        yield partition, bisect_right(partition.first_object, int(found.item[row])) - 1
+        row += count
 
 
 def _is_edge(
