@@ -53,10 +53,10 @@ def main(
 ) -> None:
     """Make a fleet, build an index of it, ask it, draw its partitions, and watch fences in its first city."""
     from datasets.demo_picture import draw_partitions
+    from pipelines.engines.stage_progress import Stages
     from pipelines.rebuild import rebuild, summary
     from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
-    from pipelines.spark.stage_progress import Stages
 
     if objects < 1:
         raise BadInput(f"objects is {objects}: give 1 or more")

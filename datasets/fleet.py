@@ -2,7 +2,7 @@
 
 `python -m datasets.fleet --taxis 10000 --steps 60 --out fleet.parquet --city Beijing` writes an hour of
 updates; `--at 3600` one row for each taxi at that moment; `--cycles 5 --out DIR` a file of those for each of
-five cycles.
+five cycles. A file that is called ``.csv`` is one as people have it: name, lon, lat, seen, status.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,12 @@ from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 
 from datasets.cities.taxis import Fleet, Floats, Ints, make_fleet, phase, where
 from datasets.tables.command import BadInput, run, say
-from datasets.tables.seeded_batches import spans, write_parquet
+from datasets.tables.seeded_batches import spans, write_csv, write_parquet
 from dtoss.export.targets import check_file, check_folder
 
 __all__ = ["SCHEMA", "START", "fleet_at", "fleet_updates"]
@@ -32,6 +33,8 @@ SCHEMA = pa.schema(
         ("occupied", pa.int8()),
     ]
 )
+TEXT_COLUMNS = ["name", "lon", "lat", "seen", "status"]
+"""The columns of a file of CSV."""
 
 
 def fleet_updates(fleet: Fleet, rows: int, period: float = 60.0, start: datetime = START) -> Iterator[pa.RecordBatch]:
@@ -98,8 +101,17 @@ def _batch(fleet: Fleet, row: Ints, uid: Ints, seconds: Floats, start: datetime)
     return pa.record_batch(columns, schema=SCHEMA)
 
 
+def rows_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows as a fleet's own file has them: a name, a place of six decimals, a time in text, a word."""
+    names = pc.binary_join_element_wise("taxi", pc.utf8_lpad(batch["uid"].cast(pa.string()), 5, "0"), "-")
+    place = [pc.round(batch[axis], 6) for axis in ("lon", "lat")]
+    seen = pc.strftime(pc.round_temporal(batch["t"], unit="second").cast(pa.timestamp("s", "UTC")), "%Y-%m-%d %H:%M:%S")
+    status = pc.if_else(pc.equal(batch["occupied"], 1), "busy", "free")
+    return pa.record_batch([names, *place, seen, status], names=TEXT_COLUMNS)
+
+
 def main(
-    out: Annotated[Path, typer.Option(help="Parquet file to write; a folder with --cycles.")],
+    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write; a folder with --cycles.")],
     taxis: Annotated[int, typer.Option(help="Number of taxis.")] = 1_000,
     steps: Annotated[int | None, typer.Option(help="Updates of each taxi; default 60.")] = None,
     rows: Annotated[int | None, typer.Option(help="Number of updates in all, instead of --steps.")] = None,
@@ -138,7 +150,9 @@ def main(
     else:
         updates = rows if rows is not None else taxis * (60 if steps is None else steps)
         batches = fleet_updates(fleet, updates, period, begin)
-    say(f"fleet: {write_parquet(batches, SCHEMA, out):,} rows of {taxis:,} taxis -> {out}")
+    text = out.suffix == ".csv"
+    written = write_csv(map(rows_of_text, batches), TEXT_COLUMNS, out) if text else write_parquet(batches, SCHEMA, out)
+    say(f"fleet: {written:,} rows of {taxis:,} taxis -> {out}")
 
 
 if __name__ == "__main__":

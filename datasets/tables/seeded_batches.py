@@ -1,16 +1,17 @@
-"""Batches of bounded size, each with a random stream of its own, and the Parquet file they end in."""
+"""Batches of bounded size, each with a random stream of its own, and the Parquet or CSV file they end in."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from datasets.tables.command import BadInput
 
-__all__ = ["BATCH_ROWS", "spans", "stream", "write_parquet"]
+__all__ = ["BATCH_ROWS", "spans", "stream", "write_csv", "write_parquet"]
 
 BATCH_ROWS = 131_072
 """Rows of a generated batch and of a row group: 5 MB at five columns."""
@@ -54,6 +55,17 @@ def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: st
         for table in _even(batches, schema):
             writer.write_table(table, row_group_size=BATCH_ROWS)
             rows += table.num_rows
+    return rows
+
+
+def write_csv(batches: Iterable[pa.RecordBatch], names: Sequence[str], path: str | Path) -> int:
+    """Write the batches as CSV below the names of their columns, and return the number of rows."""
+    rows = 0
+    with _whole(Path(path)) as part, part.open("wb") as out:
+        out.write(",".join(names).encode() + b"\n")
+        for batch in batches:
+            pa_csv.write_csv(batch, out, pa_csv.WriteOptions(include_header=False, quoting_style="none"))
+            rows += batch.num_rows
     return rows
 
 

@@ -4,6 +4,7 @@ from datasets.cities.taxis import make_fleet
 from datasets.degenerate import degenerate
 from datasets.fleet import fleet_at, fleet_updates
 from datasets.hotspots import hotspots
+from datasets.requests import requests
 from datasets.uniform import uniform_plane, uniform_sphere
 
 GENERATORS = {
@@ -13,5 +14,6 @@ GENERATORS = {
     "hotspots": lambda rows, seed=0: hotspots(rows, seed, count=20),
     "updates": lambda rows, seed=0: fleet_updates(make_fleet(1_000, seed=seed), rows),
     "at": lambda rows, seed=0: fleet_at(make_fleet(rows, seed=seed), 10_000.5),
+    "requests": lambda rows, seed=0: requests(make_fleet(500, seed=seed), rows, 3),
     "duplicates": lambda rows, seed=0: degenerate("duplicates", rows, seed),
 }
