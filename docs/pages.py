@@ -24,7 +24,7 @@ FILES = (
     "dtoss/compiled/*.md",
 )
 GROUPS = {
-    "Begin": ["docs/README"],
+    "Begin": ["docs/README", "docs/tutorial", "docs/commands"],
     "Ask": [f"docs/{name}" for name in ("inputs", "queries", "frames", "zones", "by_road", "sql", "datasets")],
     "Follow": [f"docs/{name}" for name in ("engines", "cycles", "history", "watch", "windows", "balance")],
     "Serve": [f"docs/{name}" for name in ("serve", "clients", "map", "cluster")],

@@ -9,6 +9,8 @@ RESERVED = (
     "query", "query_id", "id", "distance", "rank", "lon", "lat", "x", "y", "partition", "geometry", "bbox",
 )  # fmt: skip
 """Names of our own columns: in hits, in joins, of an object by its id, and in exported files."""
+DEFAULT_NAME = "default"
+"""The name of a watch where none is said."""
 
 
 def position_names(geographic: bool) -> tuple[str, str]:

@@ -22,17 +22,19 @@ from dtoss.history.time_scale import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
 from dtoss.snapshots.column_types import type_name
 from pipelines.cycles.store_clock import Scale
+from pipelines.cycles.work_context import WorkContext
 from pipelines.engines.rows import Batches, Work
+from pipelines.engines.spark_rows import SparkRows
 from pipelines.history_tasks.scans import (
     PastScan,
     as_batches,
-    declare,
     home_of,
     open_version,
     scan_rows,
     stored_schema,
 )
-from pipelines.rebuild import rebuild
+from pipelines.options.snapshot_options import SnapshotOptions
+from pipelines.rebuild import build_snapshot, rebuild
 from pipelines.rows.by_id import task_count
 from pipelines.rows.input_columns import DELETED, attribute_column
 from pipelines.rows.position_frame import Positions, positions_of_rows
@@ -95,6 +97,22 @@ def as_of(
     return rebuild(positions, store, crs=space.crs, metric=space.metric, **options)
 
 
+def build_past(
+    positions: Positions,
+    history: str,
+    version: int,
+    store: str,
+    options: SnapshotOptions,
+    work: WorkContext,
+    *,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Make a snapshot of what stood at a time current, in the space of its history, and return its manifest."""
+    space = home_of(history).version(version).schema.space
+    reading = replace(options.reading, crs=space.crs, metric=space.metric)
+    return build_snapshot(positions, store, replace(options, reading=reading), work, dry_run=dry_run)
+
+
 def standing_at(
     session: SparkSession | None,
     history: str,
@@ -123,13 +141,14 @@ def standing_at(
     # most rows are not the latest ones, and need not travel
     rows = scan_rows(session, scan, chosen, found, lambda some: latest(some, compared))
     tasks = task_count(int(gather_column(open_version(home, number), chosen, "rows").sum()), cores(session))
-    standing = rows.exchange_by_hash(tasks, "id").map(_standing(stand, compared), declare(session, stand))
+    standing = rows.exchange_by_hash(tasks, "id").map(_standing(stand, compared), stand)
     types = {field.name: type_name(field.type) for field in stand}
+    kept = None
+    if isinstance(standing, SparkRows):  # a rebuild goes through them several times
+        kept = standing.frame.persist()
+        standing = SparkRows(kept)
     positions = positions_of_rows(standing, types, (*timed, *wanted), string_ids=schema.id_type == "string")
-    if session is None:
-        return replace(positions, crs=schema.space.crs)
-    kept = positions.spark_frame.persist()
-    return replace(positions, crs=schema.space.crs, frame=kept, kept=kept)
+    return replace(positions, crs=schema.space.crs, kept=kept)
 
 
 def moment_in(history: str, time: str | float | datetime | date, version: int | None = None) -> dict[str, Any]:

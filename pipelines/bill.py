@@ -27,10 +27,9 @@ from dtoss.errors import InputError
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.load_patterns.live_patterns import ACCESSES, ROWS_AT_ONCE
 from pipelines.load_patterns.log_files import LogFolder
-from pipelines.load_patterns.log_rows import local_seconds
 from pipelines.load_patterns.reads_by_request import Reader
 from pipelines.plan_files import load_plan, manifest_of
-from pipelines.rows.access_rows import MILLIONTHS
+from pipelines.rows.access_rows import MILLIONTHS, local_seconds
 
 MOST_NUMBERS = 200_000_000
 """Partitions times slots that are held at a time."""
@@ -130,7 +129,7 @@ def bill(
         )
     place = {entry["number"]: row for row, entry in enumerate(entries)}
     asked = whole[[place[number] for number in made.partitions.tolist()]] / MILLIONTHS
-    local = local_seconds(pa.chunked_array([pa.array(starts * 1_000_000, pa.timestamp("us", "UTC"))]), made.time_zone)
+    local = local_seconds(starts, made.time_zone)
     seconds = np.minimum(made.slot_seconds, last - starts).astype(np.float64)
     found = Bill(made, slot_of(local, made), seconds, asked, requests / MILLIONTHS, first)
     if hindsight:

@@ -25,8 +25,8 @@ from dtoss.names import columns_of_manifest, renames
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.partition_choice import Shape
 from dtoss.snapshots.retention import snapshot_of
-from dtoss.snapshots.store import Store, on_stderr
-from dtoss.witnesses import USUAL_WITNESSES, Moment, checked_witnesses
+from dtoss.snapshots.store import Store
+from dtoss.witnesses import USUAL_WITNESSES, Moment
 from pipelines.cycles.arrivals import Arrivals, Place
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.collect import Target, collect, profile_of_tallies, timely, within
@@ -38,20 +38,25 @@ from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
 from pipelines.cycles.upsert_rules import rule
+from pipelines.cycles.work_context import WorkContext
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
+from pipelines.engines.stage_progress import Stages
 from pipelines.loop.known_sources import columns_of
+from pipelines.options.merging import Merging
+from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.input_columns import attribute_column
 from pipelines.rows.manifest_columns import source_of, time_of
 from pipelines.rows.position_frame import Positions, screen_positions, taken_of
 from pipelines.rows.read_files import positions_in
 from pipelines.rows.rejected_row_files import quarantine
-from pipelines.rows.survey import Profile, check_enough, judge
+from pipelines.rows.survey import Profile, judge
 from pipelines.spark.session import configure_session, running_session
-from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from dtoss.frames.frame_types import Frame
 
 TRIES = 3
 """How often a cycle is made where others commit before it."""
@@ -59,32 +64,21 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class _Rules:
-    """What a user wants of a cycle: the arguments of :func:`cycle`."""
+    """What is wanted of a cycle, and of its updates."""
 
-    deleted: str | None
-    deleted_for: float | None
-    expire: float | None
-    now: Any
-    clock: str
-    witnesses: str
-    max_ahead: float | None
-    missing: str
-    pivots: str
-    in_place_until: float
-    max_bad: float
-    wrap: bool
-    min_objects: int
-    max_shrink: float | None
-    allow_empty: bool
-    seed: int
+    options: SnapshotOptions
+    columns: Mapping[str, Any]  # What columns of a frame mean, where it is not as the store's last rebuild had it
     ledger: Callable[[Ledger], Ledger] | None
-    first: Mapping[str, Any]
     anew: bool
-    here: Here
+
+    @property
+    def deletes(self) -> bool:
+        """Whether rows may delete their objects."""
+        return self.columns.get("deleted") is not None
 
 
 def cycle(
-    updates: DataFrame | pa.Table | Positions | None,
+    updates: DataFrame | Frame | Positions | None,
     store: str,
     *,
     deleted: str | None = None,
@@ -123,7 +117,8 @@ def cycle(
     Parameters
     ----------
     updates
-        A DataFrame with the columns that the store was built of, or positions; None where only time has passed.
+        A DataFrame of Spark's, or a frame of this process as :func:`dtoss.build` takes them, with the columns that the
+        store was built of; or positions; None where only time has passed.
     store
         Path or URI of the store. Where it has no snapshot, the updates make the first one.
     deleted
@@ -194,20 +189,45 @@ def cycle(
     with theirs, O(n log u), and building the partitions in whose knowledge something has changed, O(n). Others are
     linked. The files are byte for byte those of a rebuild of the merged rows with the same pivots, lambdas and bounds.
     """
-    check_cycle(deleted_for, expire, clock, max_ahead, missing, pivots, in_place_until, witnesses)
-    heard, warn = warn or on_stderr, warn or (lambda message: None)
-    home = Store(str(store)).absolute
-    rules = _Rules(
-        deleted, deleted_for, expire, now, clock, witnesses, max_ahead, missing, pivots,
-        in_place_until, max_bad, wrap, min_objects, max_shrink, allow_empty, seed, ledger, first or {}, anew, here,
+    first = {"seed": seed} | dict(first or {})
+    options = SnapshotOptions.of(
+        deleted_for=deleted_for, expire=expire, now=now, clock=clock, witnesses=witnesses, max_ahead=max_ahead,
+        missing=missing, pivots=pivots, in_place_until=in_place_until, max_bad=max_bad, wrap=wrap,
+        min_objects=min_objects, max_shrink=max_shrink, allow_empty=allow_empty, keep=keep, keep_for=keep_for,
+        lease=lease, first=first,
     )  # fmt: skip
-    held = lock or home.writer(heard, lease=lease)
+    columns = {name: first[name] for name in ("id", "x", "y", "time") if first.get(name)}
+    columns |= {"attributes": first["columns"]} if first.get("columns") else {}
+    columns |= {"deleted": deleted}
+    work = WorkContext(stages, warn, lock, here)
+    return merge(updates, store, options, work, columns=columns, ledger=ledger, anew=anew)
+
+
+def merge(
+    updates: DataFrame | pa.Table | Positions | None,
+    store: str,
+    options: SnapshotOptions,
+    work: WorkContext,
+    *,
+    columns: Mapping[str, Any],
+    ledger: Callable[[Ledger], Ledger] | None = None,
+    anew: bool = False,
+) -> dict[str, Any]:
+    """Make a cycle, and return the manifest of its snapshot, as :func:`cycle`; lets positions go.
+
+    ``columns``: fields of :class:`pipelines.rows.input_columns.Columns`: of a frame, what is not as the store's last
+    rebuild had it; of positions, ``deleted``.
+    """
+    heard, keeping = work.heard, options.keeping
+    home = Store(str(store)).absolute
+    rules = _Rules(options, columns, ledger, anew)
+    held = work.lock or home.writer(heard, lease=keeping.lease)
     try:
         home.clear(None, lock=held, warn=heard)
         for attempt in range(TRIES):
             head = home.head()
             try:
-                manifest = _attempt(updates, home, head, rules, stages, heard, warn, held)
+                manifest = _attempt(updates, home, head, rules, work, held)
                 break
             except Conflict as error:
                 if attempt == TRIES - 1:
@@ -215,56 +235,28 @@ def cycle(
                 heard(f"{error}: the updates are merged with that")
             except Exception:
                 # without the lease others may clear what this cycle still reads
-                if lease or attempt == TRIES - 1 or _number(home.head()) == _number(head):
+                if keeping.lease or attempt == TRIES - 1 or _number(home.head()) == _number(head):
                     raise
                 heard(f"{home.path} was committed to meanwhile: the updates are merged with that")
-        home.tidy(keep, held, heard, keep_for=keep_for)
+        home.tidy(keeping.keep, held, heard, keep_for=keeping.keep_for)
     finally:
-        if held is not lock:
+        if held is not work.lock:
             held.release()
         if isinstance(updates, Positions):
             updates.release()
     return manifest
 
 
-def check_cycle(
-    deleted_for: float | None = None,
-    expire: float | None = None,
-    clock: str = "wall",
-    max_ahead: float | None = None,
-    missing: str = "error",
-    pivots: str = "auto",
-    in_place_until: float = 1.0,
-    witnesses: str = USUAL_WITNESSES,
-) -> None:
-    """Check what can be checked of :func:`cycle`'s arguments before Spark starts."""
-    for name, seconds in (("deleted_for", deleted_for), ("expire", expire), ("max_ahead", max_ahead)):
-        if seconds is not None and not 0.0 <= seconds < math.inf:
-            raise ValueError(f"{name} is {seconds!r}: seconds that are not negative are wanted")
-    words = (
-        ("clock", clock, ("wall", "data")),
-        ("missing", missing, ("error", "null")),
-        ("pivots", pivots, ("keep", "balanced", "auto")),
-    )
-    for name, word, legal in words:
-        if word not in legal:
-            raise ValueError(f"{name} is {word!r}: {', '.join(legal[:-1])} or {legal[-1]} is wanted")
-    checked_witnesses(witnesses)
-    if not in_place_until >= 0.0:
-        raise ValueError(f"in_place_until is {in_place_until!r}: a share that is not negative is wanted")
-
-
 def _attempt(
-    updates: DataFrame | pa.Table | Positions | None,
+    updates: DataFrame | Frame | Positions | None,
     home: Store,
     head: Commit | None,
     rules: _Rules,
-    stages: Stages | None,
-    heard: Callable[[str], None],
-    warn: Callable[[str], None],
+    work: WorkContext,
     held: Writer,
 ) -> dict[str, Any]:
     """Make one cycle after a commit."""
+    merging, reading = rules.options.merging, rules.options.reading
     # a store of an earlier version has snapshots and no commits
     old = head is None and bool(home.snapshots())
     last = None if head is None and not old else home.manifest(None if head is None else snapshot_of(head))
@@ -272,23 +264,23 @@ def _attempt(
     if positions is not None:
         positions = without_forgotten(positions, home.path)
     session = _session(positions)
-    stages = stages or Stages(session)
+    stages = work.stages or Stages(session)
     if last is None or rules.anew:
         if positions is None:
             raise InputError(f"nothing stands in {home.shown} and there are no updates: name some (--updates)")
-        stands = nothing_stands(positions, rules.first)
+        stands = nothing_stands(positions, reading.space_of(positions.crs), rules.options.wishes)
     else:
         stands = stands_of(home, last)
-    clock = _clock(stands, rules)
+    clock = _clock(stands, merging)
     pairs = tuple((attribute_column(name), name) for name in stands.order)
     types = {} if stands.manifest is None else columns_of_manifest(stands.manifest)
     if positions is not None:
         given = stands.wishes.bounds
-        positions = within(screen_positions(positions, stands.space, rules.wrap), given)
-        positions, pairs = agree_columns(positions, stands.manifest, stands.order, rules.missing)
+        positions = within(screen_positions(positions, stands.space, reading.wrap), given)
+        positions, pairs = agree_columns(positions, stands.manifest, stands.order, merging.missing)
         types = {name: positions.types[column] for column, name in pairs}
-    choose = _why_chosen(stands, rules)
-    with home.fresh(heard) as snapshot:
+    choose = _why_chosen(stands, merging)
+    with home.fresh(work.heard) as snapshot:
         place = Place(home, snapshot)
         place.make()
         arrivals, profile = Arrivals(place, (), None), profile_of_tallies([], clock.scale)
@@ -296,14 +288,14 @@ def _attempt(
             if positions is not None:
                 to = (stands.regions, stands.reach) if choose is None else everybody(stands.space)
                 target, carried = Target(place, *to, stands.space), [column for column, _ in pairs]
-                arrivals, profile = collect(positions, target, carried, clock, rules.here.update_bytes)
-                judge(profile, stands.space, rules.max_bad, warn)
-        why = choose or _too_many(len(arrivals), stands.objects, rules.in_place_until)
+                arrivals, profile = collect(positions, target, carried, clock, work.here.update_bytes)
+                judge(profile, stands.space, reading.max_bad, work.told)
+        why = choose or _too_many(len(arrivals), stands.objects, merging.in_place_until)
         box = bounds_of_cycle(stands, profile.low, profile.high)
         names = tuple(name for _, name in pairs)
         build = BuildPlan(home, snapshot, stands.space, stands.regions, stands.reach, box, names)
         sizes = [float(entry["objects"] + entry["replicas"]) for entry in stands.entries]
-        here = home.local and sum(sizes) <= rules.here.compared
+        here = home.local and sum(sizes) <= work.here.compared
         moment = None
         if clock.now is None:
             timeless = plan_of(stands, build, arrivals, replace(clock, expire=None), pairs, types)
@@ -317,8 +309,8 @@ def _attempt(
                     arrivals,
                     stands.objects,
                     clock.scale,
-                    rules.witnesses,
-                    rules.expire,
+                    merging.witnesses or USUAL_WITNESSES,
+                    merging.expire,
                     look,
                 )
             clock = replace(clock, now=-math.inf if moment is None else moment.now)
@@ -326,15 +318,15 @@ def _attempt(
         with stages.stage("compare"):
             found = spread_work(session, partial(compare, plan), range(len(sizes)), sizes, here=here)
             found.sort(key=lambda one: one.number)
-            ruling = rule(arrivals, found, stands.tombstones, clock, rules.deleted is not None)
+            ruling = rule(arrivals, found, stands.tombstones, clock, rules.deletes)
         counts = ruling.counts
         kept = stands.objects + counts["added"] - counts["deleted"] - counts["expired"]
         before = None if last is None else last["objects"]
-        empty = rules.allow_empty or before == 0
-        check_enough(kept, before, rules.min_objects, rules.max_shrink, empty, warn, _why_none(clock, counts))
+        guards = replace(rules.options.guards, allow_empty=True) if before == 0 else rules.options.guards
+        guards.check(kept, before, work.told, _why_none(clock, counts))
         if why is None:
             always = names != stands.order or _bounds_differ(box, stands.bounds)
-            made = renew_snapshot(session, plan, ruling, found, always, stands, stages, rules.here)
+            made = renew_snapshot(session, plan, ruling, found, always, stands, stages, work.here)
         else:
             made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
         tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones)
@@ -431,16 +423,13 @@ def _read(rules: _Rules, stands: Stands) -> Ledger:
 
 
 def _positions(
-    updates: DataFrame | pa.Table | Positions | None, last: dict[str, Any] | None, rules: _Rules
+    updates: DataFrame | Frame | Positions | None, last: dict[str, Any] | None, rules: _Rules
 ) -> Positions | None:
     """Return updates as positions; a frame's columns mean what those of the store's last rebuild meant."""
     if updates is None or isinstance(updates, Positions):
         return updates
-    said = {name: rules.first[name] for name in ("id", "x", "y", "time", "columns") if rules.first.get(name)}
-    if "columns" in said:
-        said["attributes"] = said.pop("columns")
-    columns = replace(columns_of(last, said), deleted=rules.deleted)
-    return positions_in(updates, columns)
+    columns = columns_of(last, {name: said for name, said in rules.columns.items() if name != "deleted"})
+    return positions_in(updates, replace(columns, deleted=rules.columns.get("deleted")))
 
 
 def _number(commit: Commit | None) -> int:
@@ -454,14 +443,14 @@ def _session(positions: Positions | None) -> SparkSession | None:
     return running_session()
 
 
-def _clock(stands: Stands, rules: _Rules) -> Clock:
+def _clock(stands: Stands, merging: Merging) -> Clock:
     """Return what now is, as far as it is known before the updates are read."""
-    kind, now = rules.clock, None
-    if rules.now is not None:
-        kind, now = "given", stands.scale.read(rules.now)
+    kind, now = merging.clock, None
+    if merging.now is not None:
+        kind, now = "given", stands.scale.read(merging.now)
     elif kind == "wall":
         now = stands.scale.now()
-    return Clock(stands.scale, now, kind, rules.expire, rules.deleted_for, rules.max_ahead)
+    return Clock(stands.scale, now, kind, merging.expire, merging.deleted_for, merging.max_ahead)
 
 
 def _latest(clock: Clock, stands: Stands, arrivals: Arrivals) -> float:
@@ -494,13 +483,13 @@ def _why_none(clock: Clock, counts: Mapping[str, int]) -> str | None:
     )
 
 
-def _why_chosen(stands: Stands, rules: _Rules) -> str | None:
+def _why_chosen(stands: Stands, merging: Merging) -> str | None:
     """Return why pivots are chosen anew; None where they are kept."""
     if stands.manifest is None:
         return "nothing stood"
-    if rules.pivots == "balanced":
+    if merging.pivots == "balanced":
         return "it was asked for"
-    return why_anew(stands.manifest) if rules.pivots == "auto" else None
+    return None if merging.pivots == "keep" else why_anew(stands.manifest)
 
 
 def _too_many(updates: int, objects: int, until: float) -> str | None:

@@ -21,11 +21,12 @@ from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
 from dtoss.snapshots.column_types import type_name
 from dtoss.snapshots.manifest import space_of_manifest
-from pipelines.cycle import check_cycle
 from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, key_files
 from pipelines.history_tasks.into_files import WrittenFiles, history_schema, write_rows
 from pipelines.history_tasks.scans import home_of
-from pipelines.rebuild import check_arguments, check_wrap
+from pipelines.options.merging import Merging
+from pipelines.options.reading import Reading
+from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.input_columns import Columns, attribute_column
 from pipelines.rows.inputs import Inputs, some_of
@@ -103,8 +104,8 @@ def append(
     -----
     Tasks sort and write their rows, nothing is shuffled. Rows that were set aside are in ``quarantine/``.
     """
-    check_cycle(max_ahead=max_ahead)
-    check_arguments(max_bad=max_bad)
+    reading = Reading(crs=crs, metric=metric, max_bad=max_bad, wrap=wrap)
+    Merging(max_ahead=max_ahead)  # which checks it
     keys = [Key(batch)] if isinstance(batch, str) else list(batch)
     if not keys or not all(isinstance(key, Key) for key in keys):
         raise ValueError(f"batch is {batch!r}: a text that tells this batch from all others is wanted")
@@ -118,8 +119,8 @@ def append(
             positions = positions.select([one.name for one in positions.schema if not pa.types.is_null(one.type)])
         named = Columns(id=id, x=x, y=y, time=time, attributes=columns, deleted=deleted)
         positions = positions_in(positions, named)
-    space = space or space_for(version, crs, metric, positions.crs)
-    check_wrap(wrap, space)
+    space = space or space_for(version, reading, positions.crs)
+    reading.check_wrap(space)
     positions = screen_positions(without_forgotten(positions, history), space, wrap)
     schema = history_schema(positions, space)
     if version is not None:
@@ -209,32 +210,28 @@ def append_files(
     )
 
 
-def space_for(version: Version | None, crs: str | None, metric: str | None, found: str | None) -> Space:
+def space_for(version: Version | None, reading: Reading, found: str | None) -> Space:
     """Return the space of rows that come: as was said, as the files say, or as the history has it."""
-    if crs is None and metric is None and version is not None and found is None:
-        return version.schema.space
-    if crs is None and metric is None and version is not None:
-        held = version.schema.space
-        return space_of(found, "sphere" if held.to_lonlat else None)
-    return space_of(crs if crs is not None or metric == "plane" else found, metric)
+    if reading.space is not None or version is None:
+        return reading.space_of(found)
+    held = version.schema.space
+    return held if found is None else space_of(found, "sphere" if held.to_lonlat else None)
 
 
-def options_of_cycle(manifest: Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def options_of_cycle(manifest: Mapping[str, Any] | None, options: SnapshotOptions) -> dict[str, Any]:
     """Return the options of :func:`append` with which it takes the rows that a cycle takes.
 
     ``manifest``: of the snapshot that stands; None where there is none.
     """
-    first = options.get("first") or {}
-    now = options.get("now")
-    by_data = now is None and options.get("clock", "wall") == "data"
+    reading, merging = options.reading, options.merging
     return {
         "space": None if manifest is None else space_of_manifest(dict(manifest)),
-        "crs": first.get("crs"),
-        "metric": first.get("metric"),
-        "max_bad": options.get("max_bad", 0.10),
-        "max_ahead": None if by_data else options.get("max_ahead", 300.0),
-        "now": now,
-        "wrap": options.get("wrap", False),
+        "crs": reading.crs,
+        "metric": reading.metric,
+        "max_bad": reading.max_bad,
+        "max_ahead": None if merging.by_data else merging.max_ahead,
+        "now": merging.now,
+        "wrap": reading.wrap,
     }
 
 

@@ -25,7 +25,7 @@ from pipelines.history_tasks.query_groups import Parts, parts_of, router
 from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices
 from pipelines.rows.input_columns import Columns
-from pipelines.rows.position_frame import coordinate, out_of_range
+from pipelines.rows.place_columns import coordinate, out_of_range
 from pipelines.spark.session import configure_session, cores
 from pipelines.text.text_types import exactly
 
@@ -113,7 +113,10 @@ def history_range_join(
     """
     per_row = radius if isinstance(radius, str) else None
     reach = np.inf if isinstance(radius, str) else float(distances("radius", radius, 1)[0])
-    ask = _ask(history, version, how, columns, where, having, exclude_self, radius=reach, per_row=per_row)
+    ask = _ask(
+        history, version, how, columns, where, having, exclude_self, k=None, radius=reach, per_row=per_row,
+        max_distance=None, per_object=False,
+    )  # fmt: skip
     return _join(queries, ask, Interval(time, before, after, between), id, x, y, crs, observation)
 
 
@@ -180,8 +183,8 @@ def history_knn_join(
     wanted = 0 if isinstance(k, str) else whole_number("k", k, 1)
     furthest = None if max_distance is None else float(distances("max_distance", max_distance, 1)[0])
     ask = _ask(
-        history, version, how, columns, where, having, exclude_self, k=wanted, per_row=per_row, max_distance=furthest,
-        per_object=per == "object",
+        history, version, how, columns, where, having, exclude_self, k=wanted, radius=None, per_row=per_row,
+        max_distance=furthest, per_object=per == "object",
     )  # fmt: skip
     return _join(queries, ask, Interval(time, before, after, between), id, x, y, crs, observation)
 
@@ -194,13 +197,9 @@ def _ask(
     where: str | None,
     having: str | None,
     exclude_self: bool,
-    *,
-    k: int | None = None,
-    radius: float | None = None,
-    max_distance: float | None = None,
-    per_row: str | None = None,
-    per_object: bool = False,
+    **reach: Any,
 ) -> PastAsk:
+    """Return a checked question to a version of a history; ``reach``: the other fields of it."""
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: inner or left is wanted")
     home = home_of(history)
@@ -215,8 +214,8 @@ def _ask(
     for condition in (where, having):
         condition_on(held.schema, condition)
     return PastAsk(
-        home, held.number, k, radius, max_distance, per_object, per_row, how, tuple(columns), where, having,
-        exclude_self,
+        home=home, number=held.number, how=how, columns=tuple(columns), where=where, having=having,
+        exclude_self=exclude_self, **reach,
     )  # fmt: skip
 
 

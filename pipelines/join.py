@@ -22,7 +22,7 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.rows.input_columns import Columns
-from pipelines.rows.position_frame import coordinate, out_of_range
+from pipelines.rows.place_columns import coordinate, out_of_range
 from pipelines.spark.session import configure_session, cores
 from pipelines.text.text_types import exactly
 

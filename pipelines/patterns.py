@@ -6,7 +6,9 @@ options of ``dtoss patterns``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,23 +20,35 @@ from numpy.typing import NDArray
 
 from ceps.model.patterns import DAY
 from ceps.model.reads import MOST_SETS, priorities
+from dtoss.partition import numbers as arrow_of
+from dtoss.partition import values_of
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
+from pipelines.engines.rows import Batches, Rows, one_value
+from pipelines.engines.stage_progress import Stages
 from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
 from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells, unpack_sets
 from pipelines.rows import day_counts
-from pipelines.rows.access_rows import Asks, access_columns, rows_of
+from pipelines.rows.access_rows import REQUESTS, Asks, access_columns, check_accesses, reasons_for, requests_of
 from pipelines.rows.input_columns import REASON
-from pipelines.rows.position_frame import Positions, from_frame, screen_positions
+from pipelines.rows.position_frame import Positions, screen_positions
+from pipelines.rows.read_files import positions_in
 from pipelines.spark.session import configure_session, cores
-from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from dtoss.frames.frame_types import Frame
+
+SUMS = "cell bigint, together binary, weight bigint"
+"""Sums as tasks pass them on, as Spark writes their columns: of cells, and of sets of partitions (``together``)."""
+SUMS_TYPES = pa.schema([("cell", pa.int64()), ("together", pa.binary()), ("weight", pa.int64())])
+ROWS_ADDED = 1 << 20
+"""Rows of sums that a task holds before it adds them up."""
 
 
 def patterns(
-    accesses: DataFrame | Positions,
+    accesses: DataFrame | Frame | Positions,
     store: str,
     asks: Asks | None = None,
     *,
@@ -51,8 +65,8 @@ def patterns(
     Parameters
     ----------
     accesses
-        A DataFrame with two coordinates in the snapshot's CRS, a time, and what ``asks`` names; or positions that were
-        read with :func:`access_columns`.
+        A DataFrame of Spark's, or a frame of this process as :func:`dtoss.build` takes them: two coordinates in the
+        snapshot's CRS, a time, and what ``asks`` names; or positions that were read with :func:`access_columns`.
     store
         Path or URI; executors must reach it too.
     asks
@@ -91,87 +105,99 @@ def patterns(
     manifest = home.manifest(snapshot)
     space = space_of_manifest(manifest)
     if not isinstance(accesses, Positions):
-        accesses = from_frame(accesses, access_columns(asks, x=x, y=y, time=time, time_format=time_format))
+        accesses = positions_in(accesses, access_columns(asks, x=x, y=y, time=time, time_format=time_format))
     try:
-        configure_session(accesses.spark_frame.sparkSession)
-        stages = stages or Stages(accesses.spark_frame.sparkSession)
-        frame, reasons = rows_of(screen_positions(accesses, space), asks, time_format)
-        inside = _inside(asks)
+        session = None if accesses.session is None else configure_session(accesses.session)
+        stages = stages or Stages(session)
+        check_accesses(accesses, asks, time_format)
+        screened = screen_positions(accesses, space).frame.all_rows()
+        requests = screened.map(partial(_each, partial(requests_of, asks, time_format)), REQUESTS)
         with stages.stage("look"):
-            seen = _seen(frame, inside, reasons)
+            seen = _seen(requests, asks)
         first, last = check_seen(seen, asks, max_bad)
         with stages.stage("count"):
-            cells = _count(frame.where(inside).drop(REASON), home, manifest, asks)
+            cells = _count(requests, home, manifest, asks, 4 * cores(session))
     finally:
         accesses.release()
     return counted_of(cells, seen, manifest, asks, first, last)
 
 
-def _inside(asks: Asks) -> Column:
-    """Return which rows count."""
-    from pyspark.sql import functions as F
+def _each(work: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Batches) -> Batches:
+    return map(work, batches)
 
-    inside = F.col(REASON).isNull()
+
+def _inside(asks: Asks, requests: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return which requests count, bool (n,)."""
+    day, inside = values_of(requests.column("day")), values_of(requests.column(REASON).is_null())
     if asks.since is not None:
-        inside = inside & (F.col("day") >= (asks.since - EPOCH).days)
+        inside = inside & (day >= (asks.since - EPOCH).days)
     if asks.until is not None:
-        inside = inside & (F.col("day") < (asks.until - EPOCH).days)
+        inside = inside & (day < (asks.until - EPOCH).days)
     return inside
 
 
-def _seen(frame: DataFrame, inside: Column, reasons: list[str]) -> RowCounts:
+def _seen(requests: Rows, asks: Asks) -> RowCounts:
     """Return how many rows there are, how many of each kind, and the first and last day that counts."""
-    from pyspark.sql import functions as F
-
-    measures = [
-        F.count(F.lit(1)).alias("read"),
-        F.count(F.when(F.col(REASON).isNull() & ~inside, 1)).alias("outside"),
-        F.sum(F.when(inside, F.col("weight"))).alias("weight"),
-        F.min(F.when(inside, F.col("day"))).alias("first"),
-        F.max(F.when(inside, F.col("day"))).alias("last"),
-    ]
-    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(reasons)]
-    found: dict[str, Any] = frame.agg(*measures).toArrow().to_pylist()[0]
-    bad = {reason: found[f"bad{i}"] for i, reason in enumerate(reasons) if found[f"bad{i}"]}
-    return RowCounts(found["read"], bad, found["outside"], found["weight"] or 0, found["first"], found["last"])
+    found = [json.loads(text) for text in requests.map(partial(_look, asks), "seen string").values()]
+    bad = sum((Counter(one["bad"]) for one in found), Counter())
+    read, outside, weight = (sum(one[name] for one in found) for name in ("read", "outside", "weight"))
+    days = [day for one in found for day in one["days"]]
+    known = {reason: bad[reason] for reason in reasons_for(asks) if bad[reason]}
+    return RowCounts(read, known, outside, weight, min(days, default=None), max(days, default=None))
 
 
-def _count(rows: DataFrame, store: Store, manifest: dict[str, Any], asks: Asks) -> pa.Table:
+def _look(asks: Asks, batches: Batches) -> Batches:
+    """Yield what is seen of each batch, as JSON."""
+    for batch in batches:
+        inside = _inside(asks, batch)
+        reasons, days = batch.column(REASON), values_of(batch.column("day"))[inside]
+        seen = {
+            "read": len(batch),
+            "bad": Counter(reasons.drop_null().to_pylist()),
+            "outside": int(np.count_nonzero(values_of(reasons.is_null()) & ~inside)),
+            "weight": int(values_of(batch.column("weight"))[inside].sum()),
+            "days": [int(days.min()), int(days.max())] if len(days) else [],
+        }
+        yield one_value("seen", json.dumps(seen))
+
+
+def _count(requests: Rows, store: Store, manifest: dict[str, Any], asks: Asks, tasks: int) -> pa.Table:
     """Return the weight of each cell (weekday, slot, partition) that is not empty, and of sets that are read together.
 
     A row of a set has its partitions in ``together``; of very many sets there are those that a sample may need.
     """
-    from pyspark.sql import functions as F
-
+    rows = requests.map(partial(_counting, asks), REQUESTS)
     if asks.k is not None:
         # neighbouring places go to one task, so that it opens few partitions; each batch of a place to the next one
-        tasks = 4 * cores(rows.sparkSession)
-        schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields)
-        rows = rows.mapInArrow(partial(_route, manifest), f"{schema}, task int")
-        rows = rows.repartitionById(tasks, F.pmod(F.col("task"), F.lit(tasks)).cast("int"))
-    schema = "cell bigint, together binary, weight bigint"
-    cells = rows.mapInArrow(partial(_tally, store.path, manifest, asks), schema)
-    sums = cells.groupBy("cell", "together").agg(F.sum("weight").alias("weight"))
-    sums = sums.mapInArrow(partial(_by_day, manifest, asks), schema)
+        rows = rows.map(partial(_route, manifest, tasks), f"{REQUESTS}, task int").exchange(tasks)
+    cells = rows.map(partial(_tally, store.path, manifest, asks), SUMS).map(add_sums, SUMS)
+    sums = cells.map(partial(_each, partial(_with_task, tasks)), f"{SUMS}, task int").exchange(tasks)
+    sums = sums.map(add_sums, SUMS).map(partial(_by_day, manifest, asks), SUMS)
     if asks.k is not None or asks.radius is not None:
-        sums = sums.mapInArrow(partial(urgent_sets, MOST_SETS + 1), schema)
-    return sums.toArrow()
+        sums = sums.map(partial(urgent_sets, MOST_SETS + 1), SUMS)
+    found = [pa.ipc.open_stream(data).read_all() for data in sums.map(_as_bytes, "sums binary").values()]
+    return pa.concat_tables([SUMS_TYPES.empty_table(), *found])
 
 
-def _route(manifest: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _counting(asks: Asks, batches: Batches) -> Batches:
+    """Yield the requests that count."""
+    for batch in batches:
+        if len(inside := batch.filter(arrow_of(_inside(asks, batch)))):
+            yield inside
+
+
+def _route(manifest: dict[str, Any], tasks: int, batches: Batches) -> Batches:
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)
     for turn, batch in enumerate(batches):
-        task = regions.nearest(space.vectors(_places(batch))) + turn
-        yield pa.record_batch([*batch.columns, pa.array(task.astype(np.int32))], names=[*batch.schema.names, "task"])
+        task = (regions.nearest(space.vectors(_places(batch))) + turn) % tasks
+        yield batch.append_column("task", arrow_of(task.astype(np.int32)))
 
 
 def _places(batch: pa.RecordBatch) -> NDArray[np.float64]:
     return np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in ("x", "y")], axis=1)
 
 
-def _tally(
-    store: str, manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _tally(store: str, manifest: dict[str, Any], asks: Asks, batches: Batches) -> Batches:
     """Return the weights of the cells that the requests of a task fall into, and of the sets that they read."""
     reader = Reader.of(store, manifest, asks.k is not None, asks.costs)
     partitions = len(reader.regions)
@@ -195,7 +221,45 @@ def _tally(
         yield summed_rows(np.full(len(sets), -1), together, sets.column("weight").to_numpy())
 
 
-def _by_day(manifest: dict[str, Any], asks: Asks, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def add_sums(batches: Batches) -> Batches:
+    """Yield the sums of rows of :data:`SUMS`, each cell and each set once."""
+    kept: list[pa.RecordBatch] = []
+    rows, most = 0, ROWS_ADDED
+    for batch in batches:
+        kept.append(batch)
+        rows += len(batch)
+        if rows > most:
+            kept = _added(kept)
+            rows = sum(map(len, kept))
+            most = max(ROWS_ADDED, 2 * rows)
+    if kept:
+        yield from _added(kept)
+
+
+def _added(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    rows = pa.Table.from_batches(batches).select(SUMS_TYPES.names)
+    sums = rows.group_by(["cell", "together"], use_threads=False).aggregate([("weight", "sum")])
+    return list(sums.rename_columns({"weight_sum": "weight"}).select(SUMS_TYPES.names).combine_chunks().to_batches())
+
+
+def _with_task(tasks: int, sums: pa.RecordBatch) -> pa.RecordBatch:
+    """Return sums with the task that adds those of a cell, or of a set."""
+    task = values_of(sums.column("cell")) % tasks
+    is_set = np.flatnonzero(values_of(sums.column("together").is_valid()))
+    start, members = unpack_sets(sums.column("together").drop_null())
+    task[is_set] = np.add.reduceat(members, start[:-1]) % tasks if len(is_set) else 0
+    return sums.append_column("task", arrow_of(task.astype(np.int32)))
+
+
+def _as_bytes(batches: Batches) -> Batches:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield one_value("sums", sink.getvalue().to_pybytes())
+
+
+def _by_day(manifest: dict[str, Any], asks: Asks, batches: Batches) -> Batches:
     """Return summed rows, those of single hours as what varies from day to day."""
     for batch in batches:
         yield day_counts.spread(batch, asks.slot_seconds, len(manifest["partitions"]), asks.by_weekday)
@@ -206,7 +270,7 @@ def summed_rows(cell: NDArray[np.int64], together: pa.BinaryArray, weight: NDArr
     return pa.record_batch([pa.array(cell), together, pa.array(weight)], names=["cell", "together", "weight"])
 
 
-def urgent_sets(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def urgent_sets(most: int, batches: Batches) -> Batches:
     """Return rows of cells as they are, and of sets ``most`` of the highest priority (:mod:`ceps.model.reads`)."""
     kept: pa.RecordBatch | None = None
     for batch in batches:

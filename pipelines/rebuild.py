@@ -13,21 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.commits.lease import Writer
 from dtoss.errors import InputError
-from dtoss.geometry.space import Space, space_of
+from dtoss.geometry.space import Space
 from dtoss.names import free_names, renamed_of_manifest, renames, said_renamed
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.snapshots.manifest import make_manifest, reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_choice import Shape, Wishes
-from dtoss.snapshots.store import Store, on_stderr
+from dtoss.snapshots.store import Store
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import choose_regions, make_partitions, repeats
+from pipelines.cycles.work_context import WorkContext
+from pipelines.engines.stage_progress import Stages
 from pipelines.loop.known_sources import current_manifest
+from pipelines.options.reading import Reading
+from pipelines.options.snapshot_options import Guards, Keeping, SnapshotOptions
 from pipelines.rows.by_id import count_ids
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.input_columns import Columns, attribute_name
@@ -35,16 +38,17 @@ from pipelines.rows.manifest_columns import source_of, time_of
 from pipelines.rows.position_frame import Positions, screen_positions, taken_of
 from pipelines.rows.read_files import positions_in
 from pipelines.rows.rejected_row_files import quarantine
-from pipelines.rows.survey import Profile, check_enough, judge, objects_now, survey
+from pipelines.rows.survey import Profile, judge, objects_now, survey
 from pipelines.spark.session import configure_session
-from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from dtoss.frames.frame_types import Frame
+
 
 def rebuild(
-    positions: DataFrame | Positions | pa.Table,
+    positions: DataFrame | Frame | Positions,
     store: str,
     *,
     crs: str | None = None,
@@ -79,8 +83,8 @@ def rebuild(
     Parameters
     ----------
     positions
-        A DataFrame with an id, two coordinates, and perhaps a time and attributes. It is read several times: persist
-        one that costs much to make.
+        A DataFrame of Spark's, or a frame of this process as :func:`dtoss.build` takes them, with an id, two
+        coordinates, and perhaps a time and attributes. It is read several times: persist one that costs much to make.
     store
         Path or URI of the store; made if it is not there.
     crs, metric
@@ -156,40 +160,61 @@ def rebuild(
     name and times; ask for a number of partitions to be independent of the cores too. This is an action: it runs
     several jobs.
     """
-    check_arguments(
-        partitions, objects_per_partition, on_duplicate, max_bad, keep, pivots, reach, min_objects, max_shrink
-    )
-    space = space_of(crs, metric)
-    check_wrap(wrap, space)
-    heard, warn = warn or on_stderr, warn or (lambda message: None)
     if not isinstance(positions, Positions):
         positions = positions_in(positions, Columns(id=id, x=x, y=y, time=time, attributes=columns))
+    options = SnapshotOptions(
+        Reading(crs=crs, metric=metric, max_bad=max_bad, wrap=wrap),
+        Wishes(partitions, objects_per_partition, pivots, reach, seed, bounds),
+        guards=Guards(min_objects, max_shrink, allow_empty),
+        keeping=Keeping(keep, keep_for, lease),
+    )
+    work = WorkContext(stages, warn, lock)
+    return build_snapshot(positions, store, options, work, on_duplicate=on_duplicate, dry_run=dry_run)
+
+
+def build_snapshot(
+    positions: Positions,
+    store: str,
+    options: SnapshotOptions,
+    work: WorkContext,
+    *,
+    on_duplicate: str = "error",
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Make a snapshot of all positions current, and return its manifest, as :func:`rebuild`; lets the positions go."""
+    reading, wishes, guards = options.reading, options.wishes, options.guards
+    if on_duplicate not in ("error", "any"):
+        raise ValueError(f"on_duplicate is {on_duplicate!r}: error or any is wanted")
+    space = reading.space_of(positions.crs)
+    reading.check_wrap(space)
+    heard, warn = work.heard, work.told
     session = positions.session
     if session is not None:
         configure_session(session)
-    stages = stages or Stages(session)
+    stages = work.stages or Stages(session)
     # workers of a cluster run in other directories
     home = Store(str(store) if "://" in str(store) else str(Path(store).absolute()))
-    positions = screen_positions(without_forgotten(positions, home.path), space, wrap)
-    held = lock
+    positions = screen_positions(without_forgotten(positions, home.path), space, reading.wrap)
+    held = work.lock
     try:
         if not dry_run:
-            held = held or home.writer(heard, lease)
+            held = held or home.writer(heard, options.keeping.lease)
             # what was left goes first: it may be what fills the disk
             home.clear(None, lock=held, warn=heard)
         last = home.last()
+        per = wishes.objects_per_partition or OBJECTS_PER_PARTITION
         with stages.stage("sample"):
-            profile = survey(positions, space, partitions, objects_per_partition or OBJECTS_PER_PARTITION, seed)
-        judge(profile, space, max_bad, warn)
+            profile = survey(positions, space, wishes.partitions, per, wishes.seed)
+        judge(profile, space, reading.max_bad, warn)
         if reserved := renames(positions.attributes):
             heard(f"attributes with reserved names are stored under others: {said_renamed(reserved)}")
         before = objects_now(home)
         # there are no more objects than rows
-        check_enough(profile.good, before, min_objects, max_shrink, allow_empty, lambda message: None)
+        guards.check(profile.good, before, lambda message: None)
         if dry_run:
             with stages.stage("ids"):
                 kept = _count_objects(positions, profile, on_duplicate)
-            check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
+            guards.check(kept, before, warn)
             return {
                 "counts": _counts(positions, profile, kept, profile.good - kept),
                 "input": profile.extent | taken_of(positions),
@@ -198,10 +223,9 @@ def rebuild(
         box = None
         if space.dimension == 2:
             low, high = (profile.low, profile.high) if profile.good else (np.zeros(2), np.zeros(2))
-            box = bounds_round(low, high, bounds)
+            box = bounds_round(low, high, wishes.bounds)
         with stages.stage("pivots"):
-            stood = _last_regions(home, space) if pivots == "keep" else None
-            wishes = Wishes(partitions, objects_per_partition, pivots, reach, seed, bounds)
+            stood = _last_regions(home, space) if wishes.pivots == "keep" else None
             regions, reaches = choose_regions(session, positions, space, profile, box, wishes, stood)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         with home.fresh(heard) as snapshot:
@@ -212,7 +236,7 @@ def rebuild(
                 with stages.stage("quarantine"):
                     rejected = quarantine(positions, home, snapshot, profile.read - profile.good)
             kept = sum(entry["objects"] for entry in entries)
-            check_enough(kept, before, min_objects, max_shrink, allow_empty, warn)
+            guards.check(kept, before, warn)
             manifest = make_manifest(
                 snapshot,
                 created,
@@ -229,7 +253,7 @@ def rebuild(
                 policy=Shape.of(entries).facts(box),
                 parameters={
                     **wishes.facts(),
-                    "max_bad": max_bad,
+                    "max_bad": reading.max_bad,
                     "on_duplicate": on_duplicate,
                     "timed": positions.timed,
                 },
@@ -240,50 +264,12 @@ def rebuild(
             manifest["renamed"] = renames(positions.attributes)
             manifest["input"] = profile.extent | taken_of(positions)
             home.finish(snapshot, manifest, held, last)
-        home.tidy(keep, held, heard, keep_for)
+        home.tidy(options.keeping.keep, held, heard, options.keeping.keep_for)
     finally:
-        if held is not None and held is not lock:
+        if held is not None and held is not work.lock:
             held.release()
         positions.release()
     return manifest
-
-
-def check_arguments(
-    partitions: int | None = None,
-    objects_per_partition: int | None = None,
-    on_duplicate: str = "error",
-    max_bad: float = 0.0,
-    keep: int | None = None,
-    pivots: str = "balanced",
-    reach: float | None = None,
-    min_objects: int = 0,
-    max_shrink: float | None = None,
-) -> None:
-    """Check what can be checked of :func:`rebuild`'s arguments before Spark starts."""
-    if partitions is not None and objects_per_partition is not None:
-        raise ValueError("partitions and objects_per_partition are both given: one of them is wanted")
-    whole = (("partitions", partitions), ("objects_per_partition", objects_per_partition), ("keep", keep))
-    for name, value in whole:
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
-            raise ValueError(f"{name} is {value!r}: a whole number of at least 1 is wanted")
-    if isinstance(min_objects, bool) or not isinstance(min_objects, (int, np.integer)) or min_objects < 0:
-        raise ValueError(f"min_objects is {min_objects!r}: a whole number that is not negative is wanted")
-    if max_shrink is not None and not 0.0 <= max_shrink <= 1.0:
-        raise ValueError(f"max_shrink is {max_shrink!r}: a share from 0 to 1 is wanted")
-    if on_duplicate not in ("error", "any"):
-        raise ValueError(f"on_duplicate is {on_duplicate!r}: error or any is wanted")
-    if not 0.0 <= max_bad <= 1.0:
-        raise ValueError(f"max_bad is {max_bad!r}: a share from 0 to 1 is wanted")
-    if pivots not in ("balanced", "spread", "keep"):
-        raise ValueError(f"pivots is {pivots!r}: balanced, spread or keep is wanted")
-    if reach is not None and not reach >= 0.0:
-        raise ValueError(f"reach is {reach!r}: a number that is not negative is wanted")
-
-
-def check_wrap(wrap: bool, space: Space) -> None:
-    """Check that only degrees are to be wrapped."""
-    if wrap and not space.geographic:
-        raise ValueError(f"wrap takes 360 degrees from longitudes above 180: positions of crs {space.crs} have none")
 
 
 def _counts(positions: Positions, profile: Profile, kept: int, duplicates: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pipelines.history import append, options_of_cycle
 from pipelines.history_tasks.scans import home_of
 from pipelines.loop.known_sources import columns_of, current_manifest, ledger_of
 from pipelines.loop.queries import QUERY
+from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.position_frame import Positions, from_frame
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def _merge(
     batch = batch.persist()  # a source may be asked once only
     try:
         if past is not None:
-            _append(past, home, from_frame(batch, columns), query, number, options_of_cycle(manifest, options))
+            likewise = options_of_cycle(manifest, SnapshotOptions.of(**options))
+            _append(past, home, from_frame(batch, columns), query, number, likewise)
         made = cycle(from_frame(batch, columns), home.path, deleted=columns.deleted, ledger=read, warn=warn, **options)
     finally:
         batch.unpersist()

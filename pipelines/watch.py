@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.offsets import Source
-from dtoss.errors import InputError
+from dtoss.names import DEFAULT_NAME
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.processing.watch_plan import ledger_of
-from dtoss.watch.watch_folder import DEFAULT_NAME, Home
+from dtoss.watch.watch_folder import Home
 from dtoss.witnesses import USUAL_WITNESSES
-from pipelines.loop.arriving_batches import Loop, go_round
+from pipelines.loop.arriving_batches import Loop, Pace, Sources, go_round
 from pipelines.loop.batch_report import Ran, Tally, take_lease
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
+from pipelines.options.streaming import WatchOptions
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import from_frame
 from pipelines.watching.missing_columns import KEEP, Lacking
@@ -150,26 +151,49 @@ def watch_files(
     BatchesFailed
         If three batches in a row have failed.
     """
-    _check_paces(every, beat)
-    if most_rows is not None and most_rows < 1:
-        raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
-    check_words(on_odd_file, missing)
-    warn = warn or on_stderr
-    options = replace(check_amounts(expire, max_ahead, max_bad, witnesses), carry=tuple(carry), keep=missing == KEEP)
+    asked = WatchOptions(
+        every=every, beat=beat, carry=tuple(carry), expire=expire, witnesses=witnesses, max_ahead=max_ahead,
+        missing=missing, retain=retain,
+    )  # fmt: skip
     home = Home(Store(store).absolute.path, name)
-    watching = Watching(
-        home,
-        options,
-        rows or Rowwise(),
-        None if retain is None else round(retain * 1e6),
-        say or (lambda told: None),
-        warn,
-        spread,
-        clock,
-        Lacking(missing),
-    )
+    watching = watching_of(home, asked, rows or Rowwise(), max_bad, clock, spread, say, warn)
+    sources = Sources(positions, columns or Columns(), schema, most_rows, on_odd_file)
+    return hold_files(watching, sources, Pace(every, beat, once, patient), sessions, stopping=stopping, renew=renew)
+
+
+def watching_of(
+    home: Home,
+    asked: WatchOptions,
+    rows: Rowwise,
+    max_bad: float,
+    clock: Callable[[], int] | None,
+    spread: SpreadOptions | None,
+    say: Callable[[Ran], None] | None,
+    warn: Callable[[str], None] | None,
+) -> Watching:
+    """Return a watch that is ready to be run."""
+    check_words(REFUSE, asked.missing)
+    options = check_amounts(asked.expire, asked.max_ahead, max_bad, asked.witnesses or USUAL_WITNESSES)
+    options = replace(options, carry=asked.carry, keep=asked.missing == KEEP)
+    retain_us = None if asked.retain is None else round(asked.retain * 1e6)
+    return Watching(
+        home, options, rows, retain_us, say or (lambda told: None),
+        warn or on_stderr, spread, clock, Lacking(asked.missing),
+    )  # fmt: skip
+
+
+def hold_files(
+    watching: Watching,
+    sources: Sources,
+    pace: Pace,
+    sessions: Callable[[], SparkSession | None],
+    *,
+    stopping: Stopping | None = None,
+    renew: Callable[[], None] | None = None,
+) -> Watched:
+    """Hold files that arrive against the subscriptions of a watch, as :func:`watch_files`."""
+    home, warn, asked = watching.home, watching.warn, sources.columns
     stopping = stopping or Stopping(grace=600.0)
-    asked = columns or Columns()
     done, events = Tally(), 0
 
     def counted(ran: Ran | None) -> bool:
@@ -195,7 +219,8 @@ def watch_files(
         return watching.rows.messages or (settings is not None and settings.time is None)
 
     loop = Loop(
-        positions,
+        sources,
+        pace,
         sessions,
         lambda: ledger_of(home),
         chosen,
@@ -203,48 +228,34 @@ def watch_files(
         lambda: counted(watching.beat()),
         stopping,
         warn,
-        asked,
-        schema,
-        most_rows,
         renew,
-        not once if patient is None else patient,
         others={"--text": watching.rows.text},
         check=watching.check,
         fits=fits,
         refuse=lambda source: counted(watching.beat(source)),
-        on_odd_file=on_odd_file,
         stands=lambda: watching.settings() is not None,
         by_bytes=by_bytes,
     )
     lease = take_lease(home.folder, f"watch {home.name} of {home.store}", warn)
     try:
         with stopping.listening():
-            stopped = go_round(loop, every, beat, once)
+            stopped = go_round(loop)
             return Watched(done.batches, done.counts.get("rows", 0), events, stopped)
     finally:
         lease.release()
 
 
-def _check_paces(every: float, beat: float) -> None:
-    if not every > 0.0 or not beat > 0.0:
-        raise InputError(f"--every is {every:g} s and --beat {beat:g} s: more than 0 is wanted")
-
-
 def _names_in(session: SparkSession | None, inputs: Inputs, columns: Columns) -> list[str]:
     """Return the names of the columns of files."""
-    from pipelines.rows.delimited_frame import layout_in, read_delimited
+    from pipelines.rows.delimited_frame import layout_in
     from pipelines.rows.file_splits import folder_values
-    from pipelines.rows.read_files import read_json
-    from pipelines.rows.read_locally import names_in
+    from pipelines.rows.read_files import names_in
 
     if inputs.schema is not None:
         return inputs.names
     if inputs.kind != "json" and inputs.places:
         return [*layout_in(inputs, columns).names, *folder_values(inputs.folders)]
-    if session is None:
-        return names_in(inputs, columns)
-    read = read_json if inputs.kind == "json" else read_delimited
-    return list(read(session, inputs, columns).columns)
+    return names_in(session, inputs, columns)
 
 
 def watch(
@@ -304,14 +315,12 @@ def watch(
         If another process runs this watch.
     """
     check_stream(frame)
-    _check_paces(1.0 if every is None else every, beat)
+    Pace(1.0 if every is None else every, beat)  # which checks them
     warn = warn or on_stderr
-    options = replace(check_amounts(expire, max_ahead, max_bad, witnesses), carry=tuple(carry), new_source=new_source)
     home = Home(Store(store).absolute.path, name)
-    watching = Watching(
-        home, options, rows or Rowwise(), None if retain is None else round(retain * 1e6),
-        say or (lambda told: None), warn, spread, clock,
-    )  # fmt: skip
+    asked_for = WatchOptions(carry=tuple(carry), expire=expire, witnesses=witnesses, max_ahead=max_ahead, retain=retain)
+    watching = watching_of(home, asked_for, rows or Rowwise(), max_bad, clock, spread, say, warn)
+    watching.options = replace(watching.options, new_source=new_source)
     asked = Columns(**dict(columns or {}))
     make_way(home.path)
     lease = take_lease(home.folder, f"watch {home.name} of {home.store}", warn)

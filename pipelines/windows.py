@@ -11,20 +11,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.offsets import Source
-from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.windows.state.result_retention import retained_of
 from dtoss.windows.storage.window_folder import Home
-from pipelines.loop.arriving_batches import Loop, go_round
+from pipelines.loop.arriving_batches import Loop, Pace, Sources, go_round
 from pipelines.loop.batch_report import Ran, Tally
-from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
+from pipelines.loop.odd_columns import REFUSE, check_ids
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import Positions, from_frame
 from pipelines.watching.typed_rows import types_wanted
-from pipelines.windowing.begin_windows import lease_windows, stands_for
+from pipelines.windowing.begin_windows import Which, lease_windows, stands_for
 from pipelines.windowing.move_groups import Moving
 from pipelines.windowing.running_sets import How, running_of
 
@@ -142,21 +141,33 @@ def run_windows(
     BatchesFailed
         If three batches in a row have failed.
     """
-    if not every > 0.0:
-        raise InputError(f"--every is {every:g} s: more than 0 is wanted")
-    if most_rows is not None and most_rows < 1:
-        raise InputError(f"--max-rows-per-batch is {most_rows}: 1 or more is wanted")
-    check_words(on_odd_file)
-    warn = warn or on_stderr
-    home = Home(Store(store).absolute.path, name)
-    stands = stands_for(home, wanted, space, replacing)
-    retained_of(retain, stands.spec)
+    how = How(max_bad, False, retain, wrap, unit, say or (lambda _: None), warn or on_stderr, moving, clock)
+    sources = Sources(positions, columns or Columns(), schema, most_rows, on_odd_file)
+    pace = Pace(every, every, once, patient)
+    which = Which(Home(Store(store).absolute.path, name), wanted, space, replacing)
+    return count_files(which, sources, pace, how, sessions, stopping=stopping, renew=renew)
+
+
+def count_files(
+    which: Which,
+    sources: Sources,
+    pace: Pace,
+    how: How,
+    sessions: Callable[[], SparkSession | None],
+    *,
+    stopping: Stopping | None = None,
+    renew: Callable[[], None] | None = None,
+) -> Summary:
+    """Count the rows of files that arrive in windows, as :func:`run_windows`."""
+    home, warn = which.home, how.warn
+    stands = stands_for(home, which.wanted, which.space, which.replacing)
+    retained_of(how.retain, stands.spec)
     stopping = stopping or Stopping(grace=600.0)
-    asked = replace(columns or Columns(), attributes="none")
+    sources = replace(sources, columns=replace(sources.columns, attributes="none"))
+    asked = sources.columns
     done = Tally()
     lease = lease_windows(home, warn)
     try:
-        how = How(max_bad, False, retain, wrap, unit, say or (lambda _: None), warn, moving, clock)
         running = running_of(home, stands, how)
         for note in stands.asked.notes:
             warn(note)
@@ -173,7 +184,8 @@ def run_windows(
 
         with stopping.listening():
             loop = Loop(
-                positions,
+                sources,
+                pace,
                 sessions,
                 running.ledger,
                 chosen,
@@ -181,19 +193,14 @@ def run_windows(
                 lambda: done.add(running.beat()),
                 stopping,
                 warn,
-                asked,
-                schema,
-                most_rows,
                 renew,
-                not once if patient is None else patient,
                 first=running.first,
                 check=running.check,
                 fits=fits,
                 refuse=lambda source: done.add(running.note(source)),
-                on_odd_file=on_odd_file,
                 stands=lambda: running.settings() is not None,
             )
-            stopped = go_round(loop, every, every, once)
+            stopped = go_round(loop)
             return Summary(done.batches, done.counts, stopped)
     finally:
         lease.release()

@@ -23,6 +23,7 @@ FAST_SECONDS = 0.15
 """A fast run leaves out what has last taken longer, by the clock or of a processor, for each case."""
 
 os.environ["DTOSS_QUIET"] = "compiling"  # tests compare stderr, and may be the first to compile
+os.environ["DTOSS_PROGRESS_AFTER"] = "600"  # nor does it matter how busy the machine is
 os.environ["SPARK_CONF_DIR"] = str(HERE / "spark")
 # made examples are the same in each run, and no time decides: how long one takes depends on what else the machine does
 settings.register_profile("sure", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "promises.md").read_text()
 ROWS = [tuple(part.strip() for part in re.split(r"(?<!\\)\|", line)[1:3]) for line in PAGE.splitlines()
         if line.startswith("| ") and "::" in line]  # fmt: skip
-SAID_ELSEWHERE = {"docs/README.md", "docs/promises.md", "docs/rooms.md"}
+SAID_ELSEWHERE = {"docs/README.md", "docs/commands.md", "docs/promises.md", "docs/rooms.md"}
 """Documents that promise nothing of their own."""
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import pytest
-
-from pipelines.command.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -94,27 +93,12 @@ def test_six_rows_of_numbers():
     assert "**1.000 in 144 of 144**" in BENCHMARKS
 
 
-def test_every_command_is_named():
-    """Each command has its row in the table, and each row its command."""
-    named = {words.split()[0] for words in COMMANDS}
-    alone = {command.name or command.callback.__name__ for command in app.registered_commands}
-    assert named == alone | {group.name for group in app.registered_groups}
-
-
-COMMANDS = sorted(set(re.findall(r"^\| `dtoss ((?:(?:history|windows) )?\w+)", README, re.MULTILINE)))
-"""Of the table: those of a group with its name."""
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_options_in_the_readme_exist(name, command):
-    """An option that the README names for a command is one that its --help names."""
-    row = next(line for line in README.splitlines() if line.startswith(f"| `dtoss {name}"))
-    others = re.compile(r"`(?:trajectory|at|report)[^`]*`") if name.startswith("history") else None
-    row = row if others is None else others.sub("", row)
-    ran = command(*name.split(), "--help")
-    assert ran.code == 0
-    for option in re.findall(r"(?<!\w)--[a-z-]+", row):
-        assert option in ran.out, option
+def test_the_page_of_commands_is_what_they_say():
+    """`python docs/commands.py > docs/commands.md` makes it, and the README leads there."""
+    page = runpy.run_path(str(ROOT / "docs" / "commands.py"))["page"]()
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
+    assert page.count("\n### dtoss ") > 45
+    assert "(docs/commands.md)" in README
 
 
 def test_files_and_documents_exist():

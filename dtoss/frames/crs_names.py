@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +46,6 @@ def _name(crs: pyproj.CRS) -> str:
         if pyproj.CRS.from_user_input(named).equals(crs, ignore_axis_order=True):
             return named
     return str(crs.to_wkt())
-
-
-def collection_crs(collection: Mapping[str, Any]) -> Any:
-    """Return the name of the CRS that a GeoJSON object states, as GDAL writes it; None where it states none."""
-    stated = collection.get("crs")
-    properties = stated.get("properties") if isinstance(stated, Mapping) else None
-    return properties.get("name") if isinstance(properties, Mapping) else None
 
 
 def short(crs: str) -> str:

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from dtoss.option import Option, check_count
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
 class Wishes:
     """What a user may say of partitions when a store is made; later cycles keep to it."""
 
-    partitions: int | None = None
-    objects_per_partition: int | None = None
-    pivots: str = "balanced"
-    reach: float | None = None
-    seed: int = 0
-    bounds: ArrayLike | None = None
+    title: ClassVar[str] = "What is built; of updates, a store's first snapshot"
+    partitions: Annotated[int | None, Option("How many partitions.")] = None
+    objects_per_partition: Annotated[int | None, Option("Objects a partition; 250000 if neither is given.")] = None
+    pivots: str = "balanced"  # Or "spread", or "keep" those that stand
+    reach: Annotated[
+        float | None,
+        Option("Lambda: how far past its borders a partition knows objects (chord or CRS units)."),
+    ] = None
+    seed: Annotated[int, Option("Of the sample and the random choices.")] = 0
+    bounds: Annotated[
+        Any,
+        Option(
+            "Plane: rectangle that cells are clipped to.",
+            "XMIN YMIN XMAX YMAX",
+            written=tuple[float, float, float, float],
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and self.objects_per_partition is not None:
+            raise ValueError("partitions and objects_per_partition are both given: one of them is wanted")
+        check_count("partitions", self.partitions, 1)
+        check_count("objects_per_partition", self.objects_per_partition, 1)
+        if self.pivots not in ("balanced", "spread", "keep"):
+            raise ValueError(f"pivots is {self.pivots!r}: balanced, spread or keep is wanted")
+        if self.reach is not None and not self.reach >= 0.0:
+            raise ValueError(f"reach is {self.reach!r}: a number that is not negative is wanted")
 
     @classmethod
     def of(cls, said: Any) -> Wishes:
@@ -27,6 +51,8 @@ class Wishes:
 
     def facts(self) -> dict[str, Any]:
         """Return them as a manifest's parameters hold them."""
+        import numpy as np
+
         bounds = None if self.bounds is None else np.asarray(self.bounds, dtype=np.float64).tolist()
         return asdict(self) | {"bounds": bounds}
 

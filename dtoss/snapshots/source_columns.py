@@ -4,52 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from dtoss.errors import InputError
-from dtoss.geometry.space import AXES, axes_of
+from dtoss.option import Option
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of the input mean what, and how text is to be read."""
+    """Which columns of the input mean what, and how text is to be read.
 
-    # The objects' ids; None where rows are no objects, such as accesses: all ids are 0 then. As each name here it is
-    # that of a column, or else a path to a field of structs, such as ``vehicle.id``
-    id: str | None = "id"
-    # x, y: the coordinates; None takes the two columns that :func:`dtoss.geometry.space.axes_of` finds, or the points
-    # of a GeoParquet file
-    x: str | None = None
-    y: str | None = None
-    # The column whose greatest value is an object's latest row; None takes a column ``t`` if there is one
-    time: str | None = None
-    # Names to carry along, "all" (but those that begin with an underscore) or "none"
-    attributes: Sequence[str] | str = "all"
-    delimiter: str = ","  # Of CSV files: a character or its name, such as "tab"
-    encoding: str | None = None  # Of text; UTF-8, or what the file's mark says, when None
-    multiline: bool = False  # Values in quotes may hold line ends
-    decimal: str = "."  # The mark of numbers in text, "." or ","
-    header: bool = True  # Whether text begins with a line of names; else columns are c1, c2 and so on
-    quote: str = '"'  # Of text: a character, or "none" where quotes are text like any other
-    # The character of text that makes a quote, a delimiter or itself, where one follows, a plain character
-    escape: str | None = None
-    null: str | None = None  # What stands in text for no value, as the empty text does
-    # Of times in text: a Spark pattern such as ``M/d/yyyy H:mm:ss``, or what they count, such as ``epoch_s``; ISO 8601
-    # when None
-    time_format: str | None = None
-    # The column that says of a row whether it deletes its object: booleans, 1 and 0, or such words; None where none
-    # does. A row that deletes needs no position
-    deleted: str | None = None
-    id_type: str | None = None  # "int" or "text"; what the column, or most of its texts, are when None
-    # Of times that name none, such as ``Asia/Shanghai``; UTC when None. Numbers that count since 1970 have no zone
-    zone: str | None = None
-    geometry: str | None = None  # The column of points, instead of x and y: WKB, WKT, or as a GeoParquet file has them
+    Each name is that of a column, or else a path to a field of structs, such as ``vehicle.id``. Where rows follow
+    others, such as those of a store, what is not said is as it was there.
+    """
+
+    # None where rows are no objects, such as accesses: all ids are 0 then
+    id: Annotated[
+        str | None, Option("Column with the object's id; if not given id, or as a store's rows had it.", "COLUMN")
+    ] = "id"
+    # x, y: None takes the two columns that :func:`dtoss.geometry.space.axes_of` finds, or points of a GeoParquet file
+    x: Annotated[
+        str | None,
+        Option("Column with lon or x; if not given lon, lng, longitude or x, or as a store's rows had it.", "COLUMN"),
+    ] = None
+    y: Annotated[
+        str | None,
+        Option("Column with lat or y; if not given lat, latitude or y, or as a store's rows had it.", "COLUMN"),
+    ] = None
+    time: Annotated[
+        str | None,
+        Option("Column with the time: the latest row of each id counts. t if there is one.", "COLUMN"),
+    ] = None
+    id_type: Annotated[
+        str | None, Option("What ids are; what most of them look like if not given.", written=Literal["int", "text"])
+    ] = None
+    # Binary points, too, as a GeoParquet file has them
+    geometry: Annotated[str | None, Option("Column of points, WKB or WKT, instead of --x and --y.", "COLUMN")] = None
+    time_format: Annotated[
+        str | None,
+        Option("A pattern such as M/d/yyyy H:mm:ss, or epoch_s, epoch_ms, epoch_us, excel; else ISO 8601."),
+    ] = None
+    # Numbers that count since 1970 have no zone
+    zone: Annotated[str | None, Option("Of times that name none: Asia/Shanghai; UTC if not given.", "ZONE")] = None
+    delimiter: Annotated[
+        str, Option("Of CSV files: a character, tab, semicolon, blank or pipe; a comma if not given.")
+    ] = ","
+    encoding: Annotated[str | None, Option("Of CSV files, such as latin-1; UTF-8 or the file's mark if not given.")] = (
+        None
+    )
+    multiline: Annotated[bool, Option("Values in quotes may hold line ends.")] = False
+    decimal: Annotated[str, Option("Mark of numbers in text: a comma, or . if not given.")] = "."
+    header: Annotated[bool, Option("CSV without names: columns are c1, c2, ...", name="--no-header")] = True
+    quote: Annotated[str, Option('Of CSV files: a character, or none where quotes are text; " if not given.')] = '"'
+    escape: Annotated[str | None, Option("Of CSV files: what makes a quote or a delimiter a plain character.")] = None
+    null: Annotated[str | None, Option("Of CSV files: what stands for no value, such as NA.")] = None
+    # "all" are those that do not begin with an underscore
+    attributes: Annotated[
+        Sequence[str] | str,
+        Option(
+            "Attributes to carry: names separated by commas, none, or all if not given.",
+            name="--columns",
+            parse=lambda text: text or "all",
+        ),
+    ] = "all"
+    # Booleans, 1 and 0, or such words; a row that deletes needs no position
+    deleted: Annotated[str | None, Option("Column that says whether a row deletes its object.", "COLUMN")] = None
     crs: str | None = None  # Of the positions, as the user says it; as the file states it, else degrees, when None
 
     def coordinates(self, found: Sequence[str]) -> tuple[str, str]:
         """Return the names of the two coordinates among those found; lon and lat where none are called so."""
         if self.x is not None and self.y is not None:
             return self.x, self.y
+        from dtoss.geometry.space import AXES, axes_of
+
         try:
             names = axes_of(found, half=True) or AXES[0]
         except ValueError as error:

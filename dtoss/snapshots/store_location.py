@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dtoss.commits.folder import Folder, LocalFolder, RemoteFolder
-from dtoss.errors import StoreError
+from dtoss.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -114,8 +114,11 @@ class S3Place:
         return str(fs.resolve_s3_region(self.bucket))
 
 
-def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a path or URI, and the path on it."""
+def filesystem_of(path: str, *, files: bool = False) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path on it.
+
+    ``files``: whether files are only read, one by one: then HTTP is one too.
+    """
     import pyarrow as pa
     from pyarrow import fs
 
@@ -125,10 +128,23 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
         if _scheme(path) == "s3":
             place = S3Place.of(path)
             return place.filesystem(), place.path
+        if files and _scheme(path) in ("http", "https"):
+            return _on_http(path)
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
         raise StoreError(f"{hide_keys(path)} is not on a file system that can be reached: {error}") from None
     return found
+
+
+def _on_http(uri: str) -> tuple[fs.FileSystem, str]:
+    from pyarrow import fs
+
+    from dtoss.snapshots.http_files import HttpFiles
+
+    parts = urlsplit(uri)
+    if not parts.hostname or parts.username is not None:
+        raise InputError(f"{hide_keys(uri)} names a user, or no host: {parts.scheme}://host/file is wanted")
+    return fs.PyFileSystem(HttpFiles(parts.scheme, parts.query)), parts.netloc + parts.path
 
 
 def folder_of(path: str) -> Folder:

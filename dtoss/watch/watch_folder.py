@@ -29,13 +29,11 @@ from dtoss.commits.folder import Folder
 from dtoss.commits.log_compaction import KEPT
 from dtoss.commits.named import check_name, names_in, path_in
 from dtoss.errors import InputError
-from dtoss.names import near_name
+from dtoss.names import DEFAULT_NAME, near_name
 from dtoss.snapshots.store_location import folder_of, hide_keys
 
 WATCHES = "watch"
 """The folder of a store that holds its watches."""
-DEFAULT_NAME = "default"
-"""The name of a watch where none is said."""
 EVENTS, STATE, QUARANTINED, READERS, SUBSCRIPTIONS = "events", "state", "quarantine", "readers", "subscriptions"
 CHANGES, BUILT, LAYOUTS = "changes", "built", "layouts"
 """Folders of :data:`SUBSCRIPTIONS`."""

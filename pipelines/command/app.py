@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, get_args
 
 import typer
 
 import dtoss
-from dtoss.names import near_name
+from dtoss.names import DEFAULT_NAME, near_name
 from dtoss.plain_numbers import is_number, is_whole
-from dtoss.watch.watch_folder import DEFAULT_NAME
 from pipelines.command import cycles, maintenance, planner, store_commands
+from pipelines.command.calibrate_command import calibrate
 from pipelines.command.export_command import export
 from pipelines.command.fast_commands import QUIETLY, UsageError
 from pipelines.command.history.app import history
@@ -24,6 +25,7 @@ from pipelines.command.query.sql import sql
 from pipelines.command.query.within import within
 from pipelines.command.serve import serve
 from pipelines.command.terminal.notes import hush
+from pipelines.command.terminal.option_objects import GroupedCommands, add_commands
 from pipelines.command.watch import watch_command
 from pipelines.command.watch.events_command import events
 from pipelines.command.watch.list_subscriptions import subscriptions
@@ -39,6 +41,7 @@ COMPLETE = "_DTOSS_COMPLETE"
 """The variable by which a shell asks how a line may go on."""
 
 app = typer.Typer(
+    cls=GroupedCommands,
     help="Who is near? Exact answers over millions of moving objects, from an index rebuilt every cycle.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -70,37 +73,53 @@ def _version(
         raise typer.Exit
 
 
-app.command()(store_commands.rebuild)
-app.command()(cycles.run)
-app.command()(knn_and_range.knn)
-app.command("range")(knn_and_range.range_)
-app.command()(within)
-app.command()(sql)
-app.command()(serve)
-app.command()(store_commands.info)
-app.command()(store_commands.rollback)
-app.command()(verify)
-app.command()(maintenance.log)
-app.command()(maintenance.gc)
-app.command()(forget)
-app.command()(export)
-app.command()(warm)
-app.command()(planner.patterns)
-app.command()(planner.plan)
-app.command()(planner.report)
-app.command()(planner.calibrate)
-app.command()(bill)
-app.command()(replan)
-app.command()(route)
-app.command()(watch_command.watch)
-app.command()(subscribe)
-app.command()(unsubscribe)
-app.command()(subscriptions)
-app.command()(events)
-app.command()(rehearse)
-app.add_typer(catalogue, name="catalogue")
-app.add_typer(history, name="history")
-app.add_typer(windows, name="windows")
+COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+    "Store": {
+        "rebuild": store_commands.rebuild,
+        "run": cycles.run,
+        "info": store_commands.info,
+        "verify": verify,
+        "log": maintenance.log,
+        "rollback": store_commands.rollback,
+        "gc": maintenance.gc,
+        "forget": forget,
+        "export": export,
+        "warm": warm,
+    },
+    "Ask": {
+        "knn": knn_and_range.knn,
+        "range": knn_and_range.range_,
+        "within": within,
+        "sql": sql,
+        "history": history,
+    },
+    "Serve": {"serve": serve, "route": route},
+    "Follow": {
+        "subscribe": subscribe,
+        "unsubscribe": unsubscribe,
+        "subscriptions": subscriptions,
+        "watch": watch_command.watch,
+        "events": events,
+        "rehearse": rehearse,
+        "windows": windows,
+    },
+    "Plan": {
+        "patterns": planner.patterns,
+        "calibrate": calibrate,
+        "catalogue": catalogue,
+        "plan": planner.plan,
+        "report": planner.report,
+        "replan": replan,
+        "bill": bill,
+    },
+}
+"""By what one wants, in the order in which help lists them."""
+for _group, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_group)
+        else:
+            add_commands(app, {_name: _command}, _group)
 
 
 @cache

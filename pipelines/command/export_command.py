@@ -3,56 +3,69 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from dtoss.export.targets import check_file
+from dtoss.option import Option
 from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import Check, verify_of
+from pipelines.command.terminal.options import Check
 
 if TYPE_CHECKING:
     from dtoss.index import Index
 
 
-def export(
-    store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
-    what: Annotated[
-        Literal["objects", "cells", "regions", "windows"],
-        typer.Option(help="Points, Voronoi cells (one row a place), regions of partitions, or places of windows."),
-    ],
-    out: Annotated[
-        str, typer.Option(help="File to write: .parquet (GeoParquet), .geojson or .fgb (FlatGeobuf).", metavar="FILE")
-    ],
-    clip: Annotated[
-        str | None, typer.Option(help="GeoJSON boundary: only what lies inside is kept.", metavar="FILE")
-    ] = None,
+METRE = Length("1", "m")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """How shapes are written."""
+
+    title: ClassVar[str] = "Shapes"
+    clip: Annotated[str | None, Option("GeoJSON boundary: only what lies inside is kept.", "FILE")] = None
     edges: Annotated[
         Literal["planar", "spherical"] | None,
-        typer.Option(
-            help="An edge is an arc of a great circle on the sphere, a straight line in a plane: spherical, as "
+        Option(
+            "An edge is an arc of a great circle on the sphere, a straight line in a plane: spherical, as "
             "GeoParquet says unless told otherwise. Planar is straight in lon, lat, for GeoPandas and maps: cut at the "
             "antimeridian, valid; always so in GeoJSON and FlatGeobuf, and with --clip.",
-            show_default=False,
+            more={"show_default": False},
         ),
-    ] = None,
+    ] = None
     tolerance: Annotated[
         Length,
-        typer.Option(
-            parser=length_of, help="How far a planar edge may leave its great circle: 1m, 50m.", metavar="LENGTH"
-        ),
-    ] = "1m",  # type: ignore[assignment]  # the parser reads the default, too
-    snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of windows: their name in the store.")] = None,
+        Option("How far a planar edge may leave its great circle: 1m, 50m.", "LENGTH", parse=length_of, shown="1m"),
+    ] = METRE
+
+
+@dataclass(frozen=True)
+class OfWindows:
+    """Which windows are written."""
+
+    title: ClassVar[str] = "Windows"
+    name: Annotated[str | None, Option("Of windows: their name in the store.")] = None
     at: Annotated[
         str | None,
-        typer.Option("--at", help="Of windows: where they end; the last end that is due if not given.", metavar="TIME"),
-    ] = None,
+        Option("Of windows: where they end; the last end that is due if not given.", "TIME"),
+    ] = None
     since: Annotated[
         str | None,
-        typer.Option(help="Of windows: all ends from this one on, as Parquet without shapes.", metavar="TIME"),
-    ] = None,
+        Option("Of windows: all ends from this one on, as Parquet without shapes.", "TIME"),
+    ] = None
+
+
+def export(
+    store: Annotated[str, Option("Path or URI of the store.")],
+    what: Annotated[
+        Literal["objects", "cells", "regions", "windows"],
+        Option("Points, Voronoi cells (one row a place), regions of partitions, or places of windows."),
+    ],
+    out: Annotated[str, Option("File to write: .parquet (GeoParquet), .geojson or .fgb (FlatGeobuf).", "FILE")],
+    shapes: Shapes,
+    windows: OfWindows,
+    snapshot: Annotated[str | None, Option("Name of a snapshot; the current one if not given.")] = None,
     check: Check = None,
 ) -> None:
     """Write objects, cells or regions as GeoParquet 1.1, GeoJSON or FlatGeobuf, for GeoPandas, DuckDB, QGIS and others.
@@ -60,7 +73,7 @@ def export(
     GeoJSON is in lon, lat of WGS 84, whatever the CRS of the store. Windows are the regions of their keys (cells of
     partitions and of sites, polygons) with the measures of all lengths, as GeoParquet.
     """
-    if _of_windows(store, what, out, {"--name": name, "--at": at, "--since": since}):
+    if _of_windows(store, what, out, {"--name": windows.name, "--at": windows.at, "--since": windows.since}):
         return
     from dtoss.export_files import format_of, write
     from dtoss.geometry.space import space_of
@@ -68,8 +81,15 @@ def export(
 
     kind = format_of(out)
     check_file("--out", out)
-    index = open_index(store, snapshot, verify=verify_of(check, "touch"))
-    written = write(index, what, out, clip=clip, edges=edges, tolerance=in_space("--tolerance", tolerance, space_of()))
+    index = open_index(store, snapshot, verify="touch" if check is None else check)
+    written = write(
+        index,
+        what,
+        out,
+        clip=shapes.clip,
+        edges=shapes.edges,
+        tolerance=in_space("--tolerance", shapes.tolerance, space_of()),
+    )
     note(f"{written.rows:,} {what} in {out}{_carried_over(index, kind)}")
     if written.empty:
         print(f"{written.empty:,} of them have no polygon: all of it is within 0.1 mm", file=sys.stderr)

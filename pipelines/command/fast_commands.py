@@ -71,7 +71,7 @@ def answer_quickly(arguments: Sequence[str]) -> bool:
         print_info(store, snapshot, verify="--verify" in options, as_json=as_json)
     else:
         with _uncollected():
-            return _ask(command, store, options, snapshot=snapshot, as_json=as_json)
+            return _ask(command, options, store=store, snapshot=snapshot, as_json=as_json)
     return True
 
 
@@ -86,7 +86,7 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any) -> bool:
+def _ask(command: str, options: dict[str, Any], **others: Any) -> bool:
     """Answer a question about one place or a file of places; return whether it is one."""
     if ("--at" in options) == ("--queries" in options) or (command == "range" and "--radius" not in options):
         return False
@@ -101,17 +101,27 @@ def _ask(command: str, store: str | None, options: dict[str, Any], **others: Any
         return False
     if not joining and any(name in options for name in _JOINING):
         return False
-    places = options.pop("--queries" if joining else "--at")
+    from dataclasses import fields
+
+    from pipelines.command.query.query_options import Filter, Form, PlacesFile, Reach, Target
+    from pipelines.options.said_amounts import names_of
+
     others |= {name.lstrip("-").replace("-", "_"): value for name, value in options.items()}
+    if "columns" in others:
+        others["columns"] = names_of(others["columns"])
+
+    def part(kind: Any) -> Any:
+        return kind(**{one.name: others[one.name] for one in fields(kind) if one.name in others})
+
+    target, reach, objects = part(Target), part(Reach), part(Filter)
     if joining:
         from pipelines.command.query.many_places import join_places
 
-        del others["as_json"]
-        join_places(store, places, others.pop("out", None), **others)
+        join_places(target, part(PlacesFile), reach, objects, None)
     else:
         from pipelines.command.query.one_place import print_near
 
-        print_near(store, places, **others)
+        print_near(target, others["at"], reach, objects, part(Form))
     return True
 
 

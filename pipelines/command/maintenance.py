@@ -21,26 +21,37 @@ import typer
 from dtoss.compiled.kept_places import only_native
 from dtoss.compiled.notice import COMPILING_SAID, QUIET, quiet
 from dtoss.locks import processors
+from dtoss.option import Option
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import Json, Keep, KeepFor, Lease, Snapshot, Store, seconds_or_none
+from pipelines.command.terminal.options import Json, Snapshot, Store
 from pipelines.command.terminal.output import print_table
+from pipelines.options.said_amounts import duration
+from pipelines.options.snapshot_options import Lease
 
 if TYPE_CHECKING:
     from dtoss.commits.verify_report import VerifyReport
     from pipelines.forget import Report
 
 
-def gc(store: Store, keep: Keep = 3, keep_for: KeepFor = "10min", lease: Lease = "on", as_json: Json = False) -> None:
+def gc(
+    store: Store,
+    keep: Annotated[int, Option("Snapshots that stay for rollback, the new one among them.")] = 3,
+    keep_for: Annotated[
+        float | None,
+        Option("Snapshots that were current less than this ago stay too.", "TIME", parse=duration(), shown="10min"),
+    ] = 600.0,
+    lease: Lease = True,
+    as_json: Json = False,
+) -> None:
     """Remove old snapshots, and what unfinished work of rebuilds, windows and live patterns left; fold old commits."""
     from dtoss.snapshots.store import Store as StorePlace
 
     if keep < 1:
         raise ValueError(f"keep is {keep!r}: a whole number of at least 1 is wanted")
-    seconds = seconds_or_none(keep_for)
     place = StorePlace(store)
     if not place.folder.there():
         place.current()  # which says so: no store is made where there is none
-    removed = place.clear(keep, keep_for=seconds or 0.0, lease=lease == "on")
+    removed = place.clear(keep, keep_for=keep_for or 0.0, lease=lease)
     windows, patterns = _clear_windows(store), _clear_patterns(store)
     if as_json:
         of_others = {name: gone for name, gone in (("windows", windows), ("patterns", patterns)) if gone}
@@ -82,7 +93,7 @@ def _clear_patterns(store: str) -> dict[str, int]:
 
 def log(
     store: Store,
-    count: Annotated[int, typer.Option("-n", help="How many of the last commits.", min=1)] = 20,
+    count: Annotated[int, Option("How many of the last commits.", name="-n", more={"min": 1})] = 20,
     as_json: Json = False,
 ) -> None:
     """Say which commits a store had: when, by whom, what became current."""
@@ -114,23 +125,19 @@ def _text(value: Any) -> str:
 
 
 def forget(
-    store: Annotated[
-        str | None, typer.Option("--store", help="Path or URI of the store, with its watches and windows.")
-    ] = None,
+    store: Annotated[str | None, Option("Path or URI of the store, with its watches and windows.")] = None,
     history: Annotated[
         list[str] | None,
-        typer.Option("--history", help="Path or URI of a history; may stand again.", metavar="H"),
+        Option("Path or URI of a history; may stand again.", "H"),
     ] = None,
-    id_: Annotated[list[str] | None, typer.Option("--id", help="Of an object; may stand again.", metavar="ID")] = None,
-    ids: Annotated[str | None, typer.Option("--ids", help="A file with an id a line.", metavar="FILE")] = None,
+    id_: Annotated[list[str] | None, Option("Of an object; may stand again.", "ID")] = None,
+    ids: Annotated[str | None, Option("A file with an id a line.", "FILE")] = None,
     updates: Annotated[
         list[str] | None,
-        typer.Option("--updates", help="Files and folders of yours to look through; may stand again.", metavar="PATH"),
+        Option("Files and folders of yours to look through; may stand again.", "PATH"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")] = False,
-    allow_again: Annotated[
-        bool, typer.Option("--allow-again", help="Instead: let rows of these ids count again from now on.")
-    ] = False,
+    dry_run: Annotated[bool, Option("Say what would go, and change nothing.")] = False,
+    allow_again: Annotated[bool, Option("Instead: let rows of these ids count again from now on.")] = False,
     as_json: Json = False,
 ) -> None:
     """Remove objects from snapshots, histories, watches and windows, keep them away, and say what is left."""
@@ -184,16 +191,10 @@ def _print(report: Report) -> None:
 
 Watch = Annotated[
     str | None,
-    typer.Option(
-        "--watch", help="Look at a watch instead of the snapshots; default if none is named.", metavar="[NAME]"
-    ),
+    Option("Look at a watch instead of the snapshots; default if none is named.", "[NAME]", name="--watch"),
 ]
-Windows = Annotated[
-    str | None, typer.Option("--windows", help="Look at windows instead of the snapshots.", metavar="NAME")
-]
-Patterns = Annotated[
-    str | None, typer.Option("--patterns", help="Look at live patterns instead of the snapshots.", metavar="NAME")
-]
+Windows = Annotated[str | None, Option("Look at windows instead of the snapshots.", "NAME", name="--windows")]
+Patterns = Annotated[str | None, Option("Look at live patterns instead of the snapshots.", "NAME", name="--patterns")]
 
 
 def verify(

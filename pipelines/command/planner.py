@@ -1,4 +1,4 @@
-"""The commands of the planner: patterns, plan, report and calibrate. Only the first needs Spark."""
+"""The commands of the planner: patterns, plan and report."""
 
 from __future__ import annotations
 
@@ -6,89 +6,101 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from dtoss.compiled.kept_places import only_native
 from dtoss.compiled.notice import quiet
-from dtoss.errors import InputError
 from dtoss.export.targets import check_file, check_folder
-from pipelines.command.query.one_place import token_of
-from pipelines.command.terminal import row_options
+from dtoss.option import Option
+from dtoss.snapshots.source_columns import Columns
+from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.lengths import in_store, length_of
 from pipelines.command.terminal.notes import note, warn
-from pipelines.command.terminal.options import TokenFile
-from pipelines.command.terminal.output import print_table, start_spark
+from pipelines.command.terminal.option_objects import Only, option_names
+from pipelines.command.terminal.output import print_table
+from pipelines.options.reading import TEXT, Reading
+from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
     from ceps.plan.plans import Plan
     from pipelines.load_patterns.patterns_of_sums import CountedPatterns
     from pipelines.rows.access_rows import Asks
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Seed = Annotated[int, typer.Option(help="Of the random choices; the same seed gives the same plan.")]
+Json = Annotated[bool, Option("Print JSON instead of a table.", name="--json")]
+Seed = Annotated[int, Option("Of the random choices; the same seed gives the same plan.")]
 
 
-@row_options.takes_rows(without=("id", "id_type"))
+@dataclass(frozen=True)
+class LogOptions:
+    """What is counted instead of files of accesses: a log that grows, or what a watch has done."""
+
+    title: ClassVar[str] = "Instead of accesses"
+    watch: Annotated[str | None, Option("What workers of this watch have done, instead of accesses.", "NAME")] = None
+    live: Annotated[
+        bool,
+        Option("Add new files of servers' log, STORE/accesses or the folder named, to what was counted."),
+    ] = False
+    every: Annotated[
+        float | None,
+        Option("With --live, look again and again: 1min.", "TIME", parse=duration(None, "--every")),
+    ] = None
+    name: Annotated[str | None, Option("With --live, of what is counted; live if not given.")] = None
+    recount: Annotated[bool, Option("With --live, count all anew, by the current snapshot and these options.")] = False
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """What rows of accesses stand for."""
+
+    title: ClassVar[str] = "What accesses ask"
+    weight: Annotated[
+        str | None,
+        Option("Requests that a row stands for: a number, or the column that holds it; 1 if none."),
+    ] = None
+    k: Annotated[
+        str | None, Option("Each asks for its k nearest: a number, or the column that holds it.", name="-k")
+    ] = None
+    radius: Annotated[
+        str | None,
+        Option("Each asks within a radius: 500m, a number of metres or CRS units, or a column of these."),
+    ] = None
+    requests_per_access: Annotated[float, Option("Requests that an observed one stands for.")] = 1.0
+    costs: Annotated[
+        str | None,
+        Option("Server types that dtoss calibrate measured: requests count as what they cost.", "FILE"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Slots:
+    """How days are counted."""
+
+    title: ClassVar[str] = "Slots"
+    slot_minutes: Annotated[int, Option("Length of a slot; divides a day.")] = 5
+    time_zone: Annotated[str, Option("Where the day begins, such as Europe/Berlin.")] = "UTC"
+    by_weekday: Annotated[bool, Option("A pattern for each weekday as well.")] = False
+    smooth_minutes: Annotated[int, Option("Each slot is the mean of so much time round it.")] = 0
+    since: Annotated[str | None, Option("First day that counts.", "YYYY-MM-DD")] = None
+    until: Annotated[str | None, Option("Day from which on none counts.", "YYYY-MM-DD")] = None
+
+
 def patterns(
-    store: Annotated[str, typer.Option("--store", help="Path or URI of the store.", show_default=False)],
-    out: Annotated[str, typer.Option(help="The patterns file to write, Parquet.", metavar="FILE", show_default=False)],
+    store: Annotated[str, Option("Path or URI of the store.")],
+    out: Annotated[str, Option("The patterns file to write, Parquet.", "FILE")],
+    log: LogOptions,
+    asking: Accesses,
+    slots: Slots,
+    reading: Annotated[Reading, Only([*TEXT, "x", "y", "time", "time_format", "zone", "geometry", "crs", "max_bad"])],
+    engine: Engine,
     accesses: Annotated[
         list[str] | None,
         typer.Argument(help="Files, directories or globs: Parquet, CSV, JSON lines; a place and a time a row."),
     ] = None,
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live", help="Add new files of servers' log, STORE/accesses or the folder named, to what was counted."
-        ),
-    ] = False,
-    watch: Annotated[
-        str | None,
-        typer.Option("--watch", help="What workers of this watch have done, instead of accesses.", metavar="NAME"),
-    ] = None,
-    every: Annotated[
-        str | None, typer.Option(help="With --live, look again and again: 1min.", metavar="TIME", show_default=False)
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="With --live, of what is counted; live if not given.")] = None,
-    recount: Annotated[
-        bool, typer.Option("--recount", help="With --live, count all anew, by the current snapshot and these options.")
-    ] = False,
-    rows: row_options.Rows = row_options.NOTHING_SAID,
-    weight: Annotated[
-        str | None,
-        typer.Option(help="Requests that a row stands for: a number, or the column that holds it; 1 if none."),
-    ] = None,
-    k: Annotated[
-        str | None, typer.Option("-k", help="Each asks for its k nearest: a number, or the column that holds it.")
-    ] = None,
-    radius: Annotated[
-        str | None,
-        typer.Option(help="Each asks within a radius: 500m, a number of metres or CRS units, or a column of these."),
-    ] = None,
-    slot_minutes: Annotated[int, typer.Option(help="Length of a slot; divides a day.")] = 5,
-    time_zone: Annotated[str, typer.Option(help="Where the day begins, such as Europe/Berlin.")] = "UTC",
-    by_weekday: Annotated[bool, typer.Option("--by-weekday", help="A pattern for each weekday as well.")] = False,
-    smooth_minutes: Annotated[int, typer.Option(help="Each slot is the mean of so much time round it.")] = 0,
-    since: Annotated[str | None, typer.Option(help="First day that counts.", metavar="YYYY-MM-DD")] = None,
-    until: Annotated[str | None, typer.Option(help="Day from which on none counts.", metavar="YYYY-MM-DD")] = None,
-    requests_per_access: Annotated[float, typer.Option(help="Requests that an observed one stands for.")] = 1.0,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            help="Server types that dtoss calibrate measured: requests count as what they cost.", metavar="FILE"
-        ),
-    ] = None,
-    max_bad: row_options.MaxBad = 0.10,
-    crs: Annotated[
-        str | None, typer.Option(help="CRS of the accesses, that of the store; as the file says if not given.")
-    ] = None,
-    snapshot: Annotated[str | None, typer.Option(help="Name of a snapshot; the current one if not given.")] = None,
-    master: Annotated[str | None, typer.Option(help="Spark master; local[*] if not given.")] = None,
-    driver_memory: Annotated[str | None, typer.Option(help="Heap of a local Spark, such as 4g.")] = None,
+    snapshot: Annotated[str | None, Option("Name of a snapshot; the current one if not given.")] = None,
     as_json: Json = False,
 ) -> None:
     """Count how often each partition is asked, by time slot of the day."""
@@ -96,57 +108,60 @@ def patterns(
     from pipelines.rows.access_rows import Asks
 
     raw = {
-        **row_options.option_names(rows), "--weight": weight, "-k": k, "--radius": radius, "--snapshot": snapshot,
-        "--crs": crs, "--master": master, "--driver-memory": driver_memory,
+        **dict.fromkeys(option_names(reading.columns, Columns), True), "--weight": asking.weight, "-k": asking.k,
+        "--radius": asking.radius, "--snapshot": snapshot, "--crs": reading.crs,
+        "--engine": None if engine.engine == "auto" else engine.engine, "--master": engine.master,
+        "--driver-memory": engine.driver_memory,
     }  # fmt: skip
-    if watch is not None:
-        others = {"ACCESSES": accesses, "--live": live or None, "--costs": costs, "--since": since, "--until": until}
-        others |= raw | {"--every": every, "--name": name, "--recount": recount or None}
-        _of_watch(store, watch, out, 60 * slot_minutes, time_zone, others, as_json)
+    ours = {"--every": log.every, "--name": log.name, "--recount": log.recount or None}
+    if log.watch is not None:
+        others: dict[str, Any] = {"ACCESSES": accesses, "--live": log.live or None, "--costs": asking.costs}
+        others |= {"--since": slots.since, "--until": slots.until} | raw | ours
+        _of_watch(store, log.watch, out, slots, others, as_json)
         return
-    _check_live(live, accesses or [], raw, {"--every": every, "--name": name, "--recount": recount or None})
-    if live:
-        weight, k, radius = "weight", "k", "radius"
+    _check_live(log.live, accesses or [], raw, ours)
+    if log.live:
+        asking = replace(asking, weight="weight", k="k", radius="radius")
     asks = Asks(
-        weight=_number_or_column(weight, float),
-        k=_number_or_column(k, int),
-        radius=length_or_column(radius, store, snapshot),
-        slot_seconds=60 * slot_minutes,
-        time_zone=time_zone,
-        by_weekday=by_weekday,
-        smooth_seconds=60 * smooth_minutes,
-        since=_day("--since", since),
-        until=_day("--until", until),
-        requests_per_access=requests_per_access,
-        costs=None if costs is None else load_costs(costs),
+        weight=_number_or_column(asking.weight, float),
+        k=_number_or_column(asking.k, int),
+        radius=length_or_column(asking.radius, store, snapshot),
+        slot_seconds=60 * slots.slot_minutes,
+        time_zone=slots.time_zone,
+        by_weekday=slots.by_weekday,
+        smooth_seconds=60 * slots.smooth_minutes,
+        since=_day("--since", slots.since),
+        until=_day("--until", slots.until),
+        requests_per_access=asking.requests_per_access,
+        costs=None if asking.costs is None else load_costs(asking.costs),
     )
     check_file("--out", out)
-    if live:
-        _live(store, out, asks, accesses[0] if accesses else None, name, every, recount, max_bad, as_json)
+    if log.live:
+        _live(store, out, asks, accesses[0] if accesses else None, log, reading.max_bad, as_json)
         return
     from ceps import write_patterns
     from dtoss.snapshots.store import Store
+    from pipelines.engines.stage_progress import Stages
     from pipelines.local_joins.first_look import look_at
     from pipelines.patterns import patterns as run
     from pipelines.rows.access_rows import access_columns
     from pipelines.rows.read_files import read_positions
-    from pipelines.spark.stage_progress import Stages
 
     Store(store).manifest(snapshot)
-    named = access_columns(asks, **row_options.with_others(rows, crs=crs))
+    named = access_columns(asks, **reading.said)
     inputs = look_at(accesses or [], named, numbers={"--weight": asks.weight, "-k": asks.k, "--radius": asks.radius})
-    session = start_spark(master, driver_memory)
+    session = engine.session(inputs)
     stages = Stages(session, shown=not quiet())
     with stages.stage("read"):
         read = read_positions(session, inputs, named)
-    counted = run(read, store, asks, time_format=named.time_format, max_bad=max_bad, snapshot=snapshot, stages=stages)
+    counted = run(
+        read, store, asks, time_format=named.time_format, max_bad=reading.max_bad, snapshot=snapshot, stages=stages
+    )
     write_patterns(out, counted.patterns)
     _say_counted(counted, out, as_json)
 
 
-def _of_watch(
-    store: str, watch: str, out: str, slot_seconds: int, time_zone: str, others: dict[str, Any], as_json: bool
-) -> None:
+def _of_watch(store: str, watch: str, out: str, slots: Slots, others: dict[str, Any], as_json: bool) -> None:
     """Write what workers of a watch have done as patterns."""
     given = [option for option, value in others.items() if value is not None]
     if given:
@@ -156,7 +171,7 @@ def _of_watch(
     from pipelines.simulation.load_patterns import patterns_of_watch
 
     check_file("--out", out)
-    done = patterns_of_watch(Home(store, watch), slot_seconds, time_zone)
+    done = patterns_of_watch(Home(store, watch), 60 * slots.slot_minutes, slots.time_zone)
     write_patterns(out, done.patterns)
     a_core = 1.0 / done.seconds_a_row
     if as_json:
@@ -208,24 +223,10 @@ def _check_live(live: bool, accesses: Sequence[str], raw: dict[str, Any], ours: 
         raise ValueError("no accesses are named: name files of them, or --live for the log of the store's servers")
 
 
-def _live(
-    store: str,
-    out: str,
-    asks: Asks,
-    log: str | None,
-    name: str | None,
-    every: str | None,
-    recount: bool,
-    max_bad: float,
-    as_json: bool,
-) -> None:
+def _live(store: str, out: str, asks: Asks, folder: str | None, log: LogOptions, max_bad: float, as_json: bool) -> None:
     from dtoss.snapshots.store import Store
     from pipelines.load_patterns.live_patterns import DEFAULT_NAME, Following, LivePatterns, Look
     from pipelines.load_patterns.patterns_folder import Home
-    from pipelines.rows.durations_and_shares import seconds_of
-
-    if not 0.0 <= max_bad <= 1.0:
-        raise ValueError(f"max_bad is {max_bad!r}: a share from 0 to 1 is wanted")
 
     def say(done: Look, counted: CountedPatterns) -> None:
         state = done.state
@@ -233,93 +234,115 @@ def _live(
             "commit": done.commit, "files": state.files, "new_files": done.files, "new_rows": done.rows,
             "counted_anew": done.recounted, "by_earlier_snapshots": state.earlier,
         }  # fmt: skip
-        if every is None or as_json:
+        if log.every is None or as_json:
             _say_counted(counted, out, as_json, facts)
         else:
             note(f"{done.commit}: {done.files:,} files, {done.rows:,} rows; days {counted.first} to {counted.last}")
 
-    home = Home(Store(store).absolute.path, name or DEFAULT_NAME)
-    following = Following(LivePatterns(home, asks, log, patient=every is not None), out, max_bad, say)
-    if every is None:
-        following.once(recount=recount)
-        return
-    try:
-        seconds = seconds_of(every)
-    except ValueError as error:
-        raise ValueError(f"--every: {error}") from None
-    following.on_and_on(seconds, recount=recount)
+    home = Home(Store(store).absolute.path, log.name or DEFAULT_NAME)
+    following = Following(LivePatterns(home, asks, folder, patient=log.every is not None), out, max_bad, say)
+    if log.every is None:
+        following.once(recount=log.recount)
+    else:
+        following.on_and_on(log.every, recount=log.recount)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What a plan is to serve, and how safely."""
+
+    title: ClassVar[str] = "What a plan has to do"
+    utilisation: Annotated[float, Option("How full a server may be at its peak; the rest is headroom.")] = 0.9
+    copies: Annotated[int | None, Option("Of each partition, on different servers; as in --previous, or 1.")] = None
+    growth: Annotated[str, Option("Of all requests: a factor such as 1.2, or such as 20%.")] = "1"
+    spare: Annotated[bool, Option("One more server, for the loss of any one.")] = False
+    zones: Annotated[int, Option("Spread --copies over so many zones; any one may be lost.")] = 0
+    weekday: Annotated[
+        str | None,
+        Option("monday to sunday, mean, or week: each weekday fits; week if the patterns know weekdays."),
+    ] = None
+    risk: Annotated[
+        str | None, Option("Share of the requests that may be late on the worst weekday, such as 0.1%.")
+    ] = None
+    pin: Annotated[list[str] | None, Option("This server must hold the partition; may be repeated.", "P=SERVER")] = None
+    call_cost: Annotated[float, Option("Requests of work that each further server costs which a request touches.")] = (
+        0.0
+    )
+
+
+@dataclass(frozen=True)
+class Renting:
+    """How servers are rented."""
+
+    title: ClassVar[str] = "What is rented"
+    offer: Annotated[
+        Literal["fixed", "hourly", "mixed", "auto"],
+        Option("fixed: all day; hourly: resized; mixed: a reserved base, the rest hourly; auto: the best."),
+    ] = "fixed"
+    at_least_servers: Annotated[int, Option("Servers to rent at the least.")] = 0
+    at_most_types: Annotated[int | None, Option("Types to rent at the most.")] = None
+    restart_seconds: Annotated[float, Option("Until a server that changes its type loads.")] = 120.0
+    load_rate: Annotated[float, Option("Bytes a second that it then loads.")] = 2e8
+    spot: Annotated[bool, Option("Spot prices will do: servers may be taken away.")] = False
+    reserve_years: Annotated[int, Option("Years to reserve servers for at the most: 0, 1 or 3.")] = 3
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a plan follows the one in force."""
+
+    title: ClassVar[str] = "From the plan in force"
+    previous: Annotated[str | None, Option("The plan in force: servers keep their numbers.", "PLAN")] = None
+    move_budget: Annotated[
+        str | None, Option("Repair --previous and move at most so many bytes, or such as 5%, to save money.")
+    ] = None
+    bytes_per_hour: Annotated[
+        float | None, Option("Bytes that may be copied in an hour, for the actions from --previous.")
+    ] = None
+    at_a_time: Annotated[int | None, Option("Servers that may load at a time, for the same.")] = None
+
+
+@dataclass(frozen=True)
+class Pods:
+    """Manifests of the plan."""
+
+    title: ClassVar[str] = "Kubernetes"
+    kubernetes: Annotated[str | None, Option("Write manifests for kubectl apply -f into this folder.", "FOLDER")] = None
+    image: Annotated[str, Option("The container's image in them.")] = "dtoss"
+    pod_store: Annotated[
+        str, Option("Where their pods find the store: a URI, or a volume claim and perhaps a path in it.")
+    ] = "dtoss-store"
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a plan is searched for."""
+
+    title: ClassVar[str] = "How it is searched for"
+    method: Annotated[
+        Literal["fleet", "gain", "hourly", "tv", "tabu", "gp", "gp-r"],
+        Option("fleet, gain: ours; hourly: resize by the hour; tv, tabu, gp, gp-r: to compare with."),
+    ] = "fleet"
+    seed: Seed = 0
+    time_limit: Annotated[float | None, Option("Seconds after which the best plan so far is taken.")] = None
+    prove: Annotated[
+        float,
+        Option("Seconds, where a plan is over the bound, to prove it the cheapest or to find a cheaper one."),
+    ] = 5.0
 
 
 def plan(
     patterns: Annotated[str, typer.Argument(help="A file that dtoss patterns wrote.")],
-    servers: Annotated[
-        str, typer.Option(help="Server types: a TOML file, m3-2015 or m7g-2026.", metavar="FILE", show_default=False)
-    ],
-    out: Annotated[str, typer.Option(help="The plan to write, JSON.", metavar="FILE", show_default=False)],
-    utilisation: Annotated[
-        float, typer.Option(help="How full a server may be at its peak; the rest is headroom.")
-    ] = 0.9,
-    method: Annotated[
-        Literal["fleet", "gain", "hourly", "tv", "tabu", "gp", "gp-r"],
-        typer.Option(help="fleet, gain: ours; hourly: resize by the hour; tv, tabu, gp, gp-r: to compare with."),
-    ] = "fleet",
-    copies: Annotated[
-        int | None, typer.Option(help="Of each partition, on different servers; as in --previous, or 1.")
-    ] = None,
-    growth: Annotated[str, typer.Option(help="Of all requests: a factor such as 1.2, or such as 20%.")] = "1",
-    spare: Annotated[bool, typer.Option("--spare", help="One more server, for the loss of any one.")] = False,
-    previous: Annotated[
-        str | None, typer.Option(help="The plan in force: servers keep their numbers.", metavar="PLAN")
-    ] = None,
-    move_budget: Annotated[
-        str | None, typer.Option(help="Repair --previous and move at most so many bytes, or such as 5%, to save money.")
-    ] = None,
-    bytes_per_hour: Annotated[
-        float | None, typer.Option(help="Bytes that may be copied in an hour, for the actions from --previous.")
-    ] = None,
-    at_a_time: Annotated[int | None, typer.Option(help="Servers that may load at a time, for the same.")] = None,
-    kubernetes: Annotated[
-        str | None, typer.Option(help="Write manifests for kubectl apply -f into this folder.", metavar="FOLDER")
-    ] = None,
-    image: Annotated[str, typer.Option(help="The container's image in them.")] = "dtoss",
-    pod_store: Annotated[
-        str, typer.Option(help="Where their pods find the store: a URI, or a volume claim and perhaps a path in it.")
-    ] = "dtoss-store",
-    pin: Annotated[
-        list[str] | None, typer.Option(help="This server must hold the partition; may be repeated.", metavar="P=SERVER")
-    ] = None,
-    weekday: Annotated[
-        str | None,
-        typer.Option(help="monday to sunday, mean, or week: each weekday fits; week if the patterns know weekdays."),
-    ] = None,
-    offer: Annotated[
-        Literal["fixed", "hourly", "mixed", "auto"],
-        typer.Option(help="fixed: all day; hourly: resized; mixed: a reserved base, the rest hourly; auto: the best."),
-    ] = "fixed",
-    risk: Annotated[
-        str | None, typer.Option(help="Share of the requests that may be late on the worst weekday, such as 0.1%.")
-    ] = None,
-    zones: Annotated[int, typer.Option(help="Spread --copies over so many zones; any one may be lost.")] = 0,
-    at_least_servers: Annotated[int, typer.Option(help="Servers to rent at the least.")] = 0,
-    at_most_types: Annotated[int | None, typer.Option(help="Types to rent at the most.")] = None,
-    restart_seconds: Annotated[float, typer.Option(help="Until a server that changes its type loads.")] = 120.0,
-    load_rate: Annotated[float, typer.Option(help="Bytes a second that it then loads.")] = 2e8,
-    spot: Annotated[bool, typer.Option("--spot", help="Spot prices will do: servers may be taken away.")] = False,
-    reserve_years: Annotated[int, typer.Option(help="Years to reserve servers for at the most: 0, 1 or 3.")] = 3,
+    servers: Annotated[str, Option("Server types: a TOML file, m3-2015 or m7g-2026.", "FILE")],
+    out: Annotated[str, Option("The plan to write, JSON.", "FILE")],
+    placing: Placing,
+    renting: Renting,
+    change: Change,
+    pods: Pods,
+    search: Search,
     store: Annotated[
-        str | None, typer.Option(help="Check that its pivots are the patterns', and take partitions' bytes from it.")
+        str | None, Option("Check that its pivots are the patterns', and take partitions' bytes from it.")
     ] = None,
-    seed: Seed = 0,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best plan so far is taken.")] = None,
-    prove: Annotated[
-        float,
-        typer.Option(
-            help="Seconds, where a plan is over the bound, to prove it the cheapest or to find a cheaper one."
-        ),
-    ] = 5.0,
-    call_cost: Annotated[
-        float, typer.Option(help="Requests of work that each further server costs which a request touches.")
-    ] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Choose servers and place the partitions on them at the least cost."""
@@ -328,52 +351,52 @@ def plan(
     from pipelines.plan_files import load_plan
 
     check_file("--out", out)
-    if kubernetes is not None:
+    if pods.kubernetes is not None:
         from ceps.rollout.kubernetes import check_names
 
-        check_folder("--kubernetes", kubernetes)
-        check_names("dtoss", image, pod_store)
-    for option, value in (("--bytes-per-hour", bytes_per_hour), ("--at-a-time", at_a_time)):
-        if value is not None and previous is None:
+        check_folder("--kubernetes", pods.kubernetes)
+        check_names("dtoss", pods.image, pods.pod_store)
+    for option, value in (("--bytes-per-hour", change.bytes_per_hour), ("--at-a-time", change.at_a_time)):
+        if value is not None and change.previous is None:
             raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
     from ceps.offers.schedules import Terms
 
     made, changes = run(
         patterns,
         servers,
-        weekday=weekday,
+        weekday=placing.weekday,
         store=store,
-        method=method,
-        previous=previous,
-        move_budget=move_budget,
-        pins=pin or (),
-        copies=copies,
-        spare=spare,
+        method=search.method,
+        previous=change.previous,
+        move_budget=change.move_budget,
+        pins=placing.pin or (),
+        copies=placing.copies,
+        spare=placing.spare,
         progress=_progress if sys.stderr.isatty() and not quiet() else None,
-        utilisation=utilisation,
-        growth=growth_factor(growth),
-        seed=seed,
-        time_limit=time_limit,
-        prove=prove,
-        call_cost=call_cost,
-        offer=offer,
-        risk=risk_of(risk),
-        zones=zones,
-        at_least=at_least_servers,
-        at_most_types=at_most_types,
-        terms=Terms(restart_seconds, load_rate, spot, reserve_years),
+        utilisation=placing.utilisation,
+        growth=growth_factor(placing.growth),
+        seed=search.seed,
+        time_limit=search.time_limit,
+        prove=search.prove,
+        call_cost=placing.call_cost,
+        offer=renting.offer,
+        risk=risk_of(placing.risk),
+        zones=placing.zones,
+        at_least=renting.at_least_servers,
+        at_most_types=renting.at_most_types,
+        terms=Terms(renting.restart_seconds, renting.load_rate, renting.spot, renting.reserve_years),
     )
-    before = None if previous is None else load_plan(previous)
+    before = None if change.previous is None else load_plan(change.previous)
     more: dict[str, Any] = {"advice": made.options["advice"]} if "advice" in made.options else {}
     steps: list[tuple[str, str]] = []
     if before is not None:
-        listed, steps = _steps(made, before, bytes_per_hour, at_a_time)
+        listed, steps = _steps(made, before, change.bytes_per_hour, change.at_a_time)
         more |= listed
     made.save(out, before, more)
-    if kubernetes is not None:
+    if pods.kubernetes is not None:
         from ceps.rollout.kubernetes import write_manifests
 
-        write_manifests(made, kubernetes, image=image, store=pod_store)
+        write_manifests(made, pods.kubernetes, image=pods.image, store=pods.pod_store)
     if as_json:
         print(json.dumps(facts(made, changes) | more))
         return
@@ -383,32 +406,39 @@ def plan(
     if offers:
         _print_columns(offers, left=(1, 2))
         print()
-    rows = [("written", out if kubernetes is None else f"{out}, {kubernetes}"), ("next", _report_command(out, store))]
+    rows = [
+        ("written", out if pods.kubernetes is None else f"{out}, {pods.kubernetes}"),
+        ("next", _report_command(out, store)),
+    ]
     print_table([*summary(made, changes), *rows])
     if steps:
         print()
         _print_columns(steps)
 
 
+@dataclass(frozen=True)
+class RealisedOptions:
+    """The time that a report says the cost of."""
+
+    title: ClassVar[str] = "What a time came to"
+    accesses: Annotated[str | None, Option("The servers' log: say what --from to --to came to.", "LOG")] = None
+    begin: Annotated[str | None, Option("As dtoss bill has it.", "TIME", name="--from")] = None
+    end: Annotated[str | None, Option("As dtoss bill has it.", "TIME", name="--to")] = None
+    costs: Annotated[str | None, Option("As dtoss bill has it.", "FILE")] = None
+
+
 def report(
     plans: Annotated[list[str], typer.Argument(help="Plans for the same partitions; the cheapest is recommended.")],
-    out: Annotated[str, typer.Option(help="Folder for report.html, report.json and report.csv.", metavar="FOLDER")],
+    out: Annotated[str, Option("Folder for report.html, report.json and report.csv.", "FOLDER")],
+    realised_by: RealisedOptions,
     patterns: Annotated[
-        str | None, typer.Option(help="What the plans were made from; as the plan says if not given.", metavar="FILE")
+        str | None, Option("What the plans were made from; as the plan says if not given.", "FILE")
     ] = None,
-    current: Annotated[str | None, typer.Option(help="The plan in force, to compare with.", metavar="PLAN")] = None,
-    store: Annotated[str | None, typer.Option(help="Draw its regions on the map; must have the plans' pivots.")] = None,
+    current: Annotated[str | None, Option("The plan in force, to compare with.", "PLAN")] = None,
+    store: Annotated[str | None, Option("Draw its regions on the map; must have the plans' pivots.")] = None,
     seed: Seed = 0,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for each method that is priced.")] = None,
-    methods: Annotated[
-        bool, typer.Option("--methods", help="Price the papers' methods, and plans for other targets, as well; slow.")
-    ] = False,
-    accesses: Annotated[
-        str | None, typer.Option(help="The servers' log: say what --from to --to came to.", metavar="LOG")
-    ] = None,
-    begin: Annotated[str | None, typer.Option("--from", help="As dtoss bill has it.", metavar="TIME")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="As dtoss bill has it.", metavar="TIME")] = None,
-    costs: Annotated[str | None, typer.Option(help="As dtoss bill has it.", metavar="FILE")] = None,
+    time_limit: Annotated[float | None, Option("Seconds for each method that is priced.")] = None,
+    methods: Annotated[bool, Option("Price the papers' methods, and plans for other targets, as well; slow.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write what plans cost and save as one page, JSON and CSV."""
@@ -417,9 +447,14 @@ def report(
     from pipelines.report import report as run
 
     realised = None
-    if accesses is not None and begin is not None and end is not None:
-        realised = RealisedTime(accesses, begin, end, None if costs is None else load_costs(costs))
-    elif any(one is not None for one in (accesses, begin, end, costs)):
+    if realised_by.accesses is not None and realised_by.begin is not None and realised_by.end is not None:
+        realised = RealisedTime(
+            realised_by.accesses,
+            realised_by.begin,
+            realised_by.end,
+            None if realised_by.costs is None else load_costs(realised_by.costs),
+        )
+    elif any(one is not None for one in (realised_by.accesses, realised_by.begin, realised_by.end, realised_by.costs)):
         raise ValueError("--accesses LOG, --from TIME and --to TIME go together: one of them is missing")
 
     check_folder("--out", out)
@@ -433,97 +468,6 @@ def report(
         return
     numbers = json.loads(text)
     print_table(_report_rows(numbers, page))
-
-
-def calibrate(
-    store: Annotated[
-        str | None, typer.Option("--store", help="Path or URI of the store; with --url, its objects are places asked.")
-    ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Of dtoss serve: measure the server, over HTTP.")] = None,
-    k: Annotated[int, typer.Option("-k", help="How many nearest each request asks for.")] = 8,
-    p99: Annotated[float, typer.Option("--p99", help="Milliseconds within which 99 % must be answered.")] = 50.0,
-    seconds: Annotated[
-        float | None, typer.Option(help="How long to measure, about: 4; with --url, to hold the rate: 60.")
-    ] = None,
-    name: Annotated[str, typer.Option(help="Of the server type.")] = "this-machine",
-    dollars_per_hour: Annotated[float | None, typer.Option(help="Its price; 0 for a machine of your own.")] = None,
-    rate: Annotated[
-        Literal["singly", "gathered", "batches"] | None,
-        typer.Option(help="The block's: questions one by one, gathered by a server, or in arrays of many; no --url."),
-    ] = None,
-    accesses: Annotated[
-        str | None, typer.Option(help="With --url: the server's access log, whose places are asked.", metavar="LOG")
-    ] = None,
-    connections: Annotated[int, typer.Option(help="With --url: over which requests are sent.")] = 64,
-    processes: Annotated[
-        int | None, typer.Option(help="With --url: that send requests; half of the cores if not given.")
-    ] = None,
-    token_file: TokenFile = None,
-    as_json: Json = False,
-) -> None:
-    """Measure how many requests a second this machine answers, or a server, and print a [[server]] block."""
-    if url is not None:
-        if rate is not None:
-            raise ValueError("--rate is for what is measured in process: with --url requests come one by one")
-        _calibrate_url(
-            url, store, accesses, name, dollars_per_hour, as_json, k=k, limit=p99 / 1000,
-            seconds=60.0 if seconds is None else seconds, connections=connections, processes=processes,
-            token=token_of(token_file),
-        )  # fmt: skip
-        return
-    if store is None:
-        raise ValueError(
-            "--store STORE is wanted, to measure this machine in process, or --url URL, to measure a server"
-        )
-    if accesses is not None or token_file is not None or processes is not None:
-        raise ValueError("--accesses, --processes and --token-file are for a server, named by --url")
-    with only_native():  # what is measured is code for this processor
-        from pipelines.calibrate import calibrate as run
-        from pipelines.calibrate import facts, rows, server_block
-
-        measured = run(store, k=k, limit=p99 / 1000, seconds=4.0 if seconds is None else seconds, way=rate or "singly")
-    for line in rows(measured):
-        note(line)
-    if as_json:
-        print(json.dumps(facts(measured)))
-        return
-    print(server_block(measured, name, dollars_per_hour), end="")
-
-
-def _calibrate_url(
-    url: str,
-    store: str | None,
-    accesses: str | None,
-    name: str,
-    dollars_per_hour: float | None,
-    as_json: bool,
-    **how: Any,
-) -> None:
-    """Measure a server and print its block."""
-    if (store is None) == (accesses is None):
-        raise ValueError("--url needs to know where requests come from: one of --accesses LOG and --store STORE")
-    from numpy.random import default_rng
-
-    import dtoss
-    from pipelines.calibration.over_http import PLACES, measure_server, places_of_log
-    from pipelines.calibration.server_block import block_over_http, facts_over_http
-
-    if accesses is not None:
-        names = ("lon", "lat") if dtoss.connect(url, token=how["token"]).space.geographic else ("x", "y")
-        places, source = places_of_log(accesses, names), "places of the access log"
-    else:
-        from pipelines.calibrate import places_of_objects
-
-        assert store is not None
-        index = dtoss.open(store)
-        if not len(index):
-            raise InputError(f"{store} holds no objects: rebuild it from some first")
-        places, source = places_of_objects(index, default_rng(0), PLACES), "places of objects"
-    measured = measure_server(url, places, source=source, say=note, **how)
-    if as_json:
-        print(json.dumps(facts_over_http(measured)))
-        return
-    print(block_over_http(measured, name, dollars_per_hour), end="")
 
 
 def _number_or_column(text: str | None, kind: type[int] | type[float]) -> Any:

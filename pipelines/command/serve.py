@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
-
+from dtoss.names import DEFAULT_NAME
+from dtoss.option import Option
 from dtoss.plain_numbers import is_whole, number_in
-from dtoss.watch.watch_folder import DEFAULT_NAME
 from pipelines.command.terminal import options
 from pipelines.command.terminal.lengths import Length, length_of
-from pipelines.command.terminal.options import seconds_or_none
 from pipelines.command.terminal.output import say_compiling
+from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
     from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -22,87 +22,126 @@ LIBRARIES = ("uvicorn", "uvloop", "httptools", "litestar", "orjson", "msgspec", 
 """What the extra brings."""
 
 
-def serve(
-    store: options.Store,
+def rate_of(text: str) -> float:
+    """Return the requests/s that a text such as ``1000/s``, ``600/min`` or ``5/2s`` means."""
+    from pipelines.rows.durations_and_shares import seconds_of
+
+    number, _, time = text.partition("/")
+    try:
+        seconds = seconds_of(time if time.strip()[:1].isdigit() else f"1{time.strip()}")
+        rate = number_in(number.strip()) / seconds
+    except (ValueError, ZeroDivisionError):
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"--rate is {text!r}: a number of requests and a time are wanted, as in 1000/s or 600/min")
+    return rate
+
+
+def _sample_of(text: str) -> int | None:
+    """Return of how many requests of a minute the log keeps places; None of all."""
+    if text == "all":
+        return None
+    if not is_whole(text) or int(text) < 1:
+        raise ValueError(f"--access-sample is {text!r}: a whole number of requests is wanted, or all")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where a server listens, and with how much."""
+
+    title: ClassVar[str] = "Where it listens"
+    host: Annotated[str, Option("Where to listen; not only loopback needs --token-file.")] = "127.0.0.1"
+    port: Annotated[int, Option("Port; 0 takes a free one.")] = 8080
+    workers: Annotated[int, Option("Processes that answer; they share the snapshot's memory.", more={"min": 1})] = 1
+    threads: Annotated[int, Option("Threads of each worker for bulk, shapes and what takes long.", more={"min": 1})] = 2
+    hot: Annotated[
+        bool, Option("Answer frequent questions by a short way below the framework.", name="--hot/--no-hot")
+    ] = True
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a server shows."""
+
+    title: ClassVar[str] = "What is served"
     snapshot: Annotated[
-        str | None, typer.Option(help="Serve this one, whatever becomes current; else the current one, always.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; not only loopback needs --token-file.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8080,
-    workers: Annotated[int, typer.Option(help="Processes that answer; they share the snapshot's memory.", min=1)] = 1,
-    threads: Annotated[
-        int, typer.Option(help="Threads of each worker for bulk, shapes and what takes long.", min=1)
-    ] = 2,
+        str | None, Option("Serve this one, whatever becomes current; else the current one, always.")
+    ] = None
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Compare all checksums before a snapshot is served.")
-    ] = True,
+        bool, Option("Compare all checksums before a snapshot is served.", name="--verify/--no-verify")
+    ] = True
     max_age: Annotated[
-        str | None, typer.Option(help="An older snapshot is not ready (/readyz): 10min, 1h.", metavar="TIME")
-    ] = None,
-    limits: Annotated[str | None, typer.Option(help="TOML file of limits of requests.", metavar="FILE")] = None,
-    token_file: Annotated[
-        str | None, typer.Option(help="Who may ask what: a line each; read anew at SIGHUP.", metavar="FILE")
-    ] = None,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Let every machine that reaches the host ask without a token.")
-    ] = False,
-    tls_cert: Annotated[str | None, typer.Option(help="Certificate chain, PEM.", metavar="FILE")] = None,
-    tls_key: Annotated[str | None, typer.Option(help="Its key, PEM.", metavar="FILE")] = None,
-    cors: Annotated[
-        list[str] | None, typer.Option(help="Origin whose pages may ask; * for all; may be repeated.", metavar="ORIGIN")
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of this host that is answered to without tokens; may be repeated.", metavar="NAME"),
-    ] = None,
-    rate: Annotated[
-        str | None, typer.Option(help="Requests of each token: 1000/s, 600/min.", metavar="NUMBER/TIME")
-    ] = None,
-    access_log: Annotated[
-        str | None, typer.Option(help="Folder of the access log, or off; STORE/accesses if not given.", metavar="DIR")
-    ] = None,
-    access_sample: Annotated[
-        str, typer.Option(help="Requests of each minute that the access log keeps, or all.", metavar="NUMBER")
-    ] = "1000",
-    access_round: Annotated[
-        int | None, typer.Option(help="Digits behind the point of places in the access log.", min=0, max=15)
-    ] = None,
-    log_places: Annotated[
-        Length | None,
-        typer.Option(
-            parser=length_of, help="Places in the access log are kept on a grid so wide: 100m.", metavar="LENGTH"
-        ),
-    ] = None,
-    slow: Annotated[str, typer.Option(help="Requests that take so long are logged.", metavar="TIME")] = "100ms",
-    log: Annotated[str | None, typer.Option(help="File of the log; stderr if not given.", metavar="FILE")] = None,
-    audit: Annotated[
-        str | None, typer.Option(help="File of who asked what: a line for each request.", metavar="FILE")
-    ] = None,
+        float | None, Option("An older snapshot is not ready (/readyz): 10min, 1h.", "TIME", parse=duration())
+    ] = None
+    limits: Annotated[str | None, Option("TOML file of limits of requests.", "FILE")] = None
     plan: Annotated[
         str | None,
-        typer.Option(help="Plan that the page shows, and by which --server holds; read again.", metavar="FILE"),
-    ] = None,
+        Option("Plan that the page shows, and by which --server holds; read again.", "FILE"),
+    ] = None
     server: Annotated[
-        int | None, typer.Option(help="Hold only what the plan gives to this server of it.", min=0, metavar="NUMBER")
-    ] = None,
-    peers: Annotated[
-        str | None, typer.Option(help="TOML file of where the plan's servers are: number = URL.", metavar="FILE")
-    ] = None,
-    patterns: Annotated[
-        str | None, typer.Option(help="Patterns of the day that the page shows.", metavar="FILE")
-    ] = None,
-    report: Annotated[
-        str | None, typer.Option(help="Folder of a report that the page links to.", metavar="DIR")
-    ] = None,
-    hot: Annotated[
-        bool, typer.Option("--hot/--no-hot", help="Answer frequent questions by a short way below the framework.")
-    ] = True,
-    watch: Annotated[
-        str, typer.Option("--watch", help="Watch of the store whose events and subscriptions are told.", metavar="NAME")
-    ] = DEFAULT_NAME,
-    allow_subscribe: Annotated[
-        bool, typer.Option("--allow-subscribe", help="Let tokens with the word subscribe change subscriptions.")
-    ] = False,
+        int | None, Option("Hold only what the plan gives to this server of it.", "NUMBER", more={"min": 0})
+    ] = None
+    peers: Annotated[str | None, Option("TOML file of where the plan's servers are: number = URL.", "FILE")] = None
+    patterns: Annotated[str | None, Option("Patterns of the day that the page shows.", "FILE")] = None
+    report: Annotated[str | None, Option("Folder of a report that the page links to.", "DIR")] = None
+    watch: Annotated[str, Option("Watch of the store whose events and subscriptions are told.", "NAME")] = DEFAULT_NAME
+    allow_subscribe: Annotated[bool, Option("Let tokens with the word subscribe change subscriptions.")] = False
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Who may ask, and how often."""
+
+    title: ClassVar[str] = "Who may ask"
+    token_file: Annotated[str | None, Option("Who may ask what: a line each; read anew at SIGHUP.", "FILE")] = None
+    no_auth: Annotated[bool, Option("Let every machine that reaches the host ask without a token.")] = False
+    tls_cert: Annotated[str | None, Option("Certificate chain, PEM.", "FILE")] = None
+    tls_key: Annotated[str | None, Option("Its key, PEM.", "FILE")] = None
+    cors: Annotated[list[str] | None, Option("Origin whose pages may ask; * for all; may be repeated.", "ORIGIN")] = (
+        None
+    )
+    allow_host: Annotated[
+        list[str] | None,
+        Option("Name of this host that is answered to without tokens; may be repeated.", "NAME"),
+    ] = None
+    rate: Annotated[float | None, Option("Requests of each token: 1000/s, 600/min.", "NUMBER/TIME", parse=rate_of)] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class Logging:
+    """What is logged."""
+
+    title: ClassVar[str] = "What is logged"
+    access_log: Annotated[
+        str | None, Option("Folder of the access log, or off; STORE/accesses if not given.", "DIR")
+    ] = None
+    access_sample: Annotated[
+        int | None,
+        Option("Requests of each minute that the access log keeps, or all.", "NUMBER", parse=_sample_of, shown="1000"),
+    ] = 1000
+    access_round: Annotated[
+        int | None, Option("Digits behind the point of places in the access log.", more={"min": 0, "max": 15})
+    ] = None
+    log_places: Annotated[
+        Length | None,
+        Option("Places in the access log are kept on a grid so wide: 100m.", "LENGTH", more={"parser": length_of}),
+    ] = None
+    slow: Annotated[
+        float, Option("Requests that take so long are logged.", "TIME", parse=duration(None), shown="100ms")
+    ] = 0.1
+    log: Annotated[str | None, Option("File of the log; stderr if not given.", "FILE")] = None
+    audit: Annotated[str | None, Option("File of who asked what: a line for each request.", "FILE")] = None
+
+
+def serve(
+    store: options.Store,
+    listening: Listening,
+    serving: Serving,
+    rights: Rights,
+    logging: Logging,
     as_json: options.Json = False,
 ) -> int:
     """Answer questions over HTTP, from the newest snapshot always."""
@@ -116,35 +155,35 @@ def serve(
 
     settings = Settings(
         store=store,
-        snapshot=snapshot,
-        host=host,
-        port=port,
-        workers=workers,
-        threads=threads,
-        verify=verify,
-        max_age=seconds_or_none(max_age),
-        limits=Limits() if limits is None else limits_of(limits),
-        token_file=token_file,
-        rate=None if rate is None else rate_of(rate),
-        cors=tuple(cors or ()),
-        allow_host=tuple(allow_host or ()),
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        access_log=None if access_log == "off" else access_log or accesses_of(store),
-        access_sample=None if access_sample == "all" else _whole(access_sample),
-        access_round=access_round,
-        log_places=_grid(log_places, access_round, store, snapshot),
-        slow=_seconds(slow),
-        log=log,
-        audit=audit,
-        plan=plan,
-        patterns=patterns,
-        report=report,
-        hot=hot,
-        watch=watch,
-        allow_subscribe=allow_subscribe,
-        server=server,
-        peers=peers,
+        snapshot=serving.snapshot,
+        host=listening.host,
+        port=listening.port,
+        workers=listening.workers,
+        threads=listening.threads,
+        verify=serving.verify,
+        max_age=serving.max_age,
+        limits=Limits() if serving.limits is None else limits_of(serving.limits),
+        token_file=rights.token_file,
+        rate=rights.rate,
+        cors=tuple(rights.cors or ()),
+        allow_host=tuple(rights.allow_host or ()),
+        tls_cert=rights.tls_cert,
+        tls_key=rights.tls_key,
+        access_log=None if logging.access_log == "off" else logging.access_log or accesses_of(store),
+        access_sample=logging.access_sample,
+        access_round=logging.access_round,
+        log_places=_grid(logging.log_places, logging.access_round, store, serving.snapshot),
+        slow=logging.slow,
+        log=logging.log,
+        audit=logging.audit,
+        plan=serving.plan,
+        patterns=serving.patterns,
+        report=serving.report,
+        hot=listening.hot,
+        watch=serving.watch,
+        allow_subscribe=serving.allow_subscribe,
+        server=serving.server,
+        peers=serving.peers,
     )
 
     def ready(served: ServedSnapshot, url: str) -> None:
@@ -153,17 +192,19 @@ def serve(
         objects = len(served.index)
         facts: dict[str, Any] = {"snapshot": served.name, "objects": objects, "store": store, "url": url}
         share = (
-            "" if served.share is None else f", server {server} with {how_many(len(served.share.held), 'partition')}"
+            ""
+            if served.share is None
+            else f", server {serving.server} with {how_many(len(served.share.held), 'partition')}"
         )
         if served.share is not None:
-            facts |= {"server": server, "held": list(served.share.held)}
+            facts |= {"server": serving.server, "held": list(served.share.held)}
         line = f"serving {served.name} ({objects:,} objects{share}) of {store} on {url}"
         # at once, as the log may write to the same pipe
         say = sys.stdout if as_json else sys.stderr
-        say.write((json.dumps(facts | {"workers": workers}) if as_json else line) + "\n")
+        say.write((json.dumps(facts | {"workers": listening.workers}) if as_json else line) + "\n")
         say.flush()
 
-    code = run_server(settings, no_auth=no_auth, ready=ready)
+    code = run_server(settings, no_auth=rights.no_auth, ready=ready)
     if code:
         print("error: workers died six times within a minute; the log says how", file=sys.stderr)
     return code
@@ -207,30 +248,3 @@ def accesses_of(store: str) -> str:
     """Return where the access log of a store lies; options of an object store's URI stay at its end."""
     path, mark, rest = store.partition("?")
     return f"{path.rstrip('/')}/accesses{mark}{rest}"
-
-
-def rate_of(text: str) -> float:
-    """Return the requests/s that a text such as ``1000/s``, ``600/min`` or ``5/2s`` means."""
-    from pipelines.rows.durations_and_shares import seconds_of
-
-    number, _, time = text.partition("/")
-    try:
-        seconds = seconds_of(time if time.strip()[:1].isdigit() else f"1{time.strip()}")
-        rate = number_in(number.strip()) / seconds
-    except (ValueError, ZeroDivisionError):
-        rate = 0.0
-    if not 0 < rate < float("inf"):
-        raise ValueError(f"--rate is {text!r}: a number of requests and a time are wanted, as in 1000/s or 600/min")
-    return rate
-
-
-def _seconds(text: str) -> float:
-    from pipelines.rows.durations_and_shares import seconds_of
-
-    return seconds_of(text)
-
-
-def _whole(text: str) -> int:
-    if not is_whole(text) or int(text) < 1:
-        raise ValueError(f"--access-sample is {text!r}: a whole number of requests is wanted, or all")
-    return int(text)

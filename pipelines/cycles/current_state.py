@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
-from dtoss.geometry.space import FURTHEST, Space, space_of
+from dtoss.geometry.space import FURTHEST, Space
 from dtoss.names import renamed_of_manifest
 from dtoss.partitioning.regions import Regions, bounds_round
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
@@ -94,13 +93,11 @@ def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> S
     )
 
 
-def nothing_stands(positions: Positions, first: Mapping[str, Any]) -> Stands:
+def nothing_stands(positions: Positions, space: Space, wishes: Wishes) -> Stands:
     """Return the state before the first cycle: one region that knows all, until there are places to choose others."""
-    crs, metric = first.get("crs"), first.get("metric")
-    space = space_of(crs if crs is not None or metric == "plane" else positions.crs, metric)
     said = time_of(positions)
     scale = Scale("bigint", "s") if said is None else Scale(said["type"], said["unit"])
-    return Stands(None, space, *everybody(space), None, scale, (), None, Wishes.of(first), positions.string_ids)
+    return Stands(None, space, *everybody(space), None, scale, (), None, wishes, positions.string_ids)
 
 
 def everybody(space: Space) -> tuple[Regions, NDArray[np.float64]]:

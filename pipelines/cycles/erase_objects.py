@@ -28,8 +28,8 @@ from pipelines.cycles.merge_tasks import CyclePlan, erased_of
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.cycles.write_snapshot import renew_snapshot
+from pipelines.engines.stage_progress import Stages
 from pipelines.rows.input_columns import attribute_column
-from pipelines.spark.stage_progress import Stages
 
 QUARANTINE = "quarantine"
 

@@ -5,15 +5,10 @@ How much of a cycle the process that runs it does itself: where there is little,
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import pyarrow as pa
-
-from pipelines.engines.local_rows import run_all
-from pipelines.spark.by_bucket import freeze_imports
+from pipelines.engines.tasks_done import done_by_number
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
@@ -56,21 +51,8 @@ def spread_work(
     if here:
         return work(list(items))
     groups = groups_of(items, weights, cores(session))
-    if session is None:
-        return [one for made in run_all([partial(iter, group) for group in groups], _worked(work)) for one in made]
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield pa.record_batch([pa.array([pickle.dumps(work(groups[number]))], pa.binary())], names=["made"])
-
-    numbers = session.range(0, len(groups), 1, len(groups))
-    made = numbers.mapInArrow(freeze_imports(run), "made binary").toArrow()
-    return [one for packed in made.column(0).to_pylist() for one in pickle.loads(packed)]
-
-
-def _worked(work: Callable[[list[T]], list[Any]]) -> Callable[[Iterator[T]], list[Any]]:
-    return lambda group: work(list(group))
+    made = done_by_number(session, len(groups), lambda number: work(groups[number]))
+    return [one for some in made for one in some]
 
 
 class Here(NamedTuple):

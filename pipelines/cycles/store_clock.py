@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,6 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError, StoreError
 from dtoss.plain_numbers import number_in
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _DAY = 86_400
@@ -115,16 +111,6 @@ class Scale:
         elif pa.types.is_date(kind):
             times = times.cast(pa.date32()).cast(pa.int32())
         return times.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
-
-    def column(self, column: Column) -> Column:
-        """Return a column of times on the scale."""
-        from pyspark.sql import functions as F
-
-        if self.kind.startswith("timestamp"):
-            return F.unix_micros(column.cast("timestamp")).cast("double")
-        if self.kind == "date":
-            return F.unix_date(column).cast("double")
-        return column.cast("double")
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.engines.spark_rows import numbered_tasks
+from pipelines.engines.stage_progress import Stages
 from pipelines.rows.position_frame import Positions, positions_of_rows
 from pipelines.rows.survey import survey
-from pipelines.spark.stage_progress import Stages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

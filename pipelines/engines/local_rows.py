@@ -16,6 +16,7 @@ from dtoss.buckets import BUCKETS, bucket_of, hashes_of
 from dtoss.locks import processors
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
+from pipelines.engines.progress import count_tasks
 from pipelines.engines.rows import Batches, NumberedWork, Work, one_value
 from pipelines.engines.spool import Spool
 
@@ -38,11 +39,16 @@ class LocalRows:
 
     tasks: Sequence[Callable[[], Batches]]
 
+    @property
+    def session(self) -> None:
+        """As :meth:`pipelines.engines.rows.Rows.session`."""
+        return None
+
     def map(self, work: Work, schema: Any = "") -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.map`."""
         return LocalRows([partial(_start, work, task) for task in self.tasks])
 
-    def map_numbered(self, work: NumberedWork, schema: str = "") -> LocalRows:
+    def map_numbered(self, work: NumberedWork, schema: Any = "") -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.map_numbered`."""
         return LocalRows([partial(_start, partial(work, number), task) for number, task in enumerate(self.tasks)])
 
@@ -71,6 +77,10 @@ class LocalRows:
     def brought_here(self, most: int) -> LocalRows:
         """As :meth:`pipelines.engines.rows.Rows.brought_here`: they are."""
         return self
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """As :meth:`pipelines.engines.rows.Rows.table`."""
+        return pa.Table.from_batches([batch for batches in self.collect() for batch in batches], schema)
 
     def values(self) -> list[Any]:
         """As :meth:`pipelines.engines.rows.Rows.values`."""
@@ -131,7 +141,7 @@ def run_all(tasks: Sequence[Callable[[], Iterator[_T]]], finish: Callable[[Itera
 
     The error of the first task that failed is raised, and the others end at their next batch.
     """
-    over = threading.Event()
+    over, finished = threading.Event(), count_tasks(len(tasks))
 
     def watched(task: Callable[[], Iterator[_T]]) -> Iterator[_T]:
         for batch in task():
@@ -143,7 +153,9 @@ def run_all(tasks: Sequence[Callable[[], Iterator[_T]]], finish: Callable[[Itera
         if over.is_set():
             raise _Cancelled
         try:
-            return finish(watched(task))
+            made = finish(watched(task))
+            finished()
+            return made
         except BaseException:
             over.set()
             raise
@@ -162,7 +174,7 @@ def run_all(tasks: Sequence[Callable[[], Iterator[_T]]], finish: Callable[[Itera
     return [each.result() for each in waiting]
 
 
-def numbered(tasks: int) -> LocalRows:
+def tasks_here(tasks: int) -> LocalRows:
     """Return so many tasks, each with its number as its only row."""
     return LocalRows([partial(_number, number) for number in range(tasks)])
 

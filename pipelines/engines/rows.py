@@ -6,7 +6,7 @@ A job is written once, of these verbs. It does not know which engine carries the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from dtoss.partition import numbers, texts
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -21,16 +22,23 @@ Work: TypeAlias = Callable[[Batches], Batches]
 """What a task does: a plain function of its batches."""
 NumberedWork: TypeAlias = Callable[[int, Batches], Batches]
 """What a task does that knows its number."""
+Schema: TypeAlias = Union[pa.Schema, str, "StructType"]
+"""Columns: of Arrow, or as Spark writes them."""
 
 
 class Rows(Protocol):
     """Rows in tasks."""
 
-    def map(self, work: Work, schema: str | StructType) -> Rows:
-        """Return what ``work`` makes of the batches of each task; ``schema``: its columns, as Spark writes them."""
+    @property
+    def session(self) -> SparkSession | None:
+        """The Spark that has them; None where this process has."""
         ...
 
-    def map_numbered(self, work: NumberedWork, schema: str) -> Rows:
+    def map(self, work: Work, schema: Schema) -> Rows:
+        """Return what ``work`` makes of the batches of each task; ``schema``: its columns."""
+        ...
+
+    def map_numbered(self, work: NumberedWork, schema: Schema) -> Rows:
         """As :meth:`map`; ``work`` is told the number of the task first, which is the same when it is tried again."""
         ...
 
@@ -57,8 +65,12 @@ class Rows(Protocol):
         """Return the rows in this process where they are expected to take at most so many bytes; else as they are."""
         ...
 
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """Return all rows, of such columns: an action. An error of ours that a task has raised is raised."""
+        ...
+
     def values(self) -> list[Any]:
-        """Return the values of the first column: an action. An error of ours that a task has raised is raised."""
+        """Return the values of the first column, as :meth:`table`."""
         ...
 
 

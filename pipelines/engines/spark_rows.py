@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engines.local_rows import numbered, rows_of_batches
-from pipelines.engines.rows import Batches, NumberedWork, Rows, Work
+import pyarrow as pa
+
+from dtoss.errors import InputError
+from pipelines.engines.local_rows import LocalRows, rows_of_batches, tasks_here
+from pipelines.engines.rows import Batches, NumberedWork, Rows, Schema, Work
 from pipelines.spark.by_bucket import collect_small, freeze_imports, shuffle_rows
 from pipelines.spark.causes import raised_in_task
 
@@ -18,24 +22,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of a DataFrame."""
+    """Rows of a DataFrame, and what tasks make of them: functions that follow each other, in one worker of Python's."""
 
-    frame: DataFrame
+    source: DataFrame
+    works: tuple[NumberedWork, ...] = ()
+    schema: Schema = ""  # Of what the last of them yields
+    # What tasks begin with, where this process may do their work itself, and the bytes that they read
+    here: tuple[LocalRows, int] | None = None
 
-    def map(self, work: Work, schema: str | StructType) -> SparkRows:
+    @property
+    def session(self) -> SparkSession:
+        """The one that has them."""
+        return self.source.sparkSession
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as Spark has them."""
+        if not self.works:
+            return self.source
+        return self.source.mapInArrow(freeze_imports(partial(_one_by_one, self.works)), struct_of(self.schema))
+
+    def map(self, work: Work, schema: Schema) -> SparkRows:
         """As :meth:`Rows.map`."""
-        return SparkRows(self.frame.mapInArrow(freeze_imports(work), schema))
+        return self.map_numbered(partial(_unnumbered, work), schema)
 
-    def map_numbered(self, work: NumberedWork, schema: str) -> SparkRows:
+    def map_numbered(self, work: NumberedWork, schema: Schema) -> SparkRows:
         """As :meth:`Rows.map_numbered`."""
-
-        def run(batches: Batches) -> Batches:
-            from pyspark import TaskContext
-
-            task = TaskContext.get()
-            return work(task.partitionId() if task else 0, batches)
-
-        return self.map(run, schema)
+        return replace(self, works=(*self.works, work), schema=schema)
 
     def exchange(self, tasks: int, column: str = "task") -> SparkRows:
         """As :meth:`Rows.exchange`."""
@@ -59,21 +72,66 @@ class SparkRows:
 
     def brought_here(self, most: int) -> Rows:
         """As :meth:`Rows.brought_here`."""
-        table = collect_small(self.frame, most)
-        return self if table is None else rows_of_batches([table.to_batches()])
+        if self.here is None:
+            table = collect_small(self.frame, most)
+            return self if table is None else rows_of_batches([table.to_batches()])
+        rows, size = self.here
+        if size > most:
+            return self
+        for work in self.works:
+            rows = rows.map_numbered(work)
+        return rows
 
-    def values(self) -> list[Any]:
-        """As :meth:`Rows.values`."""
+    def table(self, schema: pa.Schema | None = None) -> pa.Table:
+        """As :meth:`Rows.table`; the columns are as Spark has them."""
         try:
-            return list(self.frame.toArrow().column(0).to_pylist())
+            return self.frame.toArrow()
         except Exception as error:
             if ours := raised_in_task(error):
                 raise ours from error  # whoever asked takes it as it is: bad rows end a job, a lost worker does not
             raise
 
+    def values(self) -> list[Any]:
+        """As :meth:`Rows.values`."""
+        return list(self.table().column(0).to_pylist())
 
-def numbered_tasks(session: SparkSession | None, tasks: int) -> Rows:
-    """Return so many tasks, each with its number as its only row; in this process without a session."""
+
+def _one_by_one(works: Sequence[NumberedWork], batches: Batches) -> Batches:
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    number = task.partitionId() if task else 0
+    for work in works:
+        batches = work(number, batches)
+    return batches
+
+
+def _unnumbered(work: Work, task: int, batches: Batches) -> Batches:
+    return work(batches)
+
+
+def struct_of(schema: Schema) -> StructType | str:
+    """Return columns as Spark is told of them; a time without a zone stays one."""
+    if not isinstance(schema, pa.Schema):
+        return schema
+    from pyspark.errors import PySparkException
+    from pyspark.sql import types as T
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    fields = []
+    for field in schema:
+        try:
+            fields.append(T.StructField(field.name, from_arrow_type(field.type, True)))
+        except (PySparkException, TypeError):
+            raise InputError(f"column {field.name!r} is {field.type}, which Spark does not have") from None
+    return T.StructType(fields)
+
+
+def numbered_tasks(session: SparkSession | None, tasks: int, size: int | None = None) -> Rows:
+    """Return so many tasks, each with its number as its only row; in this process without a session.
+
+    ``size``: bytes that tasks read, which this process may read itself where they are few; None where it may not.
+    """
     if session is None:
-        return numbered(tasks)
-    return SparkRows(session.range(0, tasks, 1, tasks))
+        return tasks_here(tasks)
+    return SparkRows(session.range(0, tasks, 1, tasks), here=None if size is None else (tasks_here(tasks), size))

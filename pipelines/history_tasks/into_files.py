@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,16 +26,12 @@ from dtoss.history.time_scale import moment_of
 from dtoss.history.versions import Home
 from dtoss.snapshots.column_types import stored_type
 from pipelines.engines.rows import Batches, NumberedWork, one_value
-from pipelines.engines.spark_rows import SparkRows
 from pipelines.rows.input_columns import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, attribute_name
-from pipelines.rows.local_frame import LocalFrame, Step
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
 from pipelines.rows.row_plan import as_double, is_number, where, with_reasons
+from pipelines.rows.screened_frame import Step
 from pipelines.text.time_columns import LAST_SECOND
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 FILE_ROWS = 2_000_000
 """Rows of a file at the most: what a task holds at a time."""
@@ -84,14 +80,7 @@ def write_rows(
     kinds = _kinds(positions)
     since, latest = _counted_since(positions, kinds["t"]), _latest(schema, max_ahead, now)
     judge, write = _judge(schema, since, latest), _writer(home, schema, _attributes(positions, kinds), of)
-    if isinstance(positions.frame, LocalFrame):
-        frame = positions.frame.then(judge)
-        found = frame.screened().map_numbered(write).values()
-        if any(kind == _REASONS for kind, _ in map(pickle.loads, found)):
-            found += frame.rejected().map(lambda batches: _set_aside(home, batches)).values()
-    else:
-        rows = SparkRows(_bad_as_text(positions.frame, schema, since, latest))
-        found = rows.map_numbered(lambda task, batches: write(task, map(judge, batches)), "done binary").values()
+    found = positions.frame.then(judge).with_raw().map_numbered(write, "done binary").values()
     files: list[NewFile] = []
     rejected: Counter[str] = Counter()
     aside: list[str] = []
@@ -107,12 +96,8 @@ def write_rows(
 
 def _kinds(positions: Positions) -> dict[str, pa.DataType]:
     """Return the types of the columns; null where a column has no value."""
-    if isinstance(positions.frame, LocalFrame):
-        fields = positions.frame.schema
-        return {one.name: one.type if pa.types.is_null(one.type) else stored_type(one.type) for one in fields}
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    return {one.name: to_arrow_type(one.dataType, timezone="UTC") for one in positions.frame.schema.fields}
+    fields = positions.frame.schema
+    return {one.name: one.type if pa.types.is_null(one.type) else stored_type(one.type) for one in fields}
 
 
 def _counted_since(positions: Positions, kind: pa.DataType) -> str | None:
@@ -164,23 +149,6 @@ def _moments(t: pa.Array, since: str) -> pa.Array:
     return pc.multiply(pc.if_else(there, whole, None), _UNITS[since]).cast(TIME_TYPES["timestamp"])
 
 
-def _bad_as_text(frame: DataFrame, schema: Schema, since: str | None, latest: float | None) -> DataFrame:
-    """Return the rows with the text of those only that may be bad: it costs more than all else of a row."""
-    from pyspark.sql import functions as F
-
-    t, bad = F.col("t"), F.col(REASON).isNotNull()
-    if since is not None:
-        last = LAST_SECOND * _MICROSECONDS / _UNITS[since]
-        # a unit less, for what is lost of a double: the task says what is bad
-        most = last if latest is None else min(last, latest / _UNITS[since] - 1.0)
-        bad |= ~F.coalesce(t.between(-last, most), F.lit(False))
-    elif latest is not None:
-        bad |= (F.unix_micros(t) if schema.t_type == "timestamp" else t) > F.lit(latest)
-    if schema.t_type == "double":
-        bad |= F.abs(t) == F.lit(float("inf"))
-    return frame.withColumn(RAW, F.when(bad, F.col(RAW)))
-
-
 def _attributes(positions: Positions, kinds: Mapping[str, pa.DataType]) -> dict[str, str]:
     """Return as what each column of attributes is stored: not the time, which every row has."""
     time_column = None if positions.source is None else positions.source.time or "t"
@@ -206,8 +174,7 @@ def _writer(home: Home, schema: Schema, attributes: Mapping[str, str], of: str) 
             if good.false_count:
                 bad = batch.filter(pc.invert(good))
                 reasons.update(bad.column(REASON).to_pylist())
-                if RAW in bad.schema.names:
-                    aside.append(bad.select([REASON, RAW]))
+                aside.append(bad.select([REASON, RAW]))
                 batch = batch.filter(good)
             if len(batch):
                 waiting.append(_rows(pa.Table.from_batches([batch]), schema, attributes))

@@ -111,7 +111,7 @@ def scan_rows(
     tasks = _tasks(open_version(scan.home, scan.number), chosen)
     if session is not None:
         configure_session(session)
-    return numbered_tasks(session, max(len(tasks), 1)).map(_reader(scan, tasks, schema, kept), declare(session, schema))
+    return numbered_tasks(session, max(len(tasks), 1)).map(_reader(scan, tasks, schema, kept), schema)
 
 
 def _reader(
@@ -159,11 +159,6 @@ def stored_schema(schema: pa.Schema, names: Sequence[str], called: Sequence[str]
         except TypeError:
             raise InputError(f"column {name!r} is {kind}, which no snapshot has: name others (columns)") from None
     return pa.schema(fields)
-
-
-def declare(session: SparkSession | None, schema: pa.Schema) -> StructType | str:
-    """Return columns as Spark is told of them; nothing without a session."""
-    return "" if session is None else spark_types(schema, schema.names, schema.names)
 
 
 def spark_types(schema: pa.Schema, names: Sequence[str], called: Sequence[str]) -> StructType:

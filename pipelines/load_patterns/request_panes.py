@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from ceps.model.patterns import DAY
 from dtoss.errors import InputError
-from pipelines.load_patterns.log_rows import local_seconds
 from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
 from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells
 from pipelines.rows import day_counts
-from pipelines.rows.access_rows import Asks
+from pipelines.rows.access_rows import Asks, local_seconds, seconds_of_moments
 
 PANES = pa.schema(
     [
@@ -79,7 +78,7 @@ def _filled(part: pa.Table) -> pa.Table:
 
 def panes_of(rows: pa.Table, reader: Reader, slot_seconds: int, time_zone: str) -> Panes:
     """Return the panes of rows."""
-    second = local_seconds(rows.column("t"), time_zone)
+    second = local_seconds(seconds_of_moments(rows.column("t")), time_zone)
     day, inside = np.divmod(second, DAY)
     places = np.stack([rows.column("x").to_numpy(), rows.column("y").to_numpy()], axis=1)
     weight = rows.column("weight").to_numpy()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.answer_rows import RESULT, answer_batch, as_rows, make_ask, open_once, places_of, usable
+from dtoss.answer_rows import RESULT, Ask, answer_batch, as_rows, make_ask, open_once, places_of, usable
 from dtoss.geometry.space import Space, same_crs
 from dtoss.index import Index
 from dtoss.locks import processors
@@ -107,55 +107,32 @@ def join_file(
 
 
 def join_with_server(
-    path: str,
-    url: str,
-    out: str,
-    *,
-    k: int | None = None,
-    radius: float | None = None,
-    how: str = "inner",
-    id: str = "id",
-    x: str | None = None,
-    y: str | None = None,
-    rows: Mapping[str, Any] = MappingProxyType({}),
-    columns: Sequence[str] = (),
-    where: str | None = None,
-    max_distance: float | None = None,
-    snapshot: str | None = None,
-    token: str | None = None,
-    threads: int | None = None,
-    geometry: str | None = None,
-    id_type: str | None = None,
-    crs: str | None = None,
+    path: str, places: Places, ask: Ask, out: str, *, token: str | None = None, threads: int | None = None
 ) -> Joined:
-    """Write what :func:`join_file` writes, as a server answers it; all by the snapshot that it has open at first.
+    """Write what :func:`join_file` writes of the places in a file, as a server answers it by one snapshot.
 
-    ``snapshot``: the one that the server answers by when None; ``threads``: batches that are asked at a time; the
-    machine's processors when None.
+    ``ask``: its store is the URL; ``threads``: batches that are asked at a time; the machine's processors when None.
     """
-    if how not in ("inner", "left"):
-        raise ValueError(f"how is {how!r}: inner or left is wanted")
     from dtoss.client.connecting import connect
 
-    places = read_places(path, id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, rows=rows)
-    first = connect(url, token, snapshot)
-    index = connect(url, token, first.snapshot)
+    index = connect(ask.store, token, ask.snapshot)
     check_crs(places, index.space, path)
-    names = [*RESULT, *columns]
+    names = [*RESULT, *ask.columns]
 
     def answer(batch: pa.RecordBatch) -> pa.RecordBatch:
         at = places_of(batch)
         rows = np.flatnonzero(usable(index.space, at))
-        if radius is None:
-            hits = index.knn(at[rows], 1 if k is None else k, max_distance=max_distance, where=where, columns=columns)
+        how: dict[str, Any] = {"where": ask.where, "columns": ask.columns}
+        if ask.radius is None:
+            hits = index.knn(at[rows], ask.k or 1, max_distance=ask.max_distance, **how)
         else:
-            hits = index.range(at[rows], radius, where=where, columns=columns)
+            hits = index.range(at[rows], ask.radius, **how)
         ids = pa.array(hits.id.tolist(), pa.large_string()) if index.string_ids else arrow_of(hits.id)
         told = [ids, arrow_of(hits.distance), arrow_of(hits.rank().astype(np.int32)), *hits.columns.values()]
-        return as_rows(batch.column("query_id"), rows[hits.query], told, names, how)
+        return as_rows(batch.column("query_id"), rows[hits.query], told, names, ask.how)
 
     def size(batch: pa.RecordBatch) -> int:
-        return rows_at_a_time(index, k, radius, where, batch)
+        return rows_at_a_time(index, ask.k, ask.radius, ask.where, batch)
 
     return write_answers(places, index.space, answer, out, threads=threads, rows=size)
 

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.errors import InputError
+from pipelines.engines.local_rows import LocalRows
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
-from pipelines.rows.local_frame import LocalFrame
 from pipelines.rows.option_checks import check_said
-from pipelines.rows.read_locally import read_locally
+from pipelines.rows.read_files import read_positions
 
 QUERY = ("query_id", "x", "y")
 """Names of the columns of a batch, as :func:`dtoss.answer_rows.answer_batch` wants them."""
@@ -58,12 +58,12 @@ def read_places(
     inputs = look([path], encoding=columns.encoding)
     if not inputs.files:
         raise InputError(f"{path} cannot be reached by this process: name --master for a Spark that can")
-    read = read_locally(inputs, columns, timeless=True, kept_bytes=kept_bytes)
-    frame = read.frame
-    assert isinstance(frame, LocalFrame)
+    read = read_positions(None, inputs, columns, timeless=True, kept_bytes=kept_bytes)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in frame.stream():
+        rows = read.frame.all_rows()
+        assert isinstance(rows, LocalRows)
+        for batch in (batch for task in rows.tasks for batch in task()):
             yield pa.record_batch([batch.column(name) for name in ("id", "x", "y")], names=list(QUERY))
 
     return Places(pa.string() if read.string_ids else pa.int64(), read.crs, batches)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.extras import need
 from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name, short
+from dtoss.frames.geojson_members import members_of, read_json
 from dtoss.frames.polygon_frames import Zones, rings_of_values, zones_of
 from dtoss.geometry.space import NO_CRS, Space
 from dtoss.names import did_you_mean
@@ -63,30 +64,21 @@ def check_zones(found: NamedZones, space: Space, path: str) -> None:
 def read_shape(path: str, option: str = "") -> Any:
     """Return what a GeoJSON file holds; ``option`` names it in messages."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        return read_json(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
         raise InputError(f"{option}{path} is not a GeoJSON file: {error}") from None
-    except RecursionError:
-        raise InputError(f"{option}{path} nests too deep for a GeoJSON file: some ten levels are wanted") from None
 
 
 def _geojson(path: str, by: str | None) -> NamedZones:
-    stated = read_shape(path)
-    if not isinstance(stated, Mapping):
-        raise ValueError(f"a GeoJSON object is wanted, and it holds one of type {type(stated).__name__}")
-    features = stated.get("features") if stated.get("type") == "FeatureCollection" else [stated]
-    if not isinstance(features, list) or not all(isinstance(feature, Mapping) for feature in features):
-        raise ValueError("its features are no list of GeoJSON objects")
+    members = members_of(Path(path).read_bytes(), path)
+    features = [feature for _, feature in members.objects()]
     shapes = [feature.get("geometry") if feature.get("type") == "Feature" else feature for feature in features]
     rings = rings_of_values(shapes)
-    crs = _member(_member(stated, "crs"), "properties").get("name")
-    if crs is None and stated.get("crs") is not None:
-        raise ValueError('its "crs" has no name: {"type": "name", "properties": {"name": "EPSG:..."}} is wanted')
     properties = [_member(feature, "properties") for feature in features]
     names = _names(by, [*dict.fromkeys(name for one in properties for name in one)], len(features))
     if by is not None and names is None:
         names = [one.get(by) for one in properties]
-    return NamedZones(Zones(rings, crs_name(crs)), names or list(range(len(features))), crs is None)
+    return NamedZones(Zones(rings, crs_name(members.crs)), names or list(range(len(features))), members.crs is None)
 
 
 def _member(one: Mapping[str, Any], name: str) -> Mapping[str, Any]:

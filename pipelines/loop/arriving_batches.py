@@ -17,7 +17,16 @@ from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import Arrivals, Patience, list_arrivals
-from pipelines.loop.odd_columns import FAIL, REFUSE, MixedFiles, may_refuse, refusal, session_of, take_apart
+from pipelines.loop.odd_columns import (
+    FAIL,
+    REFUSE,
+    MixedFiles,
+    check_words,
+    may_refuse,
+    refusal,
+    session_of,
+    take_apart,
+)
 from pipelines.loop.stopping import Stopping
 from pipelines.rows.input_columns import DEFAULTS, Columns
 from pipelines.rows.position_frame import Positions
@@ -45,11 +54,44 @@ class FileVanished(InputError):
     """A file has gone, or has other bytes, since it was listed."""
 
 
+@dataclass(frozen=True)
+class Sources:
+    """The files that arrive, and how they are read."""
+
+    positions: str | Sequence[str]  # The folder in which files arrive; a file or a glob, too, or several of them
+    columns: Columns = DEFAULTS  # Which columns mean what, as far as the user says it, and how text is written
+    schema: str = "union"  # Of Parquet files: "union" or "strict"
+    most_rows: int | None = None  # Rows of a batch, about, of whole files; None takes all there are
+    on_odd_file: str = REFUSE  # Sets files that cannot be read aside, by name; "fail" ends the batch
+
+    def __post_init__(self) -> None:
+        if self.most_rows is not None and self.most_rows < 1:
+            raise InputError(f"--max-rows-per-batch is {self.most_rows}: 1 or more is wanted")
+        check_words(self.on_odd_file)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When files are looked for, and for how long."""
+
+    every: float  # Seconds from look to look
+    beat: float  # Seconds from beat to beat where there are no rows
+    once: bool = False  # Read what there is, and end
+    # Whether a batch that fails for no reason of its rows is tried again; unless once when None
+    patient: bool | None = None
+
+    def __post_init__(self) -> None:
+        for option, seconds in (("--every", self.every), ("--beat", self.beat)):
+            if not seconds > 0.0:
+                raise InputError(f"{option} is {seconds:g} s: more than 0 is wanted")
+
+
 @dataclass
 class Loop:
     """What is done with files that arrive."""
 
-    positions: str | Sequence[str]  # The folder in which files arrive; a file or a glob, too, or several of them
+    sources: Sources
+    pace: Pace
     # Returns the session, None where this process does the work; it is asked once there are rows
     sessions: Callable[[], SparkSession | None]
     ledger: Callable[[], Ledger]  # Returns what was read
@@ -61,11 +103,7 @@ class Loop:
     beat: Callable[[], bool]  # Is called without rows; returns whether it has committed anything
     stopping: Stopping  # Whether somebody has asked to end
     warn: Callable[[str], None]  # Is told what looks wrong but is legal
-    asked: Columns = DEFAULTS  # Which columns mean what, as far as the user says it, and how text is written
-    schema: str = "union"  # Of files, as it was asked for
-    most_rows: int | None = None  # Rows of a batch, about, of whole files; None takes all there are
     renew: Callable[[], None] | None = None  # Is called before Spark is started anew, after it has gone
-    patient: bool = True  # Whether a batch that fails for no reason of its rows is tried again
     batches: int = 0  # That have committed so far
     # Returns which of the files that were not read come first, in one batch; None where any will do
     first: Callable[[Mapping[str, int]], dict[str, int] | None] = lambda fresh: None
@@ -78,7 +116,6 @@ class Loop:
     # Commits that files were read, or are refused, without rows; returns whether it has. None where nothing can be
     # committed yet
     refuse: Callable[[Source], bool] | None = None
-    on_odd_file: str = FAIL  # "refuse" sets files that cannot be read aside, by name; "fail" ends the batch
     stands: Callable[[], bool] = lambda: True  # Returns whether there are types that files are held to
     # Returns whether files are known by their bytes under whatever name, and not under their own only
     by_bytes: Callable[[], bool] = lambda: False
@@ -86,11 +123,10 @@ class Loop:
     _same: dict[str, str] = field(default_factory=dict)
 
 
-def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
-    """Make batches of what arrives until somebody asks to end; return whether somebody has.
-
-    ``every``: seconds from look to look; ``beat``: seconds from beat to beat where there are no rows.
-    """
+def go_round(loop: Loop) -> bool:
+    """Make batches of what arrives until somebody asks to end; return whether somebody has."""
+    every, beat, once = loop.pace.every, loop.pace.beat, loop.pace.once
+    tries_again = not once if loop.pace.patient is None else loop.pace.patient
     failed = 0
     last_beat = time.monotonic()
     while not loop.stopping.asked:
@@ -117,11 +153,11 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
             if loop.stopping.asked:
                 break
             listed_anew = isinstance(error, FileVanished)
-            patient = loop.patient and (loop.batches > 0 or not isinstance(error, DtossError | ValueError))
+            patient = tries_again and (loop.batches > 0 or not isinstance(error, DtossError | ValueError))
             if isinstance(error, DtossError | ValueError) and not (patient or listed_anew):
                 raise
             failed += 1
-            if failed >= FAILURES_IN_A_ROW or not (loop.patient or listed_anew):
+            if failed >= FAILURES_IN_A_ROW or not (tries_again or listed_anew):
                 many = f"{failed} batches in a row have failed, the last one"
                 raise BatchesFailed(f"{many if failed > 1 else 'the batch has failed'}: {cause_text(error)}") from error
             pause = YOUNG_WAIT_SECONDS if listed_anew else RETRIED_AFTER[failed - 1]
@@ -140,8 +176,8 @@ def go_round(loop: Loop, every: float, beat: float, once: bool) -> bool:
 def _batches_of(loop: Loop) -> tuple[Arrivals, list[dict[str, int]]]:
     """Return what has arrived, and the files of each batch to make of it."""
     ledger = loop.ledger()
-    refuses = loop.on_odd_file == REFUSE and loop.refuse is not None and loop.stands()
-    found = list_arrivals(loop.positions, ledger, loop._patience, loop.warn, refuses=refuses)
+    refuses = loop.sources.on_odd_file == REFUSE and loop.refuse is not None and loop.stands()
+    found = list_arrivals(loop.sources.positions, ledger, loop._patience, loop.warn, refuses=refuses)
     found = replace(found, broken=found.broken if refuses else {})
     found = loop._patience.hashed(found, ledger)
     loop._same = {}
@@ -152,7 +188,7 @@ def _batches_of(loop: Loop) -> tuple[Arrivals, list[dict[str, int]]]:
     first = loop.first(found.fresh)
     if first:
         return found, [first]
-    return found, taken_files(found, loop.most_rows)
+    return found, taken_files(found, loop.sources.most_rows)
 
 
 def _without_same(loop: Loop, found: Arrivals, ledger: Ledger) -> Arrivals:
@@ -180,7 +216,7 @@ def _made(loop: Loop, some: Arrivals, odd: dict[str, str]) -> int:
     except FileVanished:
         raise
     except InputError as error:
-        if (loop.on_odd_file == FAIL and not isinstance(error, MixedFiles)) or loop.refuse is None:
+        if (loop.sources.on_odd_file == FAIL and not isinstance(error, MixedFiles)) or loop.refuse is None:
             raise
         try:
             apart = take_apart({file: size for file, size in some.fresh.items() if size}, partial(_check, loop, some))
@@ -204,9 +240,9 @@ def _source(loop: Loop, some: Arrivals, odd: Mapping[str, str]) -> Source:
 
 
 def _inputs(loop: Loop, some: Arrivals) -> Inputs | None:
-    inputs = some.inputs(schema=loop.schema, encoding=loop.asked.encoding)
+    inputs = some.inputs(schema=loop.sources.schema, encoding=loop.sources.columns.encoding)
     if inputs is not None:
-        check_columns(inputs, replace(loop.asked, attributes="all"), others=loop.others)
+        check_columns(inputs, replace(loop.sources.columns, attributes="all"), others=loop.others)
         loop.fits(inputs)
     return inputs
 
@@ -226,7 +262,7 @@ def _check(loop: Loop, some: Arrivals, files: dict[str, int]) -> None:
     session = session_of(partial(_session, loop))
     try:
         columns, wanted = loop.chosen(session, inputs)
-        positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
+        positions = read_positions(session, inputs, columns, schema=loop.sources.schema, wanted=wanted)
         try:
             loop.check(session, positions)
         finally:
@@ -252,7 +288,7 @@ def _read(loop: Loop, some: Arrivals, odd: Mapping[str, str]) -> bool:
     session = _session(loop)
     try:
         columns, wanted = loop.chosen(session, inputs)
-        positions = read_positions(session, inputs, columns, schema=loop.schema, wanted=wanted)
+        positions = read_positions(session, inputs, columns, schema=loop.sources.schema, wanted=wanted)
         try:
             done = loop.batch(session, positions, source, some_unchanged)
         finally:

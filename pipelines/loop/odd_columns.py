@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from pipelines.rows.input_columns import RAW, REASON
-from pipelines.rows.local_frame import LocalFrame
 from pipelines.rows.paths import Unfitting
+from pipelines.rows.screened_frame import ScreenedFrame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from pipelines.rows.inputs import Inputs
 
@@ -120,23 +119,12 @@ def check_ids(inputs: Inputs, column: str | None, id_type: str | None, what: str
         raise InputError(f"column {column!r} is {kind}, and the ids of {what} are {id_type}: write them as such")
 
 
-def check_rows(frame: DataFrame | LocalFrame, max_bad: float) -> None:
+def check_rows(frame: ScreenedFrame, max_bad: float) -> None:
     """Read all of some rows, and check how many are bad. An action.
 
     ``max_bad``: the share that is borne.
     """
-    bad, rows = _bad_rows(frame)
+    bad, rows = frame.tally.bad, frame.tally.read
     if sum(bad.values()) > max_bad * rows:
         worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(bad.items(), key=lambda x: -x[1])[:3])
         raise Unfitting(f"{sum(bad.values()):,} of {rows:,} rows are bad ({worst}), and --max-bad bears {max_bad:.0%}")
-
-
-def _bad_rows(frame: DataFrame | LocalFrame) -> tuple[dict[str, int], int]:
-    """Return how many rows are bad for each reason, and how many rows there are."""
-    if isinstance(frame, LocalFrame):
-        tally = frame.good.tally
-        return dict(tally.bad), tally.read
-    from pyspark.sql import functions as F
-
-    found = frame.groupBy(REASON).agg(F.count(F.lit(1)).alias("rows"), F.max(F.length(RAW))).collect()
-    return {row[0]: row[1] for row in found if row[0] is not None}, sum(row[1] for row in found)

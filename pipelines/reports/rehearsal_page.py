@@ -233,7 +233,7 @@ def _foot(facts: Facts) -> str:
         ),
     ]
     if facts["skipped"]:
-        remarks.append(("warn", f"{facts['skipped']:,} rows have no legal position or no time and were left out."))
+        remarks.append(("warn", f"{facts['skipped']:,} rows have no legal position, time or id and were left out."))
     used = {one["strategy"] for one in facts["strategies"]}
     meant = [(name, text) for name, text in _MEANINGS.items() if name in used]
     return section("What was compared", "In a line each.", terms(meant), notes(remarks))

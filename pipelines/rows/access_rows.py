@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ceps.model.costs import RequestCosts
 from ceps.model.patterns import DAY
 from dtoss.errors import InputError
-from pipelines.rows.input_columns import REASON, REASONS, Columns, attribute_column
+from dtoss.partition import numbers as arrow_of
+from dtoss.partition import texts, values_of
+from dtoss.snapshots.column_types import is_text, type_name
+from pipelines.rows.input_columns import REASON, REASONS, UNREADABLE_TIME, Columns, attribute_column
 from pipelines.rows.position_frame import Positions
-from pipelines.text import text_types
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from pipelines.rows.row_plan import as_double, is_number, where
+from pipelines.text.text_times import moments_of_numbers
+from pipelines.text.time_columns import LAST_SECOND
 
 MILLIONTHS = 1_000_000
 """Weights are counted in whole millionths, so that sums do not depend on the order of the rows."""
-LAST_SECOND = 253_402_300_799
-"""Of the year 9999."""
+REQUESTS = f"x double, y double, day int, slot int, weight bigint, k double, radius double, `{REASON}` string"
+"""Requests, as Spark writes their columns: day since 1970 and slot of it in a time zone, weight in millionths."""
+_FIRST_SECOND = -62_135_596_800  # of the year 1
+_STEP = 900  # zones change their offsets at such seconds nearly always
+_NAN, _NEVER = arrow_of(np.array([np.nan]))[0], arrow_of(np.array([np.iinfo(np.int64).min]))[0]
 NO_WEIGHT, NO_K, NO_RADIUS = (
     "{} is not a number from 0 to 1e9",
     "{} is not a whole number of at least 1",
@@ -87,82 +96,100 @@ def access_columns(asks: Asks, **how: Any) -> Columns:
     return Columns(id=None, attributes=asks.columns or "none", **how)
 
 
-def rows_of(accesses: Positions, asks: Asks, time_format: str | None) -> tuple[DataFrame, list[str]]:
-    """Return x, y, day (since 1970) and slot of the time zone, weight, k, radius and a reason; and all reasons."""
-    from pyspark.sql import functions as F
-
+def check_accesses(accesses: Positions, asks: Asks, time_format: str | None) -> None:
+    """Check that the columns of positions say what a request is."""
     if not accesses.timed:
         raise InputError("accesses have no time: name its column (--time NAME)")
-    frame = accesses.spark_frame
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    moment = _moment(kinds["t"], time_format)
-    if asks.time_zone != "UTC":
-        moment = F.from_utc_timestamp(moment, asks.time_zone)
-    second = F.unix_seconds(moment)
-    weight, k, radius = (_number(name, kinds) for name in (asks.weight, asks.k, asks.radius))
-    wrong = [("time cannot be read", second.isNull())]
-    # only what is in range may be cast
-    legal = weight.between(0.0, 1e9)
-    millionths = F.when(legal, F.round(weight * MILLIONTHS)).cast("bigint")
-    if isinstance(asks.weight, str):
-        wrong.append((NO_WEIGHT.format(asks.weight), _not(legal)))
-    if isinstance(asks.k, str):
-        # a row without a k asks for none
-        bad = F.col(f"`{attribute_column(asks.k)}`").isNotNull() & _not((k >= 1) & (k <= 1e6) & (k % 1 == 0))
-        wrong.append((NO_K.format(asks.k), bad))
-    if isinstance(asks.radius, str):
-        bad = F.col(f"`{attribute_column(asks.radius)}`").isNotNull() & _not((radius >= 0.0) & ~F.isnan(radius))
-        wrong.append((NO_RADIUS.format(asks.radius), bad))
-    reason = F.lit(None).cast("string")
-    for text, where in reversed(wrong):
-        reason = F.when(where, F.lit(text)).otherwise(reason)
-    rows = frame.select(
-        "x",
-        "y",
-        F.floor(second / DAY).cast("int").alias("day"),
-        F.floor(F.pmod(second, F.lit(DAY)) / asks.slot_seconds).cast("int").alias("slot"),
-        (F.lit(MILLIONTHS).cast("bigint") if asks.weight is None else millionths).alias("weight"),
-        k.alias("k"),
-        radius.alias("radius"),
-        F.coalesce(F.col(REASON), reason).alias(REASON),
-    )
-    return rows, list(dict.fromkeys([*REASONS, *(text for text, _ in wrong)]))
-
-
-def _not(good: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    return ~F.coalesce(good, F.lit(False))
-
-
-def _moment(kind: Any, time_format: str | None) -> Column:
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    t = F.col("t")
-    if isinstance(kind, T.TimestampType):
-        return t
-    if isinstance(kind, T.TimestampNTZType):
-        return t.cast("timestamp")
-    if isinstance(kind, T.DateType):
+    kinds = accesses.arrow_types
+    if pa.types.is_date(kinds["t"]):
         raise InputError("the time column holds dates: a time of day is needed")
-    if time_format not in ("epoch_s", "epoch_ms"):
+    if is_number(kinds["t"]) and time_format not in ("epoch_s", "epoch_ms"):
         raise InputError("the time column holds numbers: say what they are, --time-format epoch_s or epoch_ms")
-    seconds = t.cast("double") / (1000.0 if time_format == "epoch_ms" else 1.0)
-    return F.when(F.abs(seconds) <= float(LAST_SECOND), F.timestamp_seconds(seconds))
+    for name in asks.columns:
+        kind = kinds[attribute_column(name)]
+        if not (is_number(kind) or is_text(kind)):
+            raise InputError(f"column {name!r} is {type_name(kind)}: numbers are wanted")
 
 
-def _number(name: int | float | str | None, kinds: dict[str, Any]) -> Column:
-    """Return a number for every row: of a column, or the same for all."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
+def reasons_for(asks: Asks) -> list[str]:
+    """Return why a row of accesses may be set aside, in the order in which reasons are looked for."""
+    named = ((NO_WEIGHT, asks.weight), (NO_K, asks.k), (NO_RADIUS, asks.radius))
+    return [*REASONS, *(reason.format(name) for reason, name in named if isinstance(name, str))]
 
-    if not isinstance(name, str):
-        return F.lit(name).cast("double")
-    held = attribute_column(name)
-    column, kind = F.col(f"`{held}`"), kinds[held]
-    if isinstance(kind, T.NumericType):
-        return column.cast("double")
-    if isinstance(kind, T.StringType):
-        return text_types.number(column)
-    raise InputError(f"column {name!r} is {kind.simpleString()}: numbers are wanted")
+
+def requests_of(asks: Asks, time_format: str | None, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of positions as :data:`REQUESTS`; one that cannot be counted has a reason."""
+    t = rows.column("t")
+    second = seconds_of_moments(moments_of_numbers(t, time_format) if is_number(t.type) else t)
+    local = local_seconds(second, asks.time_zone)
+    weight, k, radius = (_numbers(rows, asked) for asked in (asks.weight, asks.k, asks.radius))
+    legal = (weight >= 0.0) & (weight <= 1e9)
+    # a row without a k asks for none
+    marks = [
+        (UNREADABLE_TIME, (second < _FIRST_SECOND) | (second > LAST_SECOND)),
+        (NO_WEIGHT.format(asks.weight), ~legal & (asks.weight is not None)),
+        (NO_K.format(asks.k), _is_said(rows, asks.k) & ~((k >= 1) & (k <= 1e6) & (k % 1 == 0))),
+        (NO_RADIUS.format(asks.radius), _is_said(rows, asks.radius) & ~(radius >= 0.0)),
+    ]
+    reason = rows.column(REASON)
+    for why, bad in marks:
+        if bad.any():
+            reason = pc.coalesce(reason, pc.if_else(arrow_of(bad), texts([why])[0], None))
+    made = {
+        "x": rows.column("x"),
+        "y": rows.column("y"),
+        "day": arrow_of((local // DAY).astype(np.int32)),
+        "slot": arrow_of((local % DAY // asks.slot_seconds).astype(np.int32)),
+        "weight": arrow_of(_millionths(np.where(legal, weight, 0.0 if asks.weight is not None else 1.0))),
+        "k": arrow_of(k, ~np.isnan(k)),
+        "radius": arrow_of(radius, ~np.isnan(radius)),
+        REASON: reason,
+    }
+    return pa.record_batch([*made.values()], names=[*made])
+
+
+def _numbers(rows: pa.RecordBatch, asked: float | str | None) -> NDArray[np.float64]:
+    """Return a number for every row, of a column or the same for all, float64 (n,): NaN where there is none."""
+    if not isinstance(asked, str):
+        return np.full(len(rows), np.nan if asked is None else asked, np.float64)
+    return values_of(pc.fill_null(as_double(rows.column(attribute_column(asked))), _NAN))
+
+
+def _is_said(rows: pa.RecordBatch, asked: float | str | None) -> NDArray[np.bool_]:
+    """Return which rows have something in the column that is asked for, bool (n,)."""
+    if not isinstance(asked, str):
+        return np.zeros(len(rows), np.bool_)
+    return where(rows.column(attribute_column(asked)).is_valid())
+
+
+def _millionths(weight: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return weights in whole millionths; halves are rounded up."""
+    exact = weight * MILLIONTHS
+    whole = np.rint(exact)
+    return (whole + (exact - whole == 0.5)).astype(np.int64)
+
+
+def seconds_of_moments(t: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the seconds since 1970 of moments, rounded down, int64 (n,); beyond all years where there is none."""
+    micros = t.cast(pa.timestamp("us", t.type.tz), safe=False).cast(pa.int64())
+    return np.asarray(values_of(pc.fill_null(micros, _NEVER)) // 1_000_000)
+
+
+def local_seconds(second: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
+    """Return the seconds since 1970 that clocks of a time zone show, int64 (n,), when it is so many of UTC."""
+    if zone == "UTC" or len(second) == 0:
+        return second
+    step, place = np.unique(second // _STEP, return_inverse=True)
+    begin, end = (np.array([_offset(zone, s) for s in (step * _STEP + more).tolist()]) for more in (0, _STEP - 1))
+    local = second + begin[place]
+    unsure = np.flatnonzero((begin != end)[place])
+    local[unsure] = [s + _offset(zone, s) for s in second[unsure].tolist()]
+    return local
+
+
+@lru_cache(maxsize=1 << 17)
+def _offset(zone: str, second: int) -> int:
+    second = min(max(second, _FIRST_SECOND + DAY), LAST_SECOND - DAY)  # local times have these years as well
+    offset = datetime.fromtimestamp(second, UTC).astimezone(ZoneInfo(zone)).utcoffset()
+    assert offset is not None
+    return int(offset.total_seconds())

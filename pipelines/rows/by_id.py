@@ -13,8 +13,6 @@ from pipelines.engines.rows import one_value
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-
     from pipelines.rows.position_frame import Positions
 
 ROWS_PER_TASK = 1_000_000
@@ -24,13 +22,6 @@ ROWS_PER_TASK = 1_000_000
 def task_count(rows: int, at_once: int) -> int:
     """Return how many tasks share so many rows: one for each million, at least as many as run at once."""
     return int(min(max(-(-rows // ROWS_PER_TASK), at_once), 2000))
-
-
-def by_hash(column: Column, tasks: int) -> Column:
-    """Return the task of each value, by its hash."""
-    from pyspark.sql import functions as F
-
-    return F.pmod(F.xxhash64(column), F.lit(tasks)).cast("int")
 
 
 def count_ids(positions: Positions, rows: int) -> tuple[int, int, list[str]]:

@@ -1,4 +1,4 @@
-"""Delimited text as a DataFrame of strings: how a row that could not be read is written, and why, stand beside them.
+"""Delimited text as rows of strings: how a row that could not be read is written, and why, stand beside them.
 
 Tasks read pieces of the files by the one parser, :mod:`dtoss.delimited`. A file is cut at line ends, after a look that
 finds those which stand in quotes; what cannot be cut is read whole by one task. Files that only Spark reaches come from
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,8 +17,9 @@ from pyarrow import fs
 from dtoss.delimited.dialect import Dialect, dialect_of
 from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read_text_rows
 from dtoss.errors import InputError
-from pipelines.engines.local_rows import run_all
-from pipelines.engines.rows import one_value
+from dtoss.partition import values_of
+from pipelines.engines.rows import Batches, one_value
+from pipelines.engines.spark_rows import numbered_tasks, struct_of
 from pipelines.rows.file_splits import (
     LEAST,
     Piece,
@@ -30,7 +30,6 @@ from pipelines.rows.file_splits import (
     cut,
     folder_values,
     groups_of,
-    in_tasks,
     reading,
     size_of,
 )
@@ -82,29 +81,22 @@ def _empty(inputs: Inputs) -> InputError:
     return InputError(f"{', '.join(inputs.files or inputs.paths)} is empty: a header line is wanted")
 
 
-def read_delimited(session: SparkSession, inputs: Inputs, columns: Columns, *, least: int = LEAST) -> DataFrame:
-    """Return text with every column a string, and beside them ``_corrupt_record`` and ``_dtoss_flaw``.
-
-    A record with another number of fields than the first one has goes to ``_corrupt_record``, as does one whose quotes
-    cannot be read; the latter have a flaw. No file of fewer than ``least`` bytes is cut.
-    """
-    if not inputs.places:
-        return _by_spark(session, inputs, columns)
-    groups, read, names = text_tasks(session, inputs, columns, least=least)
-    return in_tasks(session, groups, read, _strings(names))
-
-
 def text_tasks(
     session: SparkSession | None, inputs: Inputs, columns: Columns, *, least: int = LEAST
 ) -> tuple[list[list[Piece]], Callable[..., Iterator[pa.RecordBatch]], list[str]]:
-    """Return groups of pieces of text files, what yields some or all columns of one, and the names of all columns."""
+    """Return groups of pieces of text files, what yields some or all columns of one, and the names of all columns.
+
+    Each column is a string; beside them stand ``_corrupt_record`` and ``_dtoss_flaw``. A record with another number of
+    fields than the first one has goes to ``_corrupt_record``, as does one whose quotes cannot be read; the latter have
+    a flaw. No file of fewer than ``least`` bytes is cut.
+    """
     layout = layout_in(inputs, columns)
     places, folders = inputs.places, folder_values(inputs.folders)
     sizes = [size_of(place) for place in places]
     whole = [not layout.dialect.splits or place[1].lower().endswith(PACKED) for place in places]
     each = bytes_of_task(sum(sizes), cores(session), least)
     pieces = cut(sizes, whole, each)
-    pieces = outside_quotes(pieces, _look(session, places, pieces, layout.dialect, each))
+    pieces = outside_quotes(pieces, _look(session, places, pieces, layout.dialect))
     kind = inputs.kind
 
     def read(piece: Piece, wanted: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -117,12 +109,6 @@ def text_tasks(
                 yield _beside(part, said)
 
     return groups_of(pieces, sizes, each), read, [*dict.fromkeys([*layout.names, *folders])]
-
-
-def _strings(names: Sequence[str]) -> object:
-    from pyspark.sql import types as T
-
-    return T.StructType([T.StructField(name, T.StringType()) for name in [*dict.fromkeys(names), CORRUPT, FLAW]])
 
 
 def _beside(part: Part, said: dict[str, str | None]) -> pa.RecordBatch:
@@ -149,28 +135,22 @@ def outside_quotes(pieces: Sequence[Piece], inside: Sequence[bool]) -> list[Piec
 
 
 def _look(
-    session: SparkSession | None, places: Sequence[Place], pieces: Sequence[Piece], dialect: Dialect, each: int
+    session: SparkSession | None, places: Sequence[Place], pieces: Sequence[Piece], dialect: Dialect
 ) -> list[bool]:
     """Return which pieces end inside quotes where they begin outside; nobody needs to know it of a file's last one."""
     asked = [] if dialect.quote is None else [i for i, piece in enumerate(pieces) if piece.end is not None]
     found = [False] * len(pieces)
 
-    def ends(piece: Piece) -> bool:
-        place = places[piece.file]
-        with reading(place[1], "csv"):
-            return ends_inside(blocks_of(place, piece), dialect)
-
-    def look(piece: Piece) -> Iterator[pa.RecordBatch]:
-        yield one_value("inside", ends(piece))
+    def look(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in values_of(batch.column(0)).tolist():
+                place = places[some[number].file]
+                with reading(place[1], "csv"):
+                    yield one_value("inside", ends_inside(blocks_of(place, some[number]), dialect))
 
     some = [pieces[i] for i in asked]
-    if session is None:
-        seen = run_all([partial(look, piece) for piece in some], lambda batches: next(batches).column(0)[0].as_py())
-    elif bytes_at_hand(places, some):
-        seen = [ends(piece) for piece in some]
-    else:
-        groups = groups_of(some, [0] * len(places), each)
-        seen = in_tasks(session, groups, look, "inside boolean").toArrow().column(0).to_pylist()
+    tasks = numbered_tasks(None if bytes_at_hand(places, some) else session, len(some))
+    seen = tasks.map(look, "inside boolean").values()
     for i, inside in zip(asked, seen, strict=True):
         found[i] = inside
     return found
@@ -182,8 +162,8 @@ def bytes_at_hand(places: Sequence[Place], pieces: Sequence[Piece]) -> bool:
     return local and sum((piece.end or 0) - piece.begin for piece in pieces) <= AT_HAND
 
 
-def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
-    """Return text from files that only Spark reaches: whole ones, each of 2 GiB at the most."""
+def text_by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
+    """Return text from files that only Spark reaches, as :func:`text_tasks`: whole ones, each of 2 GiB at the most."""
     dialect, kind = written_in(columns, inputs), inputs.kind
     options = {} if inputs.base is None else {"basePath": inputs.base}
     files = session.read.format("binaryFile").options(**options).load(list(inputs.paths))
@@ -210,7 +190,8 @@ def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFr
                     for part in read_text_rows(_unpacked(row), layout, file=row["path"]):
                         yield _beside(part, {name: row[name] for name in folders})
 
-    return files.mapInArrow(rows, _strings([*layout.names, *folders]))
+    names = dict.fromkeys([*layout.names, *folders, CORRUPT, FLAW])
+    return files.mapInArrow(rows, struct_of(pa.schema([(name, pa.string()) for name in names])))
 
 
 def _unpacked(row: dict[str, object]) -> Iterator[bytes]:

@@ -1,9 +1,9 @@
-"""Files cut into pieces, which tasks of Spark read through Arrow: on any file system that pyarrow reaches."""
+"""Files cut into pieces, which tasks of either engine read: on any file system that pyarrow reaches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,11 +14,10 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from pipelines.rows.table_formats import PACKED
-from pipelines.spark.by_bucket import freeze_imports
-from pipelines.spark.session import configure_session
+from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Place = tuple[fs.FileSystem, str]
 """A file system, and the path of a file there."""
@@ -86,25 +85,16 @@ def groups_of(pieces: Sequence[Piece], sizes: Sequence[int], each: int) -> list[
     return groups
 
 
-def in_tasks(
-    session: SparkSession,
-    groups: Sequence[Sequence[Piece]],
-    read: Callable[[Piece], Iterator[pa.RecordBatch]],
-    schema: object,
-) -> DataFrame:
-    """Return what is read of pieces as a DataFrame, in their order; each group is a task.
+def groups_in(
+    session: SparkSession | None, places: Sequence[Place], whole: Sequence[bool], least: int = LEAST
+) -> list[list[Piece]]:
+    """Return files in groups of pieces, a task each, some of them whole.
 
-    ``groups``: of pieces; at least one.
+    No file of fewer than ``least`` bytes is shared by tasks.
     """
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for piece in groups[number]:
-                    yield from read(piece)
-
-    numbers = configure_session(session).range(0, len(groups), 1, len(groups))
-    return numbers.mapInArrow(freeze_imports(run), schema)
+    sizes = [size_of(place) for place in places]
+    each = bytes_of_task(sum(sizes), cores(session), least)
+    return groups_of(cut(sizes, whole, each), sizes, each)
 
 
 def blocks_of(place: Place, piece: Piece | None = None, *, block: int = BLOCK) -> Iterator[bytes]:

@@ -1,10 +1,10 @@
-"""Columns of points in files: which one it is, in which CRS, and its points as two columns of a frame."""
+"""Columns of points in files: which one it is, and in which CRS."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,10 +14,6 @@ from dtoss.frames.geo_columns import EXTENSION_NAME, EXTENSION_TOLD, PREFIX
 from dtoss.geometry.space import LONLAT, NO_CRS, same_crs
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.paths import Unfitting, check_found, leaves, type_at
-from pipelines.rows.point_columns import with_points
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _NEVER_STATED = "OGC:CRS84"
 """The CRS of GeoParquet that has no word of it; null is another thing: it says that nobody knows."""
@@ -105,15 +101,3 @@ def crs_taken(point: Point | None, asked: str | None) -> str | None:
         f"--crs is {short(asked)} and geometry column {point.name!r} is in {short(point.crs)}: leave --crs out, or "
         "transform the points first"
     )
-
-
-def point_columns(frame: DataFrame, point: Point | None, columns: Columns) -> tuple[DataFrame, Columns]:
-    """Return a frame with points in two columns of their own, and the columns' names; without points as they are."""
-    if point is None:
-        return frame, columns
-    attributes = columns.attributes
-    if attributes == "all":
-        left_out = {point.name, columns.id, *point.covering}
-        attributes = [found for found in frame.columns if found not in left_out and not found.startswith("_")]
-    frame, x, y = with_points(frame, point.name)
-    return frame, replace(columns, x=x, y=y, attributes=attributes)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dtoss.delimited.record_batches import CORRUPT
 from dtoss.errors import InputError
-from pipelines.rows.file_splits import Place, blocks_of, reading
+from pipelines.rows.file_splits import Piece, Place, blocks_of, reading
 from pipelines.rows.lenient_json import DEEPEST, LenientReader, NoJson, Written, plain_of, rewritten
 from pipelines.rows.raw_json import text_of
 from pipelines.rows.table_formats import PACKED
@@ -48,32 +48,43 @@ class _Unwritten(ValueError):
 
 
 def json_schema(files: Sequence[Place], *, multiline: bool = False) -> pa.Schema:
-    """Return the columns that Spark finds in all lines of files, or with ``multiline`` in each file as one value.
+    """Return the columns that Spark finds in all lines of files, or with ``multiline`` in each file as one value."""
+    return schema_of_kinds([kinds_of_lines(place, None, multiline=multiline) for place in files])
 
-    Where a line is no object, ``_corrupt_record`` is among them. Raises InputError for what Spark refuses too, such as
-    a name that stands twice.
+
+def kinds_of_lines(place: Place, piece: Piece | None, *, multiline: bool) -> dict[str, Kind]:
+    """Return the kinds of columns that the lines of a file, or of a piece of one, say.
+
+    Where a line is no object, ``_corrupt_record`` is among them. Raises InputError for a name that stands twice in one.
     """
     found: dict[str, Kind] = {}
     corrupt = False
-    for place in files:
-        with reading(place[1], "json"):
-            for block in _blocks(place, multiline):
-                table = None if multiline else _by_arrow(block, None)
-                if table is not None:
-                    found = _merge(found, {name: _kind_of(table[name]) for name in table.column_names})
-                    continue
-                for record in _records(block, multiline):
-                    try:
-                        root = _kind(_values(record, place, multiline)[1])
-                    except NoJson:
-                        root = "string"
-                    while isinstance(root, list):
-                        root = root[0]
-                    if isinstance(root, dict):
-                        found = _merge(found, root)
-                    corrupt |= root is not None and not isinstance(root, dict)
+    with reading(place[1], "json"):
+        for block in _blocks(place, multiline, piece):
+            table = None if multiline else _by_arrow(block, None)
+            if table is not None:
+                found = _merge(found, {name: _kind_of(table[name]) for name in table.column_names})
+                continue
+            for record in _records(block, multiline):
+                try:
+                    root = _kind(_values(record, place, multiline)[1])
+                except NoJson:
+                    root = "string"
+                while isinstance(root, list):
+                    root = root[0]
+                if isinstance(root, dict):
+                    found = _merge(found, root)
+                corrupt |= root is not None and not isinstance(root, dict)
     if corrupt:
         found.setdefault(CORRUPT, "string")
+    return found
+
+
+def schema_of_kinds(seen: Sequence[dict[str, Kind]]) -> pa.Schema:
+    """Return the columns of all that was seen. Raises InputError for what Spark refuses too."""
+    found: dict[str, Kind] = {}
+    for kinds in seen:
+        found = _merge(found, kinds)
     kind = _type_of(found, "")
     schema = pa.schema([] if kind is None else list(kind))
     if CORRUPT in schema.names and schema.field(CORRUPT).type != pa.string():
@@ -82,41 +93,40 @@ def json_schema(files: Sequence[Place], *, multiline: bool = False) -> pa.Schema
 
 
 def json_batches(
-    files: Sequence[Place], schema: pa.Schema, *, multiline: bool = False, most: int = _ROWS
+    place: Place, schema: pa.Schema, piece: Piece | None = None, *, multiline: bool = False, most: int = _ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files in the columns of :func:`json_schema`, with null where a value is of another type.
+    """Yield the rows of a file or a piece in the columns of :func:`json_schema`, null where a value is of another type.
 
     What is no object, or not wholly of these types, stands in ``_corrupt_record`` if there is that column.
     """
     decimals = any(pa.types.is_decimal(kind) for kind in _leaves(pa.struct(list(schema))))
     if not schema.names:
         return
-    for place in files:
-        anew = multiline and place[1].lower().endswith(PACKED)
-        with reading(place[1], "json"):
-            for block in _blocks(place, multiline):
-                table = None if multiline or decimals else _by_arrow(block, schema)
-                if table is not None:
-                    yield from table.to_batches(most)
-                    continue
-                rows: list[dict[str, Any]] = []
-                for record in _records(block, multiline):
-                    rows += _rows(record, schema, place, multiline, anew)
-                    if len(rows) >= most:
-                        yield _batch(rows, schema)
-                        rows = []
-                if rows:
+    anew = multiline and place[1].lower().endswith(PACKED)
+    with reading(place[1], "json"):
+        for block in _blocks(place, multiline, piece):
+            table = None if multiline or decimals else _by_arrow(block, schema)
+            if table is not None:
+                yield from table.to_batches(most)
+                continue
+            rows: list[dict[str, Any]] = []
+            for record in _records(block, multiline):
+                rows += _rows(record, schema, place, multiline, anew)
+                if len(rows) >= most:
                     yield _batch(rows, schema)
+                    rows = []
+            if rows:
+                yield _batch(rows, schema)
 
 
 def _batch(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch([pa.array([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)
 
 
-def _blocks(place: Place, whole: bool) -> Iterator[bytes]:
-    """Yield a file in parts that end where a line does, or whole."""
-    rest, first = b"", not whole
-    for block in blocks_of(place):
+def _blocks(place: Place, whole: bool, piece: Piece | None) -> Iterator[bytes]:
+    """Yield a file or a piece of it in parts that end where a line does, or whole."""
+    rest, first = b"", not whole and (piece is None or piece.begin == 0)
+    for block in blocks_of(place, piece):
         rest += block
         if first and len(rest) >= len(_MARK):
             rest, first = rest.removeprefix(_MARK), False

@@ -134,7 +134,7 @@ def listing(path: str, follows: bool = False) -> Listing | None:
     ``follows``: whether files are read as they arrive, which those of a table do not.
     """
     try:
-        filesystem, place = filesystem_of(path)
+        filesystem, place = filesystem_of(path, files=True)
         place = place.rstrip("/") or "/"
         there = filesystem.get_file_info(place).type != fs.FileType.NotFound
         roots = [place] if there or not _WILD.search(place) else _matches(filesystem, place)

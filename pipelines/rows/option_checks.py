@@ -5,7 +5,7 @@ from __future__ import annotations
 from dtoss.errors import InputError
 from pipelines.rows.delimited_frame import check_text
 from pipelines.rows.input_columns import Columns
-from pipelines.text.time_columns import check_times
+from pipelines.text.time_patterns import check_times
 
 
 def check_said(columns: Columns) -> None:

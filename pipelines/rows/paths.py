@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.names import did_you_mean
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 _DEEPEST = 8
@@ -59,41 +55,6 @@ def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
             return None
         kind = kind.field(at).type
     return kind
-
-
-def value_at(row: dict[str, Any], name: str) -> Any:
-    """Return the value of an object of JSON that a name or a path leads to; None where there is none."""
-    if name in row:
-        return row[name]
-    found: Any = row
-    for part in parts_of(name):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
-
-
-def with_fields(frame: DataFrame, names: Iterable[str | None]) -> DataFrame:
-    """Return a frame with a column for each path that leads to a field of its structs; a column of the name wins."""
-    there = frame.columns
-    for name in dict.fromkeys(names):
-        if name is not None and name not in frame.columns and (value := _field(frame, name, there)) is not None:
-            frame = frame.withColumn(name, value)
-    return frame
-
-
-def _field(frame: DataFrame, name: str, there: Sequence[str]) -> Column | None:
-    from pyspark.sql import types as T
-
-    from pipelines.text.text_types import exactly
-
-    first, *others = parts_of(name)
-    if first not in there:
-        return None
-    column, kind = exactly(first), frame.schema[first].dataType
-    for part in others:
-        if not isinstance(kind, T.StructType) or part not in kind.names:
-            return None
-        column, kind = column.getField(part), kind[part].dataType
-    return column
 
 
 def leaves(schema: pa.Schema) -> list[str]:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import InputError
-from dtoss.names import unused_name
-from pipelines.rows.paths import check_found, with_fields
-from pipelines.text.text_types import exactly
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _WKT = (
@@ -94,32 +86,3 @@ def wkb_points(geometries: pa.Array) -> pa.Array:
     empty = np.isnan(x) | np.isnan(y)
     mask = pa.array(~ok | empty)
     return pa.StructArray.from_arrays([pa.array(x), pa.array(y)], ["x", "y"], mask=mask)
-
-
-def with_points(frame: DataFrame, name: str) -> tuple[DataFrame, str, str]:
-    """Return a frame with the points of a column, or of a field that a path leads to, in two columns.
-
-    And their names.
-    """
-    frame = with_fields(frame, [name])
-    # columns of the file stay what they are, whatever they are called
-    pair, x, y = (unused_name(wanted, frame.columns) for wanted in ("_point", "_x", "_y"))
-    check_found(name, "--geometry", frame.columns)
-    frame = frame.withColumn(pair, _decode(name, frame.schema[name].dataType))
-    frame = frame.withColumn(x, exactly(pair)["x"]).withColumn(y, exactly(pair)["y"]).drop(pair)
-    return frame, x, y
-
-
-def _decode(name: str, kind: Any) -> Column:
-    from pyspark.sql import types as T
-    from pyspark.sql.functions import arrow_udf
-
-    if isinstance(kind, T.StructType) and {"x", "y"} <= set(kind.names):
-        return exactly(name)
-    if not isinstance(kind, (T.BinaryType, T.StringType, T.VarcharType, T.CharType, T.ArrayType)):
-        raise InputError(f"column {name!r} (--geometry NAME) is {kind.simpleString()}: WKB or WKT points are wanted")
-
-    def decode(geometries: pa.Array) -> pa.Array:
-        return points(geometries)
-
-    return arrow_udf(decode, "struct<x:double,y:double>")(exactly(name))

@@ -1,38 +1,60 @@
-"""Reading positions from files of any format that Spark reads."""
+"""Reading positions from files of any format, by tasks of either engine; from tables, and from frames of Spark's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from dtoss.delimited.record_batches import CORRUPT
+from dtoss.delimited.record_batches import CORRUPT, FLAW
 from dtoss.errors import InputError
-from pipelines.rows import through_arrow
-from pipelines.rows.delimited_frame import read_delimited
-from pipelines.rows.geoparquet_in import crs_taken, point_columns, point_of
+from dtoss.frames.arrow_tables import arrow_of
+from dtoss.ids import as_ids
+from dtoss.snapshots.column_types import stored_column, stored_type
+from pipelines.rows.delimited_frame import text_by_spark, text_tasks
+from pipelines.rows.file_splits import size_of
+from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs, look
+from pipelines.rows.json_tasks import json_tasks
 from pipelines.rows.option_checks import check_said
-from pipelines.rows.position_frame import Positions, from_frame
-from pipelines.rows.read_locally import positions_of_table, read_locally
-from pipelines.rows.table_formats import TABLE_FORMATS
+from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, positions_by
+from pipelines.rows.row_plan import plan_rows
+from pipelines.rows.row_sources import FileSource, FrameSource, KeptSource, Source, TableSource
+from pipelines.rows.table_formats import types_meant
+from pipelines.rows.table_tasks import table_tasks
+from pipelines.rows.text_looks import kinds_in
 from pipelines.spark.causes import raised_in_task
-from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_GUESSED = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    from dtoss.frames.frame_types import Frame
+
+KEPT_BYTES = 1 << 30
+"""Of files of text up to which this process keeps their rows between two looks at them; larger ones are read twice."""
 
 
-def positions_in(frame: DataFrame | pa.Table, columns: Columns) -> Positions:
-    """Return the positions in a DataFrame of Spark's, or in a table of this process."""
-    return positions_of_table(frame, columns) if isinstance(frame, pa.Table) else from_frame(frame, columns)
+def positions_in(frame: DataFrame | Frame, columns: Columns) -> Positions:
+    """Return the positions in a DataFrame of Spark's, or in a frame of this process; the index of pandas is its id."""
+    if is_of_spark(frame):
+        return from_frame(cast("DataFrame", frame), columns)
+    table = frame if isinstance(frame, pa.Table) else arrow_of(frame)
+    if table is None:
+        raise TypeError(f"{type(frame).__name__} is no frame: a DataFrame, an Arrow table or a mapping is wanted")
+    index = getattr(frame, "index", None)
+    if columns.id is not None and columns.id not in table.column_names and getattr(index, "nlevels", 0) == 1:
+        table = table.append_column(columns.id, pa.array(as_ids(index)))
+    return positions_of_table(table, columns)
+
+
+def is_of_spark(frame: object) -> bool:
+    """Return whether an object is a DataFrame of Spark's, without loading it."""
+    return type(frame).__module__.startswith("pyspark.")
 
 
 def read_positions(
@@ -42,6 +64,8 @@ def read_positions(
     *,
     schema: str = "union",
     wanted: Mapping[str, str] | None = None,
+    timeless: bool = False,
+    kept_bytes: int = KEPT_BYTES,
 ) -> Positions:
     """Return the positions in files, directories at any depth, or globs, all of one format.
 
@@ -51,34 +75,117 @@ def read_positions(
 
     ``columns``: which columns mean what, and how text is written; ``schema``: "union" takes the columns of all Parquet
     files, "strict" wants all of them in each; ``wanted``: the Spark types that columns of text and JSON lines are to
-    have, :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None.
+    have, :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None;
+    ``timeless``: no column is a time unless it is named; ``kept_bytes``: of files of text whose rows this process keeps
+    between two looks at them; larger ones are read twice.
 
-    Without a session this process reads them.
-
-    Text is looked through for the types of its columns, and kept by Spark until :meth:`Positions.release`.
+    Without a session tasks of this process read them. Text and JSON lines are looked through for the types of columns.
     """
     check_said(columns)
     inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
     if inputs.kind == "json" and columns.encoding is not None:
         raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")
-    if session is None:
-        return read_locally(inputs, columns, wanted)
+    if session is None and not inputs.places:
+        raise InputError(f"{', '.join(inputs.paths)} cannot be reached by this process: --engine spark reads it")
     try:
-        if inputs.kind == "parquet" or inputs.kind in TABLE_FORMATS:
-            return _read_tables(session, inputs, columns)
-        frame = (
-            read_json(session, inputs, columns) if inputs.kind == "json" else read_delimited(session, inputs, columns)
-        )
-        frame = frame.persist()
-        try:
-            return replace(from_frame(frame, columns, text=inputs.kind != "json", wanted=wanted), kept=frame)
-        except BaseException:
-            frame.unpersist()
-            raise
+        source, found = raw_rows_of(session, inputs, columns)
+        if inputs.kind in ("csv", "tsv"):
+            return _of_text(source, found, columns, wanted, timeless, kept_bytes)
+        if inputs.kind == "json":
+            return positions_by(plan_rows(found, columns, wanted=wanted, timeless=timeless), source, columns.crs)
+        meant = {} if timeless else types_meant(inputs.kind, columns.time)
+        return positions_of(source, found, columns, timeless=timeless, wanted=meant)
     except InputError:
         raise
     except Exception as error:
+        if session is None:
+            raise
         raise unreadable(error, inputs) from None
+
+
+def raw_rows_of(session: SparkSession | None, inputs: Inputs, columns: Columns) -> tuple[Source, pa.Schema]:
+    """Return the rows of files as they are read, and their columns."""
+    if not inputs.places and session is not None:
+        return _by_spark(session, inputs, columns)
+    if inputs.kind in ("csv", "tsv"):
+        groups, read, names = text_tasks(session, inputs, columns)
+        schema = _strings([*names, CORRUPT, FLAW])
+    elif inputs.kind == "json":
+        groups, read, schema = json_tasks(session, inputs, multiline=columns.multiline)
+    else:
+        groups, read, schema = table_tasks(session, inputs)
+    return FileSource(session, groups, read, sum(map(size_of, inputs.places))), schema
+
+
+def names_in(session: SparkSession | None, inputs: Inputs, columns: Columns) -> list[str]:
+    """Return the names of the columns of files."""
+    return [name for name in raw_rows_of(session, inputs, columns)[1].names if name not in (CORRUPT, FLAW)]
+
+
+def _strings(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in dict.fromkeys(names)])
+
+
+def _by_spark(session: SparkSession, inputs: Inputs, columns: Columns) -> tuple[Source, pa.Schema]:
+    """Return the rows of files that only Spark reaches."""
+    options: dict[str, str | bool] = {} if inputs.base is None else {"basePath": inputs.base}
+    if inputs.kind in ("csv", "tsv"):
+        frame = text_by_spark(session, inputs, columns)
+    elif inputs.kind == "json":
+        how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "multiLine": columns.multiline}
+        frame = session.read.options(**options, **how).json(list(inputs.paths))
+    else:
+        frame = session.read.options(**options, mergeSchema=True).parquet(*inputs.paths)
+    return FrameSource(frame), arrow_columns(frame)
+
+
+def _of_text(
+    source: Source,
+    schema: pa.Schema,
+    columns: Columns,
+    wanted: Mapping[str, str] | None,
+    timeless: bool,
+    kept_bytes: int,
+) -> Positions:
+    plan = partial(plan_rows, schema, columns, text=True, wanted=wanted, timeless=timeless)
+    first = plan()
+    if source.session is None and isinstance(source, FileSource) and source.size <= kept_bytes:
+        source = KeptSource(source, first.needed)
+    return positions_by(plan(kinds=kinds_in(source, first)), source, columns.crs)
+
+
+def positions_of(
+    source: Source,
+    schema: pa.Schema,
+    columns: Columns,
+    *,
+    timeless: bool = False,
+    wanted: Mapping[str, str] | None = None,
+) -> Positions:
+    """Return the positions in rows of such columns, of Parquet or of a table, points by their metadata too."""
+    point = point_of(schema, columns)
+    crs = crs_taken(point, columns.crs)
+    named = columns
+    if point is not None and columns.attributes == "all":
+        left_out = {point.name, columns.id, *point.covering}
+        named = replace(columns, attributes=[n for n in schema.names if n not in left_out and not n.startswith("_")])
+    at = None if point is None else point.name
+    plan = plan_rows(schema, named, point=at, timeless=timeless, wanted=wanted)
+    plan = replace(plan, asked=replace(columns, time=plan.columns.time))
+    found = positions_by(plan, source, crs)
+    said = dict(found.taken)
+    if point is not None:
+        said["position"] = f"{point.name}, points"
+    if crs is not None and columns.crs is None:
+        said["crs"] = f"{crs}, as the file states"
+    return replace(found, taken=said)
+
+
+def positions_of_table(table: pa.Table, columns: Columns) -> Positions:
+    """Return the positions in a table, in the types that snapshots have."""
+    schema = pa.schema([one.with_type(stored_type(one.type)) for one in table.schema], metadata=table.schema.metadata)
+    batches = [pa.record_batch([*map(stored_column, one.columns)], schema=schema) for one in table.to_batches()]
+    return positions_of(TableSource([pa.Table.from_batches(batches, schema)]), schema, columns)
 
 
 def unreadable(error: Exception, inputs: Inputs) -> Exception:
@@ -107,76 +214,3 @@ def unreadable(error: Exception, inputs: Inputs) -> Exception:
     if type(error).__name__ in ("AnalysisException", "ArithmeticException"):
         return InputError(f"{where} cannot be read as {kind}: {text.splitlines()[0]}")
     return error
-
-
-def _read_tables(session: SparkSession, inputs: Inputs, columns: Columns) -> Positions:
-    schema = pa.schema([]) if inputs.schema is None else inputs.schema
-    frame = (
-        _by_spark(session, inputs, schema)
-        if through_arrow.spark_reaches(session, inputs)
-        else through_arrow.read_tables(session, inputs)
-    )
-    point = point_of(schema, columns)
-    crs = crs_taken(point, columns.crs)
-    frame, named = point_columns(frame, point, columns)
-    found = from_frame(frame, named)
-    # points of GeoParquet stand in columns that no other file has
-    source = found.source and replace(columns, time=found.source.time)
-    taken = dict(found.taken)
-    if point is not None:
-        taken["position"] = f"{point.name}, points"
-    if crs is not None and columns.crs is None:
-        taken["crs"] = f"{crs}, as the file states"
-    return replace(found, crs=crs, source=source, taken=taken)
-
-
-def _by_spark(session: SparkSession, inputs: Inputs, schema: pa.Schema) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    nanoseconds = [f.name for f in schema if pa.types.is_timestamp(f.type) and f.type.unit == "ns"]
-    if nanoseconds:
-        # pandas writes them, and Spark refuses them otherwise
-        session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-    # without their footers it is not known whether files differ
-    options: dict[str, str | bool] = {"mergeSchema": inputs.differ or inputs.schema is None}
-    if inputs.base is not None:
-        options["basePath"] = inputs.base
-    with _folders_as_text(session, bool(inputs.types)):
-        frame = session.read.options(**options).parquet(*inputs.paths)
-    for name, kind in inputs.types.items():
-        frame = frame.withColumn(name, exactly(name).cast(kind))
-    if inputs.differ:
-        there = {name.casefold() for name in schema.names}
-        others = [name for name in frame.columns if name.casefold() not in there]
-        frame = frame.select(*map(exactly, [*schema.names, *others]))
-    for name in nanoseconds:
-        # down, in whole numbers: a double has no room for all digits
-        count = f"`{name.replace('`', '``')}`"
-        micros = F.timestamp_micros(F.expr(f"({count} - pmod({count}, 1000)) div 1000"))
-        zoned = schema.field(name).type.tz is not None
-        frame = frame.withColumn(name, micros if zoned else micros.cast("timestamp_ntz"))
-    return frame
-
-
-@contextmanager
-def _folders_as_text(session: SparkSession, asked: bool) -> Iterator[None]:
-    """Let Spark take values in names of folders as the text that they are, where their types are known."""
-    if not asked:
-        yield
-        return
-    before = session.conf.get(_GUESSED)
-    session.conf.set(_GUESSED, "false")
-    try:
-        yield
-    finally:
-        session.conf.set(_GUESSED, before or "true")
-
-
-def read_json(session: SparkSession, inputs: Inputs, columns: Columns) -> DataFrame:
-    """Return JSON lines in the types that Spark finds in them; a line that is none is in ``_corrupt_record``."""
-    if not through_arrow.spark_reaches(session, inputs):
-        return through_arrow.read_json(session, inputs, multiline=columns.multiline, corrupt=CORRUPT)
-    options = {} if inputs.base is None else {"basePath": inputs.base}
-    return session.read.options(**options).json(
-        list(inputs.paths), mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, multiLine=columns.multiline
-    )

@@ -1,11 +1,8 @@
-"""Looking at all rows once, before anything is built: how many, which are bad, where they are, and a sample.
-
-Whether there is enough: an input that is empty, or lost most of its objects, does not become current unnoticed.
-"""
+"""Looking at all rows once, before anything is built: how many, which are bad, where they are, and a sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +16,12 @@ from dtoss.errors import InputError, StoreError, Unreadable
 from dtoss.geometry.land_squares import look_swapped
 from dtoss.geometry.space import Space
 from dtoss.history.row_blocks import latest
-from dtoss.locks import processors
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
 from dtoss.snapshots.store import Store
-from pipelines.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASON, REASONS, TOO_LARGE
-from pipelines.rows.local_frame import LocalFrame
+from pipelines.engines.rows import Batches
+from pipelines.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASONS, TOO_LARGE
 from pipelines.rows.position_frame import Positions
 from pipelines.spark.session import cores
 
@@ -65,69 +61,20 @@ class Profile:
 
 
 def survey(positions: Positions, space: Space, partitions: int | None, per_partition: int, seed: int) -> Profile:
-    """Look at every row once: count, find the box, and take the rows whose hashed id falls into the sample."""
-    if isinstance(positions.frame, LocalFrame):
-        return _look_here(positions.frame, partitions, per_partition, seed)
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
+    """Look at every row: count, find the box, and take the rows whose hashed id falls into the sample."""
     frame = positions.frame
-    rows = frame.count()
-    wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-rows // per_partition), cores(frame.sparkSession)))
-    modulus = max(rows // wanted, 1)
-    good = F.col(REASON).isNull()
-    xs, ys = F.when(good, F.col("x")), F.when(good, F.col("y"))
-    measures = [
-        F.count(F.lit(1)).alias("read"),
-        F.min(xs).alias("x0"),
-        F.min(ys).alias("y0"),
-        F.max(xs).alias("x1"),
-        F.max(ys).alias("y1"),
-        F.count(F.when((xs == 0.0) & (ys == 0.0), 1)).alias("at_zero"),
-        F.count(F.when((F.col("x") > 180.0) & (F.col("x") <= 360.0), 1)).alias("from_360"),
-    ]
-    measures += [F.count(F.when(F.col(REASON) == reason, 1)).alias(f"bad{i}") for i, reason in enumerate(REASONS)]
-    if positions.timed:
-        times = F.when(good, F.col("t"))
-        extremes = [F.min(times), F.max(times)]
-        if not _is_number(frame.schema["t"].dataType):
-            # a time of Java's is not one of Python's
-            extremes = [extreme.cast("string") for extreme in extremes]
-        measures += [extremes[0].alias("t0"), extremes[1].alias("t1")]
-    observation = Observation("profile")
-    in_sample = F.pmod(F.xxhash64(F.col("id"), F.lit(seed)), F.lit(modulus)) == 0
-    names = ["id", "x", "y"] + (["t"] if positions.timed else [])
-    sample = frame.observe(observation, *measures).where(good & in_sample).select(*names).toArrow()
-    seen = observation.get
-    return Profile(
-        read=seen["read"],
-        bad={reason: seen[f"bad{i}"] for i, reason in enumerate(REASONS)},
-        low=np.array([seen["x0"], seen["y0"]], dtype=np.float64),
-        high=np.array([seen["x1"], seen["y1"]], dtype=np.float64),
-        at_zero=seen["at_zero"],
-        from_360=seen["from_360"],
-        sample=sample,
-        modulus=modulus,
-        first=seen["t0"] if positions.timed else None,
-        last=seen["t1"] if positions.timed else None,
-    )
+    tally = frame.tally
+    at_least = partitions or max(-(-tally.read // per_partition), cores(positions.session))
+    modulus = max(tally.read // (SAMPLE_PER_PARTITION * at_least), 1)
+    names = ["id", "x", "y", *(["t"] if positions.timed else [])]
 
-
-def _look_here(frame: LocalFrame, partitions: int | None, per_partition: int, seed: int) -> Profile:
-    good = frame.good
-    tally = good.tally
-    wanted = SAMPLE_PER_PARTITION * (partitions or max(-(-tally.read // per_partition), processors()))
-    modulus = max(tally.read // wanted, 1)
-    names = [name for name in ("id", "x", "y", "t") if name in frame.columns]
-
-    def some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def some(batches: Batches) -> Batches:
         for batch in batches:
             if modulus > 1:
                 sampled = seeded_hashes(hashes_of(batch.column("id")), seed) % modulus == 0
                 batch = batch.filter(arrow_of(sampled))
-            yield batch.select(names)
+            yield batch
 
-    found = [batch for batches in frame.rows(names).map(some).collect() for batch in batches]
     kinds = pa.schema([frame.schema.field(name) for name in names])
     known = tally.low[0] <= tally.high[0]
     return Profile(
@@ -137,7 +84,7 @@ def _look_here(frame: LocalFrame, partitions: int | None, per_partition: int, se
         high=tally.high if known else np.full(2, np.nan),
         at_zero=tally.at_zero,
         from_360=tally.from_360,
-        sample=pa.Table.from_batches(found, kinds),
+        sample=frame.rows(names).map(some, kinds).table(kinds),
         modulus=modulus,
         first=None if tally.times is None else _said_time(tally.times[0]),
         last=None if tally.times is None else _said_time(tally.times[1]),
@@ -150,12 +97,6 @@ def _said_time(time: pa.Scalar) -> Any:
         return time.as_py() if pa.types.is_integer(time.type) or pa.types.is_floating(time.type) else str(time.as_py())
     text = str(pc.strftime(time.cast(pa.timestamp("us")), "%Y-%m-%d %H:%M:%S").as_py())
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _is_number(kind: Any) -> bool:
-    from pyspark.sql import types as T
-
-    return isinstance(kind, (T.IntegralType, T.FloatType, T.DoubleType))
 
 
 def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], None]) -> None:
@@ -206,10 +147,6 @@ def sampled_vectors(profile: Profile, positions: Positions, space: Space) -> tup
     return vectors[np.lexsort(vectors.T[::-1])], objects
 
 
-TOLD = 0.5
-"""A shrink by more than this share of the objects is told."""
-
-
 def objects_now(store: Store) -> int | None:
     """Return how many objects the current snapshot has; None where there is none, or it is damaged."""
     try:
@@ -218,32 +155,3 @@ def objects_now(store: Store) -> int | None:
         raise
     except (StoreError, KeyError, TypeError, ValueError):
         return None
-
-
-def check_enough(
-    objects: int,
-    before: int | None,
-    min_objects: int,
-    max_shrink: float | None,
-    allow_empty: bool,
-    warn: Callable[[str], None],
-    why_none: str | None = None,
-) -> None:
-    """Raise where there are too few objects; tell where they are less than half of those before.
-
-    ``objects``: how many there are, or at the most; ``before``: of the current snapshot, None where there is none;
-    ``max_shrink``: the share of ``before`` that may be missing; any when None; ``why_none``: why there is none, and the
-    way out; None where only the input may know.
-    """
-    stays = "the current snapshot stays"
-    if objects == 0 and not allow_empty:
-        raise InputError(f"there is no object: {why_none or f'{stays}; --allow-empty builds an empty one'}")
-    if objects < min_objects:
-        raise InputError(f"{objects:,} objects are fewer than --min-objects {min_objects:,}: {stays}")
-    if not before or objects >= before:
-        return
-    shrunk = f"{objects:,} objects, the current snapshot has {before:,}: {1.0 - objects / before:.1%} fewer"
-    if max_shrink is not None and before - objects > max_shrink * before:
-        raise InputError(f"{shrunk}, more than --max-shrink {max_shrink:.4g} allows; {stays}")
-    if max_shrink is None and before - objects > TOLD * before:
-        warn(f"{shrunk}; --max-shrink 50% would have refused that")

@@ -16,14 +16,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError
-from dtoss.frames.crs_names import collection_crs, crs_name, short
+from dtoss.frames.crs_names import crs_name, short
+from dtoss.frames.geojson_members import members_of
 from dtoss.geometry.space import LONLAT
 
 PACKED = (".gz", ".bz2", ".zst")
 """Endings of packed files."""
 ROWS = 1 << 16
-_SEPARATOR = "\x1e"
-"""What may stand before a feature of a sequence (RFC 8142)."""
 _FIX = ("trkpt", "rtept", "wpt")
 """Elements of GPX that are places."""
 
@@ -68,7 +67,9 @@ def _first_schema(filesystem: fs.FileSystem, file: str) -> pa.Schema:
 
 
 def _of_records(
-    records: Callable[[fs.FileSystem, str], Iterable[dict[str, Any]]], known: Mapping[str, pa.DataType]
+    endings: tuple[str, ...],
+    records: Callable[[fs.FileSystem, str], Iterable[dict[str, Any]]],
+    known: Mapping[str, pa.DataType],
 ) -> TableFormat:
     """Return a format of files that hold a record for each row; columns are of the type of all their values."""
 
@@ -79,7 +80,7 @@ def _of_records(
         return pa.table({name: values for name, values in columns.items() if name in known or values.type != pa.null()})
 
     return TableFormat(
-        (), lambda *place: table(*place).schema, lambda *place: iter(table(*place).to_batches(max_chunksize=ROWS))
+        endings, lambda *place: table(*place).schema, lambda *place: iter(table(*place).to_batches(max_chunksize=ROWS))
     )
 
 
@@ -99,25 +100,16 @@ def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
 def _features(filesystem: fs.FileSystem, file: str) -> Iterator[dict[str, Any]]:
     """Yield a record for each feature: its id, its properties, and lon and lat of its point."""
     with _stream(filesystem, file) as stream:
-        text = stream.read().decode("utf-8-sig", "replace")
-    whole = None
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        try:
-            found = [json.loads(line.strip(f"{_SEPARATOR} ")) for line in text.splitlines() if line.strip()]
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{file} is no GeoJSON: {error}") from None
-    else:
-        collection = isinstance(whole, dict) and whole.get("type") == "FeatureCollection"
-        found = whole.get("features") if collection else [whole]
-    if not isinstance(found, list):
-        raise InputError(f"{file} is a FeatureCollection without a list of features")
-    _check_crs(file, whole)
-    for number, feature in enumerate(found):
-        if not isinstance(feature, dict) or feature.get("type") != "Feature":
+        members = members_of(stream.read(), file)
+    # RFC 7946 fixes the CRS
+    if members.crs is not None and crs_name(members.crs) != LONLAT:
+        raise InputError(
+            f"{file} states the CRS {short(str(members.crs))}, and lon and lat of WGS 84 are wanted: transform it"
+        )
+    for number, feature in members.objects():
+        if feature.get("type") != "Feature":
             raise InputError(
-                f"{file}: member {number} is no feature: a collection of features, or one a line, is wanted"
+                f"{members.place(number)} is no feature: a collection of features, or one a line, is wanted"
             )
         properties = feature.get("properties")
         record = dict(properties) if isinstance(properties, dict) else {}
@@ -134,15 +126,6 @@ def _place_of(geometry: Any) -> dict[str, float | None]:
     except (TypeError, ValueError, OverflowError):
         return {"lon": None, "lat": None}
     return {"lon": lon, "lat": lat}
-
-
-def _check_crs(file: str, whole: Any) -> None:
-    """Check that a collection says no other CRS than that of GeoJSON, which RFC 7946 fixes."""
-    name = collection_crs(whole) if isinstance(whole, dict) else None
-    if name is not None and crs_name(name) != LONLAT:
-        raise InputError(
-            f"{file} states the CRS {short(str(name))}, and lon and lat of WGS 84 are wanted: transform it"
-        )
 
 
 def _fixes(filesystem: fs.FileSystem, file: str) -> Iterator[dict[str, Any]]:
@@ -183,25 +166,15 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _gpx(filesystem: fs.FileSystem, file: str) -> Iterator[pa.RecordBatch]:
-    from pipelines.text.text_times import moments
-
-    for batch in _of_records(_fixes, _GPX).rows(filesystem, file):
-        at = batch.schema.get_field_index("t")
-        yield batch.set_column(at, "t", moments(batch.column(at), None))
-
-
-def _gpx_schema(filesystem: fs.FileSystem, file: str) -> pa.Schema:
-    schema = _of_records(_fixes, _GPX).look(filesystem, file)
-    return schema.set(schema.get_field_index("t"), pa.field("t", pa.timestamp("us", "UTC")))
-
-
 _PLACE = {"lon": pa.float64(), "lat": pa.float64()}
-_GPX = {"id": pa.string(), **_PLACE, "t": pa.string()}
-_GEOJSON = _of_records(_features, _PLACE)
 TABLE_FORMATS = {
     "arrow": TableFormat((".arrow", ".arrows", ".feather", ".ipc"), _first_schema, _arrow_batches),
-    "geojson": TableFormat((".geojson", ".geojsonl", ".geojsons"), _GEOJSON.look, _GEOJSON.rows),
-    "gpx": TableFormat((".gpx",), _gpx_schema, _gpx),
+    "geojson": _of_records((".geojson", ".geojsonl", ".geojsons"), _features, _PLACE),
+    "gpx": _of_records((".gpx",), _fixes, {"id": pa.string(), **_PLACE, "t": pa.string()}),
 }
 """Formats by their names."""
+
+
+def types_meant(kind: str, time: str | None) -> dict[str, str]:
+    """Return what text in files of a kind is meant to be: the times of GPX, unless another column is the time."""
+    return {"t": "timestamp"} if kind == "gpx" and time in (None, "t") else {}

@@ -24,6 +24,7 @@ from dtoss.watch.subscriptions.known_columns import asked_space
 from dtoss.watch.subscriptions.subscription_files import read_files
 from dtoss.watch.watch_folder import Home, check_there
 from dtoss.watch.watch_settings import Rows
+from pipelines.options.streaming import Questions
 from pipelines.simulation.rounds import Rounds, rounds_of
 from pipelines.simulation.stream_in import Names, read_stream
 
@@ -48,10 +49,8 @@ class Rehearsal:
 
 def rehearse_stream(
     positions: str,
-    subscriptions: Sequence[str] = (),
+    questions: Questions,
     *,
-    store: str | None = None,
-    watch: str = "default",
     strategies: Sequence[str] = ("all",),
     workers: Sequence[int] = (8,),
     round_seconds: float = 1800.0,
@@ -71,16 +70,16 @@ def rehearse_stream(
     chosen = _chosen(strategies, memory_bytes)
     made = [(name, count, strategy_of(name, count, memory_bytes)) for count in workers for name in chosen]
     columns = columns or Names()
-    table, space = _asked(subscriptions, store, watch, space, columns)
+    table, space = _asked(questions.subscriptions or (), questions.store, questions.watch, space, columns)
     texts = [text for text in table.column("where").unique().to_pylist() if text is not None]
     wanted = sorted(frozenset().union(*map(columns_in, texts)) - {"id"})
     stream = read_stream(positions, space, columns, wanted)
-    standing = _standing(table, space, stream.rows, columns.text)
-    grid = grid_of_standing(standing, space, side)
-    cells = asked_cells(standing.parts[0][1], grid)
+    index = _standing(table, space, stream.rows, columns.text)
+    grid = grid_of_standing(index, space, side)
+    cells = asked_cells(index.parts[0][1], grid)
     asked = SubscriptionLoad(grid.shape, cells.rects, cells.owner, cells.bytes, cells.cover_begin, cells.cover)
     rounds = rounds_of(
-        stream.rows, standing, space, grid, asked, round(round_seconds * MICROSECONDS), model or WorkModel(),
+        stream.rows, index, space, grid, asked, round(round_seconds * MICROSECONDS), model or WorkModel(),
         cells.vocabulary,
     )  # fmt: skip
     if len(rounds) < 2:

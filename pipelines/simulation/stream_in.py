@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyarrow import csv
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.watch.rows_of_frames import given_rows
 from dtoss.watch.watch_settings import Rows
-from pipelines.rows.input_columns import Columns
+from pipelines.rows.input_columns import Columns, attribute_column
 from pipelines.rows.inputs import look
-from pipelines.rows.table_formats import TABLE_FORMATS
-
-_PARSING = {"csv": ds.CsvFileFormat(), "tsv": ds.CsvFileFormat(csv.ParseOptions(delimiter="\t"))}
+from pipelines.rows.position_frame import screen_positions
+from pipelines.rows.read_files import names_in, read_positions
 
 
 @dataclass(frozen=True)
@@ -40,59 +36,34 @@ class Stream:
     """Rows by time."""
 
     rows: Rows
-    skipped: int  # Rows without a legal position, or without a time
+    skipped: int  # Rows that cannot be used, as a job judges them: without a legal position, say, or a time
 
 
 def read_stream(path: str, space: Space, names: Names, wanted: Sequence[str] = ()) -> Stream:
-    """Return the rows of files.
+    """Return the rows of files, which are read as those of any job.
 
     All rows are held in memory.
     """
-    table = _table(path)
-    x, y = ("lon", "lat") if space.geographic else ("x", "y")
-    at = Columns(x=names.x, y=names.y).coordinates(table.column_names)
-    chosen = {x: at[0], y: at[1], "t": names.time or "t"}
-    if names.id is not None or "id" in table.column_names:
-        chosen["id"] = names.id or "id"
-    others = [name for name in (*wanted, names.text) if name is not None and name not in chosen]
-    for name in [*chosen.values(), *others]:
-        if name not in table.column_names:
-            there = ", ".join(table.column_names)
-            raise InputError(f"{path} has no column {name!r}; there are {there}: name it (--x, --y, --time, --id)")
-    whole = pa.table(
-        {mine: table.column(theirs) for mine, theirs in chosen.items()} | {n: table.column(n) for n in others}
-    )
-    good = _good(whole, x, y, space)
-    kept = whole.filter(good)
-    rows = given_rows(kept, space, names.text, set(wanted)).rows
+    inputs = look([path])
+    columns = Columns(id=names.id, x=names.x, y=names.y, time=names.time or "t", attributes="none")
+    there = names_in(None, inputs, columns)
+    if columns.id is None and "id" in there:
+        columns = replace(columns, id="id")
+    called = {"x": "lon", "y": "lat", "t": "t"} if space.geographic else {"x": "x", "y": "y", "t": "t"}
+    if columns.id is not None:
+        called["id"] = "id"
+    named = [*wanted, *([] if names.text is None else [names.text])]
+    others = [name for name in dict.fromkeys(named) if name not in called.values()]
+    for name in others:
+        if name not in there:
+            raise InputError(f"{path} has no column {name!r}; there are {', '.join(there)}")
+    # what all texts look like is no matter: words are asked of them
+    text = {} if names.text is None else {names.text: "string"}
+    read = read_positions(None, inputs, replace(columns, attributes=others or "none"), wanted=text)
+    frame = screen_positions(read, space).frame
+    called |= {attribute_column(name): name for name in others}
+    kept = frame.rows(list(called)).table(pa.schema([frame.schema.field(name) for name in called]))
+    rows = given_rows(kept.rename_columns(list(called.values())), space, names.text, set(wanted)).rows
     assert rows.t is not None
     order = np.argsort(rows.t, kind="stable")
-    return Stream(rows.take(order), len(whole) - len(kept))
-
-
-def _good(table: pa.Table, x: str, y: str, space: Space) -> pa.ChunkedArray:
-    """Return which rows have a time and a position that may be one."""
-    good = pc.is_valid(table.column("t"))
-    for name, most in ((x, 180.0), (y, 90.0)):
-        try:
-            values = table.column(name).cast(pa.float64())
-        except pa.ArrowInvalid as error:
-            raise InputError(f"column {name!r} has values that are no numbers: {error!s:.100}") from None
-        inside = pc.less_equal(pc.abs(values), most if space.geographic else np.finfo(np.float64).max)
-        good = pc.and_(good, pc.fill_null(inside, False))
-    return good
-
-
-def _table(path: str) -> pa.Table:
-    inputs = look([path])
-    if not inputs.files:
-        raise InputError(f"{path} cannot be reached by this process: copy it to a folder of this machine")
-    filesystem, places = inputs.places[0][0], [place for _, place in inputs.places]
-    if inputs.kind in TABLE_FORMATS:
-        return pa.concat_tables(pa.Table.from_batches(TABLE_FORMATS[inputs.kind].rows(filesystem, at)) for at in places)
-    kind = _PARSING.get(inputs.kind, inputs.kind)
-    try:
-        found: pa.Table = ds.dataset(places, filesystem=filesystem, format=kind).to_table()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
-    return found
+    return Stream(rows.take(order), frame.tally.read - len(kept))

@@ -47,7 +47,12 @@ class Counts:
         self.numbers += fit.true_count
 
     def kind(self, tolerant: bool, wanted: str | None) -> str:
-        """Return the kind of the column: see :func:`pipelines.text.text_types.kinds_of`."""
+        """Return the kind of the column.
+
+        All values must be numbers for it to be one; where it is ``tolerant``, :data:`MOST` is enough, and it is MOSTLY
+        whole where not all are. ``wanted``: the Spark type that it is to have: it is of the kind of that where
+        :data:`MOST` of the values are, or there is none.
+        """
         enough = self.filled * (MOST if tolerant else 1.0)
         kind = TEXT
         if enough and self.whole >= enough:

@@ -1,4 +1,4 @@
-"""Times in texts and in numbers that count, read as `pipelines/text/time_columns.py` reads them in Spark."""
+"""Times in texts and in numbers that count, read as Spark reads them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _LETTERS = {"\u212a": "k", "\u017f": "s", "\u0131": "i", "\u0130": "i"}
 def moments(texts: pa.Array, pattern: str | None, decimal: str = ".", zone: str | None = None) -> pa.Array:
     """Return the times in texts, timestamp[us, tz=UTC], null where there is none; those without a zone are of ``zone``.
 
-    What :func:`reads` does not know is an InputError; gaps and hours that come twice are as in Spark.
+    One that a clock put forward has left out is as much later, and of one that a clock put back shows twice it is the
+    first. A pattern that is not read is an InputError.
     """
     if pattern in COUNTED:
         return moments_of_numbers(numbers_in(texts.cast(pa.string()), decimal), pattern, zone)
@@ -63,14 +64,6 @@ def moments(texts: pa.Array, pattern: str | None, decimal: str = ".", zone: str 
         # in Spark an error of the whole job: the first and the last day of 64 bits
         there &= own | (np.abs(micros) <= _LAST - 86_400_000_000)
     return _timestamps(micros, there)
-
-
-def reads(pattern: str | None) -> bool:
-    """Return whether :func:`moments` reads times by this pattern; else Spark must."""
-    try:
-        return pattern is None or pattern in COUNTED or bool(parts_of(pattern))
-    except InputError:
-        return False
 
 
 def moments_of_numbers(numbers: pa.Array, pattern: str | None, zone: str | None = None) -> pa.Array:

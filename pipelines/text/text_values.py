@@ -1,4 +1,4 @@
-"""Numbers and ids in texts, read as `pipelines/text/text_types.py` reads them in Spark."""
+"""Numbers and ids in texts, read as Spark reads them."""
 
 from __future__ import annotations
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from dtoss.errors import InputError
 from pipelines.text.text_scan import LONGEST, Digits, Literal, Optional, Word
+from pipelines.text.time_columns import COUNTED
 from pipelines.text.time_zones import regions_of_any_case, zone_of
 
 _TOKEN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>.)", re.DOTALL)
@@ -40,9 +42,22 @@ _WIDEST_OFFSET = len("+18:00:00")
 _WIDEST_ZONE = 48
 
 
+def check_times(pattern: str | None, zone: str | None) -> None:
+    """Check how times are said to be written."""
+    if pattern is not None and pattern not in COUNTED:
+        parts_of(pattern)
+    if zone is not None:
+        try:
+            ZoneInfo(zone)
+        except (OSError, ValueError, KeyError):
+            raise InputError(
+                f"--zone {zone!r} is not known: write a name such as Asia/Shanghai or Europe/Berlin"
+            ) from None
+
+
 @lru_cache(maxsize=64)
 def parts_of(pattern: str) -> tuple[Any, ...]:
-    """Return the parts of a pattern; an InputError if only Spark reads it, or says that it is none."""
+    """Return the parts of a pattern; an InputError if it is none that is read."""
     tokens = list(_TOKEN.finditer(pattern))
     texts = [found.group() for found in tokens]
     runs = [text for text in texts if text[0].isalpha() and text.isascii()]
@@ -74,8 +89,12 @@ def parts_of(pattern: str) -> tuple[Any, ...]:
 
 
 def unread(pattern: str) -> InputError:
-    """Return the error of a pattern that this module does not read."""
-    return InputError(f"time format {pattern!r} is read by Spark alone")
+    """Return the error of a pattern that is not read."""
+    percent = "; %Y and the like are of strptime" if "%" in pattern else ""
+    return InputError(
+        f"time format {pattern!r} is not known: write {', '.join(COUNTED)} or a pattern such as M/d/yyyy H:mm:ss of "
+        f"Spark's letters y M L d D H k K h m s S a G X x Z, VV at its end, [] and text in '...'{percent}"
+    )
 
 
 def _close(levels: list[list[Any]], before: list[int | None], pattern: str) -> None:

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import DtossError, StoreError
-from dtoss.snapshots.store import Store
-from pipelines.cycle import cycle
+from dtoss.snapshots.store import Store, on_stderr
+from pipelines.cycle import merge
 from pipelines.cycles.column_agreement import check_columns
+from pipelines.cycles.work_context import WorkContext
 from pipelines.history import append_files, options_of_cycle
 from pipelines.history_tasks.file_keys import KeyedFile, key_files
 from pipelines.local_joins import first_look
@@ -24,8 +25,8 @@ from pipelines.loop.arriving_batches import FileVanished
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.known_sources import columns_of
 from pipelines.loop.loop_metrics import Metrics
-from pipelines.loop.odd_columns import REFUSE
 from pipelines.loop.stopping import Stopping
+from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs
 from pipelines.rows.manifest_columns import types_of
@@ -33,9 +34,36 @@ from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
 from pipelines.windowing.feed_windows import beat as feed_beat
+from pipelines.windowing.window_options import WindowOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pipelines.loop.batch_report import Ran as RanWindows
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a loop of cycles is to do beside snapshots."""
+
+    # A history of positions, path or URI, to which all rows that are not rejected are appended before they become
+    # current, and which is settled and adapts between beats; None for none
+    history: str | None = None
+    windows: Sequence[WindowOptions] = ()  # That count the same rows
+    disposal: Disposal | None = None  # Of files that every snapshot has read; they stay when None
+    # Of the plan by which partitions are served: pivots are kept, and are an error where they are others
+    pivots_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who is told what a loop of cycles does."""
+
+    # Every cycle: its manifest, and the age in seconds of its oldest update
+    say: Callable[[dict[str, Any], float | None], None] = lambda manifest, staleness: None
+    say_windows: Callable[[str, RanWindows], None] = lambda name, ran: None  # Every batch of windows, by their name
+    warn: Callable[[str], None] = on_stderr  # What looks wrong but is legal, and cycles that fail
+    metrics: Metrics = field(default_factory=Metrics)  # Numbers
 
 
 class Busy(Exception):
@@ -61,38 +89,36 @@ def committed(
     refused = dict(odd or {})
     # a second writer is told before Spark starts
     try:
-        lock = loop.home.writer(loop.warn) if loop.lease and due else None
+        lock = loop.home.writer(loop.listeners.warn) if loop.options.keeping.lease and due else None
     except StoreError as error:
         if loop.home.writes() is None:
             raise
         raise Busy(str(error)) from None
     try:
-        reads = Reads(partial(read_files, columns, wanted), loop.schema, columns.encoding)
+        reads = Reads(partial(read_files, columns, wanted), loop.options.reading.schema, columns.encoding)
         inputs = reads.inputs(mine)
         if inputs is not None:
             first_look.check_columns(inputs, replace(columns, attributes="all"))
-            check_columns(inputs, manifest, loop.options.get("missing", "error"))
+            check_columns(inputs, manifest, loop.options.merging.missing)
         with loop.stopping.starting():
             session = loop.sessions()
         loop.stopping.listen_again()
-        keys = [] if loop.history is None or inputs is None else key_files(inputs)
+        keys = [] if loop.beside.history is None or inputs is None else key_files(inputs)
         early = [one for one in loop.feeds if manifest is not None or one.by != PARTITION]
         try:
             positions = reads.positions(session, mine)
-            if loop.history is not None and inputs is not None:
+            if loop.beside.history is not None and inputs is not None:
                 _append(loop, session, inputs, columns, positions, keys, manifest)
             _feed(early, session, reads, found, refused)
             if not due:
                 return None
-            made = cycle(
+            made = merge(
                 positions,
                 loop.home.path,
-                deleted=columns.deleted,
+                loop.options,
+                WorkContext(warn=loop.listeners.warn, lock=lock),
+                columns={"deleted": columns.deleted},
                 ledger=mine.source(refused).read,
-                warn=loop.warn,
-                lock=lock,
-                lease=loop.lease,
-                **loop.options,
             )
             # partitions of a first snapshot are keys from now on
             _feed([one for one in loop.feeds if one not in early], session, reads, found, refused)
@@ -114,7 +140,7 @@ def committed(
 
 def how_read(loop: Steady, manifest: dict[str, Any] | None) -> tuple[Columns, Mapping[str, str]]:
     """Return which columns of files mean what, and the Spark types that those of text are to have."""
-    columns = columns_of(manifest, loop.columns)
+    columns = columns_of(manifest, loop.options.reading.said)
     return columns, types_of(manifest, columns)
 
 
@@ -152,14 +178,14 @@ def _append(
     manifest: Mapping[str, Any] | None,
 ) -> None:
     """Append what has arrived to the history: first, so that what is current was kept."""
-    assert loop.history is not None
+    assert loop.beside.history is not None
     append_files(
         lambda: session,
         inputs,
-        loop.history,
+        loop.beside.history,
         columns,
-        warn=loop.warn,
-        schema=loop.schema,
+        warn=loop.listeners.warn,
+        schema=loop.options.reading.schema,
         read=positions,
         files=keys,
         **options_of_cycle(manifest, loop.options),
@@ -211,17 +237,9 @@ class Steady:
     updates: str
     home: Store
     sessions: Callable[[], SparkSession | None]
-    columns: Mapping[str, Any]
-    schema: str
-    disposal: Disposal | None
-    pivots_hash: str | None
-    metrics: Metrics
+    options: SnapshotOptions
+    beside: Beside
+    listeners: Listeners
     stopping: Stopping
-    say: Callable[[dict[str, Any], float | None], None]
-    warn: Callable[[str], None]
-    lease: bool
-    history: str | None
     feeds: Sequence[Feed]  # Windows that get the rows, too
-    options: Mapping[str, Any]
-    on_odd_file: str = REFUSE
     patience: Patience = field(default_factory=Patience)  # What is remembered of files that were not read

@@ -8,7 +8,7 @@ A beat whose files do not all go together: those that cannot be read are refused
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ import numpy as np
 
 from dtoss.commits.offsets import in_all
 from dtoss.errors import DtossError, InputError
-from dtoss.geometry.space import LONLAT, space_of
 from dtoss.names import columns_of_manifest
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.partition_file import decode
@@ -30,6 +29,7 @@ from pipelines.loop.arriving import Arrivals, list_arrivals
 from pipelines.loop.disposal import dispose
 from pipelines.loop.known_sources import current_manifest, ledger_of
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_rows, may_refuse, refusal, session_of, take_apart
+from pipelines.options.merging import Merging
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import unreadable
 from pipelines.spark.causes import cause_text
@@ -64,14 +64,14 @@ def _once(loop: Steady) -> tuple[bool, bool]:
         manifest = _current(loop)
         ledger = ledger_of(manifest)
         read = in_all([ledger, *(one.ledger() for one in loop.feeds)])
-        refuses = loop.on_odd_file == REFUSE and manifest is not None
-        found = list_arrivals(loop.updates, read, loop.patience, loop.warn, refuses=refuses)
+        refuses = loop.options.reading.on_odd_file == REFUSE and manifest is not None
+        found = list_arrivals(loop.updates, read, loop.patience, loop.listeners.warn, refuses=refuses)
         found = loop.patience.hashed(found, read)
         mine = found.unread(ledger)
-        loop.metrics.files(waiting=len(found.waiting))
+        loop.listeners.metrics.files(waiting=len(found.waiting))
         odd = found.broken if refuses else {}
         odd = {file: why for file, why in odd.items() if ledger.fresh({file: found.there[file]}, found.where.stamps)}
-        due = bool(odd) or any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options)
+        due = bool(odd) or any(mine.fresh.values()) or something_expires(loop.home, manifest, loop.options.merging)
         made: dict[str, Any] | None = None
         more = False
         if not due and not any(found.fresh.values()):
@@ -84,21 +84,21 @@ def _once(loop: Steady) -> tuple[bool, bool]:
                 gone = [] if loop.stopping.asked else found.gone()
                 if not gone or attempt == VANISHED - 1:
                     raise
-                loop.warn(
+                loop.listeners.warn(
                     f"{gone[0]} has gone or changed while it was read: the cycle begins again ({cause_text(error)})"
                 )
                 continue
         if made is None:
-            loop.metrics.skipped()
+            loop.listeners.metrics.skipped()
             _dispose(loop, found)
             write_metrics(loop)
             return False, more
         staleness = None if mine.oldest is None else max(time.time() - mine.oldest, 0.0)
-        loop.metrics.committed(made, staleness)
+        loop.listeners.metrics.committed(made, staleness)
         _dispose(loop, found)
         write_metrics(loop)
-        loop.say(made, staleness)
-        settle_history(loop)
+        loop.listeners.say(made, staleness)
+        settle_history(loop.beside.history, loop.listeners.warn)
         return True, more
     raise AssertionError("the last attempt returns or raises")
 
@@ -107,63 +107,63 @@ def _current(loop: Steady) -> dict[str, Any] | None:
     """Return the manifest of the current snapshot; None where there is none yet."""
     home = loop.home
     manifest = current_manifest(home)
-    if loop.pivots_hash is None:
+    if loop.beside.pivots_hash is None:
         return manifest
     if manifest is None:
         raise InputError(f"{home.path} has no snapshot yet: a plan is for the pivots of one (dtoss rebuild)")
-    if manifest["pivots_hash"] != loop.pivots_hash:
+    if manifest["pivots_hash"] != loop.beside.pivots_hash:
         raise InputError(
-            f"the plan is for pivots {loop.pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of "
+            f"the plan is for pivots {loop.beside.pivots_hash or 'unknown'}, snapshot {manifest['snapshot']} of "
             f"{home.path} has {manifest['pivots_hash']}: partition numbers mean other regions; run dtoss patterns "
             "and dtoss plan again"
         )
     return manifest
 
 
-def settle_history(loop: Steady) -> None:
+def settle_history(history: str | None, warn: Callable[[str], None]) -> None:
     """Merge small files of the history, and cut where questions go; what fails is tried again after the next cycle."""
-    if loop.history is None:
+    if history is None:
         return
     from dtoss.history.adaptive.adapt import adapt
     from dtoss.history.layouts.compaction import settle
 
     try:
-        settle(home_of(loop.history))
-        adapt(home_of(loop.history))
+        settle(home_of(history))
+        adapt(home_of(history))
     except (DtossError, OSError) as error:
-        loop.warn(f"the history is not settled: {cause_text(error)}")
+        warn(f"the history is not settled: {cause_text(error)}")
 
 
 def _dispose(loop: Steady, found: Arrivals) -> None:
-    if loop.disposal is not None:
+    if loop.beside.disposal is not None:
         others = [one.ledger() for one in loop.feeds]
-        loop.metrics.files(gone=dispose(loop.disposal, loop.home, found.where, loop.warn, others))
+        gone = dispose(loop.beside.disposal, loop.home, found.where, loop.listeners.warn, others)
+        loop.listeners.metrics.files(gone=gone)
 
 
 def write_metrics(loop: Steady) -> None:
     """Write the file of metrics; a disk that is full is no reason to stop."""
     try:
-        loop.metrics.write()
+        loop.listeners.metrics.write()
     except InputError as error:
-        loop.warn(str(error))
+        loop.listeners.warn(str(error))
 
 
-def something_expires(home: Store, manifest: dict[str, Any] | None, options: Mapping[str, Any]) -> bool:
+def something_expires(home: Store, manifest: dict[str, Any] | None, merging: Merging) -> bool:
     """Return whether a cycle without updates would drop an object.
 
-    ``manifest``: of its current snapshot; None where there is none; ``options``: of the cycle: ``expire``, ``now`` and
-    ``clock`` are looked at. Where the data tell the time, it stands still without updates.
+    ``manifest``: of its current snapshot; None where there is none; where the data tell the time,
+    it stands still without updates.
 
     All times are read once a snapshot, O(objects); after that it is O(1).
     """
-    expire, now = options.get("expire"), options.get("now")
-    if expire is None or manifest is None or manifest.get("time") is None or manifest["objects"] == 0:
+    if merging.expire is None or manifest is None or manifest.get("time") is None or manifest["objects"] == 0:
         return False
-    if now is None and options.get("clock", "wall") == "data":
+    if merging.by_data:
         return False
     scale = Scale.of(manifest)
-    moment = scale.now() if now is None else scale.read(now)
-    return _oldest(home, manifest["snapshot"]) < scale.before(moment, expire)
+    moment = scale.now() if merging.now is None else scale.read(merging.now)
+    return _oldest(home, manifest["snapshot"]) < scale.before(moment, merging.expire)
 
 
 @lru_cache(maxsize=1)
@@ -189,7 +189,7 @@ def committed_apart(
     try:
         made, more = committed(loop, found, mine, manifest, due, odd), False
     except InputError as error:
-        if loop.on_odd_file != REFUSE:
+        if loop.options.reading.on_odd_file != REFUSE:
             raise
         try:
             files = {file: size for file, size in found.fresh.items() if size}
@@ -203,8 +203,8 @@ def committed_apart(
         fresh = {file: size for file, size in some.fresh.items() if file in mine.fresh}
         made = committed(loop, some, mine.some(fresh), manifest, due, odd)
     for file, why in odd.items():
-        loop.patience.tell(file, refusal(why), loop.warn)
-    loop.metrics.files(refused=len(odd))
+        loop.patience.tell(file, refusal(why), loop.listeners.warn)
+    loop.listeners.metrics.files(refused=len(odd))
     loop.patience.has_read |= made is not None and any(mine.fresh.values())
     return made, more
 
@@ -212,11 +212,11 @@ def committed_apart(
 def _check(loop: Steady, found: Arrivals, manifest: dict[str, Any] | None, files: Mapping[str, int]) -> None:
     """Raise where some files cannot be made current together: reads all of them, and commits nothing."""
     columns, wanted = how_read(loop, manifest)
-    inputs = found.some(files).inputs(schema=loop.schema, encoding=columns.encoding)
+    inputs = found.some(files).inputs(schema=loop.options.reading.schema, encoding=columns.encoding)
     if inputs is None:
         return
     first_look.check_columns(inputs, replace(columns, attributes="all"))
-    check_columns(inputs, manifest, loop.options.get("missing", "error"))
+    check_columns(inputs, manifest, loop.options.merging.missing)
     if manifest is not None:
         check_ids(inputs, columns.id, manifest["id_type"], f"store {loop.home.shown}")
     session = session_of(loop.sessions)
@@ -232,14 +232,14 @@ def _check_rows(
     loop: Steady, session: SparkSession | None, positions: Positions, manifest: dict[str, Any] | None
 ) -> None:
     try:
-        first = loop.options.get("first") or {}
-        space = space_of(first.get("crs") or LONLAT, first.get("metric"))
+        reading = loop.options.reading
+        space = reading.space_of(None)
         if manifest is not None:
             space = space_of_manifest(manifest)
-            missing = loop.options.get("missing", "error")
+            missing = loop.options.merging.missing
             agree_columns(positions, manifest, tuple(columns_of_manifest(manifest)), missing)
-        rows = screen_positions(positions, space, loop.options.get("wrap", False))
-        check_rows(rows.frame, loop.options.get("max_bad", 0.10))
+        rows = screen_positions(positions, space, reading.wrap)
+        check_rows(rows.frame, reading.max_bad)
         for one in loop.feeds:
             if one.running is not None:
                 one.running.check(session, placed_rows(positions))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +16,13 @@ from dtoss.partition import numbers as arrow_of
 from dtoss.snapshots.column_types import type_name
 from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
-from pipelines.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns, attribute_column
-from pipelines.rows.local_frame import LocalFrame
+from pipelines.engines.rows import Batches
+from pipelines.rows.input_columns import MISTYPED, NOT_WHOLE, REASON, Columns, attribute_column
 from pipelines.rows.paths import Unfitting
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.row_plan import as_double, where
 from pipelines.text.text_values import any_whole_numbers
 from pipelines.watching.tried_casts import as_kind
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 FAR_TIME = "time out of range"
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_000_000
@@ -84,24 +79,17 @@ def fit_rows(
 ) -> Positions:
     """Return rows with the columns of a watch: id, x, y, t_us, attributes, and the reason.
 
-    Only rows that may be set aside have themselves as they were read: to write out the others costs as much as to read
-    them.
-
     ``unit``: of times that are numbers: "ms", or seconds when None; ``believed_us``: later times may be set aside, in
-    microseconds since 1970; None believes every time. The plan of a query is compiled anew for each other number.
+    microseconds since 1970; None believes every time.
     """
     if settings.time is not None and not positions.timed:
         raise Unfitting(f"these rows have no column of times, those of the watch have ({settings.time})")
     good = screen_positions(positions, settings.space, wrap)
     limit = None if settings.time is None or believed_us is None else min(believed_us, _LAST_US)
-    if isinstance(good.frame, LocalFrame):
-        if settings.time is not None:
-            _check_times(good.arrow_types["t"])
-        frame = good.frame.then(partial(_fit_batch, settings, unit))
-        if limit is not None:
-            frame = replace(frame, doubted=partial(_later_than, limit))
-        return replace(good, frame=frame)
-    return replace(good, frame=_fit_by_spark(good, settings, unit, limit))
+    if settings.time is not None:
+        _check_times(good.arrow_types["t"])
+    frame = good.frame.then(partial(_fit_batch, settings, unit))
+    return replace(good, frame=frame if limit is None else frame.doubt(partial(_later_than, limit)))
 
 
 def _check_times(kind: pa.DataType) -> None:
@@ -111,7 +99,7 @@ def _check_times(kind: pa.DataType) -> None:
 
 
 def _fit_batch(settings: Settings, unit: str | None, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return screened rows of this process as :func:`fit_rows` has them, batch after batch."""
+    """Return screened rows as :func:`fit_rows` has them, batch after batch."""
     reason, ids, t = rows.column(REASON), rows.column("id"), pa.nulls(len(rows), pa.int64())
     if settings.time is not None:
         t = _micros_of(rows.column("t"), unit)
@@ -161,113 +149,35 @@ def with_ahead(fitted: Positions, limit_us: int | None) -> Positions:
     """Return rows of :func:`fit_rows`, those later than a time with the reason that they are ahead of the clock."""
     if limit_us is None:
         return fitted
-    if isinstance(fitted.frame, LocalFrame):
 
-        def ahead(rows: pa.RecordBatch) -> pa.RecordBatch:
-            reasons = _with_reason(rows.column(REASON), _later_than(limit_us, rows), AHEAD_OF_CLOCK)
-            return rows.set_column(rows.schema.get_field_index(REASON), REASON, reasons)
+    def ahead(rows: pa.RecordBatch) -> pa.RecordBatch:
+        reasons = _with_reason(rows.column(REASON), _later_than(limit_us, rows), AHEAD_OF_CLOCK)
+        return rows.set_column(rows.schema.get_field_index(REASON), REASON, reasons)
 
-        return replace(fitted, frame=fitted.frame.then(ahead))
-    from pyspark.sql import functions as F
-
-    late = F.when(F.col(MICROS) > limit_us, F.lit(AHEAD_OF_CLOCK))
-    return replace(fitted, frame=fitted.frame.withColumn(REASON, F.coalesce(F.col(REASON), late)))
+    return replace(fitted, frame=fitted.frame.then(ahead))
 
 
 def span_of(fitted: Positions) -> tuple[int, int] | None:
     """Return the first and the last time of the good rows of :func:`fit_rows`; None of none. An action."""
-    if isinstance(fitted.frame, LocalFrame):
-        parts = [one.column(MICROS) for some in fitted.frame.good.batches for one in some]
-        ends = pc.min_max(pa.chunked_array(parts, pa.int64()))
-        first, last = ends["min"].as_py(), ends["max"].as_py()
-    else:
-        from pyspark.sql import functions as F
+    ends = [end for end in fitted.good([MICROS]).map(_ends, f"{MICROS} bigint").values() if end is not None]
+    return (min(ends), max(ends)) if ends else None
 
-        row = fitted.frame.filter(F.col(REASON).isNull()).agg(F.min(MICROS), F.max(MICROS)).first()
-        first, last = (None, None) if row is None else (row[0], row[1])
-    return None if first is None else (int(first), int(last))
+
+def _ends(batches: Batches) -> Batches:
+    for batch in batches:
+        ends = pc.min_max(batch.column(0))
+        yield pa.record_batch([pa.concat_arrays([pa.repeat(ends[one], 1) for one in ("min", "max")])], names=[MICROS])
 
 
 def of_time(fitted: Positions, since: int, until: int, *, bad_others: bool = False) -> Positions:
     """Return the rows of :func:`fit_rows` from a time on and before another; with ``bad_others`` all other bad ones."""
-    if isinstance(fitted.frame, LocalFrame):
 
-        def kept(rows: pa.RecordBatch) -> NDArray[np.bool_]:
-            t = rows.column(MICROS)
-            within = where(pc.and_(pc.greater_equal(t, since), pc.less(t, until)))
-            return where(rows.column(REASON).is_valid()) & ~within if bad_others else within
+    def kept(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        t = rows.column(MICROS)
+        within = where(pc.and_(pc.greater_equal(t, since), pc.less(t, until)))
+        return where(rows.column(REASON).is_valid()) & ~within if bad_others else within
 
-        return replace(fitted, frame=fitted.frame.where(kept))
-    from pyspark.sql import functions as F
-
-    span = F.coalesce(F.col(MICROS).between(since, until - 1), F.lit(False))
-    return replace(fitted, frame=fitted.frame.filter(F.col(REASON).isNotNull() & ~span if bad_others else span))
-
-
-def _fit_by_spark(good: Positions, settings: Settings, unit: str | None, limit: int | None) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    frame = good.spark_frame
-    kinds = {field.name: field.dataType for field in frame.schema.fields}
-    t = F.lit(None).cast("bigint")
-    reason = F.col(REASON)
-    if settings.time is not None:
-        t = _micros(F.col("t"), kinds["t"], unit)
-        far = F.col("t").isNotNull() & (t.isNull() | ~t.between(_FIRST_US, _LAST_US))
-        reason = F.coalesce(reason, F.when(far, F.lit(FAR_TIME)))
-        t = F.when(far, None).otherwise(t)
-    if settings.id_type is not None and (settings.id_type == "string") != good.string_ids:
-        id_column = F.col("id").cast("string") if settings.id_type == "string" else F.col("id").try_cast("bigint")
-        reason = F.coalesce(reason, F.when(id_column.isNull(), F.lit(NOT_WHOLE)))
-    else:
-        id_column = F.col("id")
-    carried = []
-    for name, kind in settings.attributes.items():
-        value, lost = _attribute(name, kind, kinds)
-        carried.append(value.alias(attribute_column(name)))
-        if lost is not None:
-            reason = F.coalesce(reason, F.when(lost, F.lit(MISTYPED)))
-    doubted = F.col(REASON).isNotNull()
-    if limit is not None:
-        doubted |= F.col(MICROS) > F.lit(limit)
-    frame = frame.select(id_column.alias("id"), "x", "y", t.alias(MICROS), *carried, reason.alias(REASON), RAW)
-    return frame.withColumn(RAW, F.when(doubted, F.col(RAW)))
-
-
-def _micros(t: Column, kind: Any, unit: str | None) -> Column:
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    if isinstance(kind, T.DateType):
-        return F.unix_micros(t.cast("timestamp"))
-    if isinstance(kind, T.TimestampNTZType):
-        return F.unix_micros(F.to_timestamp_ltz(t))
-    if isinstance(kind, T.TimestampType):
-        return F.unix_micros(t)
-    if isinstance(kind, T.NumericType):
-        scaled = t.cast("double") * _UNITS[unit or "s"]
-        return F.when(F.abs(scaled) <= _LAST_US, F.round(scaled).cast("bigint"))
-    raise InputError(f"times are {kind.simpleString()}, which are neither moments nor numbers")
-
-
-def _attribute(name: str, kind: pa.DataType, kinds: Mapping[str, Any]) -> tuple[Column, Column | None]:
-    """Return a column of the watch's type, and where a value cannot be of it; None where each can."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    wanted = from_arrow_type(kind)
-    held = kinds.get(attribute_column(name))
-    if held is None:
-        return F.lit(None).cast(wanted), None
-    column = F.col(f"`{attribute_column(name)}`")
-    if held == wanted:
-        return column, None
-    value = column.try_cast(wanted)
-    lost = value.isNull()
-    if isinstance(wanted, T.IntegralType) and isinstance(held, (T.FractionalType, T.DecimalType)):
-        lost |= value.cast(held) != column
-    return value, column.isNotNull() & lost
+    return replace(fitted, frame=fitted.frame.where(kept))
 
 
 def with_attributes(columns: Columns, settings: Settings | None, found: list[str]) -> Columns:

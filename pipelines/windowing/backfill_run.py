@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
-from dtoss.geometry.space import Space
-from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.subscriptions.expiry_times import instant_said
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.backfill.affected_ends import Rebuild, rebuild_of
@@ -31,6 +29,7 @@ from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrivals, Patience, list_arrivals
+from pipelines.loop.arriving_batches import Sources
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look_in
@@ -38,7 +37,8 @@ from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions
 from pipelines.spark.session import cores
 from pipelines.watching.typed_rows import fit_rows, of_time, span_of, types_wanted
-from pipelines.windowing.begin_windows import lease_windows, spec_wanted
+from pipelines.windowing.begin_windows import Which, lease_windows, spec_wanted
+from pipelines.windowing.running_sets import How
 from pipelines.windowing.window_batches import in_parts, light, run_tasks
 
 if TYPE_CHECKING:
@@ -115,51 +115,40 @@ def span_asked(since: str, until: str) -> tuple[int, int]:
 
 
 def rebuild_windows(
-    positions: str | Sequence[str],
-    store: str,
-    name: str,
+    which: Which,
+    sources: Sources,
+    how: How,
     sessions: Callable[[], SparkSession | None],
     span: tuple[int, int],
-    wanted: Mapping[str, Any] | None = None,
-    *,
-    space: Space | None = None,
-    columns: Columns | None = None,
-    wrap: bool = False,
-    unit: str | None = None,
-    schema: str = "union",
-    max_bad: float = 0.1,
-    warn: Callable[[str], None] | None = None,
 ) -> Rebuilt:
     """Count windows anew over a time, from the files that are there now, and return what was done.
 
-    ``span``: rows from the one on and before the other are meant, in microseconds since 1970; ``warn``: is told what
-    looks wrong but is legal; stderr when None.
+    ``span``: rows from the one on and before the other are meant, in microseconds since 1970.
 
     Rows of files that were never read, or have other bytes than when they were, count with all others. Such a file
     counts as read from then on where no later batch could count any more of it.
     """
-    warn = warn or on_stderr
-    home = current_home(Store(store).absolute.path, name)
+    home = current_home(which.home.store, which.home.name)
     fixed = read_spec(home)
-    if wanted is not None:
-        spec_wanted(home, wanted, space)
-    lease = lease_windows(home, warn)
+    if which.wanted is not None:
+        spec_wanted(home, which.wanted, which.space)
+    lease = lease_windows(home, how.warn)
     begin = time.perf_counter()
     try:
         head = begun_windows(home)
         rebuild = rebuild_of(fixed.spec, head.watermark, *span)
         reads = _reads(home, fixed.spec, rebuild)
-        found = _there(positions, head.ledger, warn)
+        found = _there(sources.positions, head.ledger, how.warn)
         check_there(reads, found.there, rebuild.rows_from, rebuild.rows_to)
-        asked = replace(columns or Columns(), attributes="none")
-        inputs = found.inputs(schema=schema, encoding=asked.encoding)
+        asked = replace(sources.columns, attributes="none")
+        inputs = found.inputs(schema=sources.schema, encoding=asked.encoding)
         if inputs is not None:
             check_columns(inputs, asked)
         said = head.commit.document
         settings = Settings(fixed.spec.space, said["id"], said["time"])
-        files = _Files(home.store, found, asked, schema, settings, wrap, unit)
+        files = _Files(home.store, found, asked, sources.schema, settings, how.wrap, how.unit)
         session = sessions()
-        commit = _rebuilt(session, home, fixed, head, rebuild, reads, files, Options(max_bad))
+        commit = _rebuilt(session, home, fixed, head, rebuild, reads, files, Options(how.max_bad))
         return Rebuilt(commit, rebuild, time.perf_counter() - begin)
     finally:
         lease.release()

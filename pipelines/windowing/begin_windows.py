@@ -48,6 +48,16 @@ class Stands:
         return self.spec if self.coming is None else self.coming[0]
 
 
+@dataclass(frozen=True)
+class Which:
+    """Which windows are meant, and what they are to be."""
+
+    home: Home
+    wanted: Mapping[str, Any] | None  # None where the windows are there and stay as they are
+    space: Space | None  # Of the positions; None takes the store's, or degrees
+    replacing: bool = False  # Whether others take over without a gap; else they are an error
+
+
 def stands_for(home: Home, wanted: Mapping[str, Any] | None, space: Space | None, replacing: bool = False) -> Stands:
     """Return what windows are held to.
 

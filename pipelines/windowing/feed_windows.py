@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
-from dtoss.geometry.space import Space
 from dtoss.snapshots.store import Store
 from dtoss.windows.migration.take_over import read_by_all
 from dtoss.windows.storage.sets import current_home
@@ -23,8 +23,8 @@ from pipelines.loop.arriving import Arrivals
 from pipelines.loop.batch_report import Ran
 from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.tick_clock import clock_of
+from pipelines.options.reading import Reading
 from pipelines.rows.input_columns import DELETED, REASON
-from pipelines.rows.local_frame import LocalFrame
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.row_plan import where
 from pipelines.windowing.begin_windows import lease_windows, stands_for
@@ -64,9 +64,7 @@ class Feed:
 def feeds_of(
     asked: Sequence[WindowOptions],
     store: Store,
-    space: Space | None,
-    max_bad: float,
-    wrap: bool,
+    reading: Reading,
     unit: str | None,
     say: Callable[[str, Ran], None],
     warn: Callable[[str], None],
@@ -74,9 +72,9 @@ def feeds_of(
 ) -> list[Feed]:
     """Return windows that are ready to be fed, their leases taken.
 
-    ``space``: of the positions; None takes the store's, or degrees; ``max_bad``: share of bad rows above which a batch
-    fails, where the windows do not say another one; ``unit``: of times that are numbers: "ms", or seconds when None;
-    ``lease``: whether other runs of these windows are kept out meanwhile.
+    ``reading``: its space is the store's, or degrees, where none is named; windows may say another ``max_bad``;
+    ``unit``: of times that are numbers: "ms", or seconds when None; ``lease``: whether other runs of these windows are
+    kept out meanwhile.
     """
     names = [one.name for one in asked]
     for one in asked:
@@ -89,9 +87,10 @@ def feeds_of(
             by = key_kind(one, store)
 
             def begin(one: WindowOptions = one, home: Home = home) -> Running:
-                stands = stands_for(home, one.wanted, space, one.replacing)
-                share, clock = max_bad if one.max_bad is None else one.max_bad, clock_of(one.clock)
-                how = How(share, False, one.retain, wrap, unit, lambda ran: say(one.name, ran), warn, clock=clock)
+                stands = stands_for(home, one.wanted, reading.space, one.replacing)
+                share, clock = reading.max_bad if one.max_bad is None else one.max_bad, clock_of(one.clock)
+                told = partial(say, one.name)
+                how = How(share, False, one.retain, reading.wrap, unit, told, warn, clock=clock)
                 found = running_of(home, stands, how)
                 for text in stands.asked.notes:
                     warn(f"windows {one.name}: {text}")
@@ -164,16 +163,11 @@ def placed_rows(positions: Positions) -> Positions:
     """Return positions without the rows that delete an object."""
     if DELETED not in positions.columns:
         return positions
-    if isinstance(positions.frame, LocalFrame):
 
-        def placed(rows: pa.RecordBatch) -> NDArray[np.bool_]:
-            return ~where(rows.column(DELETED)) | where(rows.column(REASON).is_valid())
+    def placed(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        return ~where(rows.column(DELETED)) | where(rows.column(REASON).is_valid())
 
-        return replace(positions, frame=positions.frame.where(placed))
-    from pyspark.sql import functions as F
-
-    kept: Any = ~F.col(DELETED) | F.col(REASON).isNotNull()
-    return replace(positions, frame=positions.frame.filter(kept))
+    return replace(positions, frame=positions.frame.where(placed))
 
 
 def release(feeds: Sequence[Feed]) -> None:

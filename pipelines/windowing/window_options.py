@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,11 @@ from dtoss.names import did_you_mean
 from dtoss.windows.durations import duration_of
 from dtoss.windows.storage.window_folder import WINDOWS
 from pipelines.loop.tick_clock import DATA, clock_of
+from pipelines.options.streaming import WindowSpec
 from pipelines.rows.durations_and_shares import share_of
 from pipelines.windowing.begin_windows import checked
 
-OF_SPEC = (
-    "lengths", "slide", "by", "measures", "late", "delay", "max-gap", "expire", "witnesses", "max-ahead", "max-speed",
-)  # fmt: skip
+OF_SPEC = tuple(field.name.replace("_", "-") for field in fields(WindowSpec))
 """Options that windows of a name are held to once they have begun, in the order of the command's help."""
 _LISTS = ("lengths", "measures")
 _KNOWN = ("name", *OF_SPEC, "max-bad", "retain", "clock", "replace")

@@ -10,12 +10,14 @@ import contextlib
 import doctest
 import io
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,7 @@ import dtoss
 from pipelines.command.main import main
 from tests.dtoss.serve.processes.started import started
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.pipelines.stores import made
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
@@ -38,10 +41,15 @@ SHOWN_URL = "http://127.0.0.1:8080"
 COMMANDS = ("dtoss", "curl")
 """Who is told what to type with one of these is shown an example."""
 
+WHOLE = "docs/tutorial.md"
+"""A page of which all is run that is typed, but how dtoss is installed."""
+
 DEMO = "serves what `make demo` makes, a million objects; tests/dtoss/serve serves small ones"
 FOLDER = "Spark was started in another folder, where it looks for such files; tests/pipelines/sql runs the like"
 CONSUMER = "a program of its own; tests/pipelines/command/watch/test_reader_examples.py runs it"
 NOT_RUN = {
+    ("README.md", "pip install '.[serve]'"): "the same on the way of the tutorial, which runs; the loop goes on",
+    ("docs/tutorial.md", "pip install '.[serve]'"): "it is installed",
     ("docs/ceps.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/ceps.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
     ("docs/renting.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
@@ -101,7 +109,7 @@ def blocks_of(page, text):
         typed = [line.removeprefix("$ ") for line in code.splitlines()]
         if language == "python":
             yield Example(page, text.count("\n", 0, block.start()) + 2, "python", code, shown)
-        elif language in SHELLS and any(line.split(" ")[0] in COMMANDS for line in typed):
+        elif language in SHELLS and (page == WHOLE or any(line.split(" ")[0] in COMMANDS for line in typed)):
             yield Example(page, text.count("\n", 0, block.start()) + 2, "shell", code, shown)
 
 
@@ -119,7 +127,7 @@ def runs(page):
 
 
 def needs_spark(page):
-    commands = r"spark|pipelines\.(?!rebuild|cycle)|dtoss (patterns(?! --live)|export|watch|windows|history)"
+    commands = r"spark|pipelines\.(?!rebuild|cycle)|dtoss (patterns(?! --live)|sql)"
     return any(re.search(commands, one.code) for one in runs(page))
 
 
@@ -162,7 +170,11 @@ def typed(command, servers):
         return servers.start(words_of(command)[1:])
     command = command.replace(SHOWN_URL, servers.url)
     if not command.startswith("dtoss "):
-        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True, timeout=60).stdout
+        python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        ours = os.environ | {"PATH": python, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            command, shell=True, capture_output=True, text=True, check=True, timeout=60, env=ours
+        ).stdout
     command, pipe, behind = command.partition(" | ")
     command, _, file = command.partition(" > ")
     words = words_of(command)[1:]
@@ -251,9 +263,7 @@ def watched(names, folder):
     """What the page of watches takes for granted: fences, moves of taxis, messages, a snapshot with a tram in it."""
     fleet(names, folder)
     table = pa.table({"id": np.arange(20), "lon": np.linspace(-122.5, -122.3, 20), "lat": np.full(20, 37.78)})
-    from tests.pipelines.stores import rebuilt
-
-    rebuilt(names["spark"], table, folder / "taxis", partitions=1)
+    made(table, folder / "taxis", partitions=1)
     (folder / "posts").mkdir()
     said = ["Fire at the station!", "a fire drill", "coffee in New York"]
     pq.write_table(pa.table({"lon": [-122.41] * 3, "lat": [37.78] * 3, "body": said}), folder / "posts" / "0.parquet")
@@ -266,9 +276,7 @@ def watched(names, folder):
 def counted(names, folder):
     """What the page of windows takes for granted: moves of a fleet, and a store that holds it."""
     fleet(names, folder)
-    from tests.pipelines.stores import rebuilt
-
-    rebuilt(names["spark"], pq.read_table(folder / "positions" / "a.parquet"), folder / "taxis", partitions=8)
+    made(pq.read_table(folder / "positions" / "a.parquet"), folder / "taxis", partitions=8)
 
 
 def recorded(names, folder):
@@ -426,14 +434,43 @@ def run_page(page, folder, monkeypatch, **names):
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runs(page) and not needs_spark(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != WHOLE and runs(page) and not needs_spark(page)])
 def test_examples_run_and_print_what_is_shown(page, tmp_path, monkeypatch):
     run_page(page, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runs(page) and needs_spark(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != WHOLE and runs(page) and needs_spark(page)])
 def test_examples_in_spark_run_and_print_what_is_shown(spark, page, tmp_path, monkeypatch):
     run_page(page, tmp_path, monkeypatch, spark=spark)
+
+
+def test_what_is_typed_in_the_tutorial_runs(tmp_path, monkeypatch):
+    """All of it, in its order."""
+    assert len([None for one in runs(WHOLE) for _ in typed_and_shown(one.code)]) > 20
+    run_page(WHOLE, tmp_path, monkeypatch)
+
+
+ANSWERS = "until curl -s http://127.0.0.1:8080/healthz > health.txt; do sleep 0.2; done"
+
+
+@pytest.mark.deep("a clone whose kernels are compiled anew; in this process it is always run")
+@pytest.mark.timeout(1200)
+def test_the_tutorial_runs_in_a_clone(tmp_path):
+    """As a user types it, in a shell, with nothing compiled; how long it took is printed."""
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "clone")], check=True, timeout=120)
+    lines = [line for one in runs(WHOLE) for line, _ in typed_and_shown(one.code)]
+    (serve,) = (at for at, line in enumerate(lines) if line.startswith("dtoss serve "))
+    lines[serve] = f"{lines[serve]} > served.txt & server=$!; trap 'kill $server' EXIT; {ANSWERS}"
+    python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "compiled"), "PYTHONPATH": str(tmp_path / "clone"), "PATH": python}
+    began = time.monotonic()
+    done = subprocess.run(
+        ["bash", "-euc", "\n".join(lines)], cwd=tmp_path / "clone", env=os.environ | kept,
+        capture_output=True, text=True, timeout=1150, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "recommended" in done.stdout
+    print(f"the tutorial took {time.monotonic() - began:.0f} s")
 
 
 def test_the_list_holds_what_is_there():

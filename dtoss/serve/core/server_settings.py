@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dtoss.errors import InputError
-from dtoss.watch.watch_folder import DEFAULT_NAME, Home
+from dtoss.names import DEFAULT_NAME
+from dtoss.watch.watch_folder import Home
 
 
 @dataclass(frozen=True)

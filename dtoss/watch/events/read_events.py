@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dtoss.names import position_names
+from dtoss.names import DEFAULT_NAME, position_names
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import carried_columns, json_values
 from dtoss.watch.events.event_log import events as tables_of_events
 from dtoss.watch.events.watch_document import begun_watch
-from dtoss.watch.watch_folder import DEFAULT_NAME, Home
+from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 
 

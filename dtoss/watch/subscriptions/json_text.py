@@ -1,4 +1,4 @@
-"""JSON as files of subscriptions hold it, and as it is kept: strict, in one line, the same wherever it is made.
+"""JSON as subscriptions are kept: strict, in one line, the same wherever it is made.
 
 Polygons of subscriptions and of windows as they are kept: GeoJSON that says what its edges are.
 """
@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dtoss.frames.geojson_members import read_json
 from dtoss.geometry.polygons import Polygon, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import Space
 from dtoss.geometry.straight_edges import BY_VECTORS, SPHERICAL
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no value of JSON")
 
 
 def _plain(value: Any) -> Any:
@@ -32,38 +28,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
-
-
-def read_json(data: bytes | str) -> Any:
-    """Return what JSON says; NaN and infinities are none. Several times as fast where orjson is installed."""
-    if (fast := _fast()) is not None:
-        try:
-            return fast(data)
-        except ValueError:
-            pass  # the decoder that everybody has judges, and says what is wrong
-    try:
-        return _DECODER.decode(data.decode() if isinstance(data, bytes) else data)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise ValueError(f"it is not JSON: {error.msg} at {place}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not JSON: it is not in UTF-8 at byte {error.start + 1}") from None
-    except ValueError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
-    except RecursionError:
-        raise ValueError("it is not JSON that can be read: it nests too deep") from None
-
-
-@cache
-def _fast() -> Callable[[bytes | str], Any] | None:
-    try:
-        import orjson
-    except ImportError:
-        return None
-    found: Callable[[bytes | str], Any] = orjson.loads
-    return found
 
 
 def json_text(value: Any) -> str:

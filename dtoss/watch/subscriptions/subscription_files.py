@@ -9,7 +9,6 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.errors import DtossError, InputError
-from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, collection_crs, crs_name
+from dtoss.frames.crs_names import NO_CRS_SAID, check_crs, crs_name
 from dtoss.frames.geo_columns import geo_column
+from dtoss.frames.geojson_members import Members, members_of
 from dtoss.frames.point_coordinates import points_of
 from dtoss.frames.polygon_frames import GEOMETRY_NAMES
 from dtoss.geometry.space import Space
 from dtoss.snapshots.store_location import filesystem_of, hide_keys
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.forms import RADII
-from dtoss.watch.subscriptions.json_text import read_json
 from dtoss.watch.subscriptions.validation import Against, Bad, check_subscriptions, checked_table
 
 _PARQUET_MARK = b"PAR1"
-_WHOLE = (".json", ".geojson")
-_BEGINS = (b"{", b"[")
+_MARK = b"\xef\xbb\xbf"
+_BEGINS = (b"{", b"[", b"\x1e")
 """How JSON of subscriptions begins."""
 _CHECKED_EVERY = 100
 """Rows of what was sent after which it is looked whether anybody waits."""
@@ -113,7 +112,7 @@ def read_body(data: bytes, against: Against, bounds: Bounds, name: str = "the bo
     """
     if data[:4] == _PARQUET_MARK:
         raise InputError(f"{name} is Parquet: JSON is wanted, a subscription on each line or a list of them")
-    if (begin := data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]) and begin not in _BEGINS:
+    if (begin := data.removeprefix(_MARK).lstrip()[:1]) and begin not in _BEGINS:
         raise InputError(f"{name} is no JSON: a subscription on each line is wanted, a list of them, or GeoJSON")
     with _uncollected():
         table, bad, _ = _of_bytes(data, name, against, bounds)
@@ -137,7 +136,10 @@ def _of_bytes(
             good, bad = checked_table(table, against, file=name)
         else:
             broken: dict[int, str] = {}
-            records = _records(data, path, against.space, lines, broken)
+            members = _members(data, name)
+            if members.crs is not None:
+                check_crs(crs_name(members.crs), against.space, "the places", _WHOSE)
+            records = _noted(members, lines, broken)
             if bounds is not None:
                 records = _bounded(records, bounds, name, lines, broken)
             good, bad = check_subscriptions(map(_record_of, records), against, file=name, lines=lines)
@@ -174,7 +176,7 @@ def _bytes_of(path: str) -> bytes:
     try:
         if "://" not in path:
             return Path(path).read_bytes()
-        filesystem, place = filesystem_of(path)
+        filesystem, place = filesystem_of(path, files=True)
         with filesystem.open_input_stream(place) as stream:
             return bytes(stream.read())
     except IsADirectoryError:
@@ -185,58 +187,25 @@ def _bytes_of(path: str) -> bytes:
         raise InputError(f"{hide_keys(path)} cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _records(data: bytes, path: str, space: Space, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
-    """Return what JSON holds; the line or number of each, and what is wrong with it, are noted as it is taken."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    first = next((line for line in BytesIO(data) if line.strip()), None)
-    if first is None:
-        raise InputError(f"{hide_keys(path)} is empty: a subscription on each line is wanted")
-    if first.lstrip()[:1] not in _BEGINS:
+def _members(data: bytes, name: str) -> Members:
+    begin = data.removeprefix(_MARK).lstrip()[:1]
+    if not begin:
+        raise InputError(f"{name} is empty: a subscription on each line is wanted")
+    if begin not in _BEGINS:
         raise InputError(
-            f"{hide_keys(path)} is no JSON and no Parquet: JSON lines, GeoJSON or Parquet is wanted; DuckDB and pandas "
-            "make Parquet of CSV with the columns id, lon, lat, radius"
+            f"{name} is no JSON and no Parquet: JSON lines, GeoJSON or Parquet is wanted; DuckDB and pandas make "
+            "Parquet of CSV with the columns id, lon, lat, radius"
         )
-    found = _loaded(first)
-    if isinstance(found, dict) and found.get("type") != "FeatureCollection":
-        return _lines(data, numbers, broken)
-    whole = _loaded(data)
-    if isinstance(whole, dict) and whole.get("type") == "FeatureCollection":
-        check_collection(whole, space)
-        whole = whole.get("features")
-        if not isinstance(whole, list):
-            raise InputError(f"{hide_keys(path)} is a FeatureCollection without a list of features")
-    if isinstance(whole, dict):
-        whole = [whole]
-    if isinstance(whole, list):
-        numbers += range(1, len(whole) + 1)
-        return iter(whole)
-    if path.lower().endswith(_WHOLE):
-        try:
-            read_json(data)
-        except ValueError as error:
-            raise InputError(f"{hide_keys(path)}: {error}") from None
-    return _lines(data, numbers, broken)
+    return members_of(data, name)
 
 
-def _lines(data: bytes, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
-    """Yield what is on each line that is not blank; its number, and what is wrong with it, are noted before."""
-    for number, line in enumerate(BytesIO(data), 1):
-        if line.isspace():
-            continue
+def _noted(members: Members, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
+    """Yield members; the number of each, and what is wrong with it, are noted as it is taken."""
+    for number, value, wrong in members.each:
         numbers.append(number)
-        try:
-            record = read_json(line)
-        except ValueError as error:
-            broken[number] = str(error)
-            record = None
-        yield record
-
-
-def _loaded(data: bytes) -> Any:
-    try:
-        return read_json(data)
-    except ValueError:
-        return None
+        if wrong is not None:
+            broken[number] = wrong
+        yield value
 
 
 def _record_of(one: Any) -> Any:
@@ -328,10 +297,3 @@ def place_geometries(table: pa.Table, space: Space) -> pa.Table:
             table = table.append_column("edges", said)
     # the boxes round geometries, which GeoParquet may keep beside them
     return table.drop_columns(["bbox"]) if "bbox" in table.column_names else table
-
-
-def check_collection(collection: Mapping[str, Any], space: Space) -> None:
-    """Check that a FeatureCollection says no other CRS, as GDAL writes it."""
-    name = collection_crs(collection)
-    if name is not None:
-        check_crs(crs_name(name), space, "the places", _WHOSE)

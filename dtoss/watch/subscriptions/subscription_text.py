@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from dtoss.frames.geojson_members import read_json
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON, WANTS
-from dtoss.watch.subscriptions.json_text import edges_kept, read_json
+from dtoss.watch.subscriptions.json_text import edges_kept
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _KILOMETRE = 1000.0

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dtoss.watch.subscriptions.json_text import json_text, read_json
+from dtoss.frames.geojson_members import read_json
+from dtoss.watch.subscriptions.json_text import json_text
 
 LONGEST_ID = 1_000
 """Characters of an id of a subscription."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dtoss.conditions.language import Mismatch
 from dtoss.conditions.parse import parse_condition
 from dtoss.conditions.program import parse_program
+from dtoss.frames.geojson_members import read_json
 from dtoss.geometry.polygons import as_polygons, edges_meant, polygons_in, rings_of, rings_together
 from dtoss.geometry.space import HALF_TURN, LONLAT, Space, as_positions
 from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL
@@ -25,7 +26,7 @@ from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.covered import as_boxes
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, INSIDE, POLYGON, SUBSCRIPTION_SCHEMA, WANTS
 from dtoss.watch.subscriptions.forms import BOX_SIDES, Draft, Reasons, Values, draft_of, said, unknown_names
-from dtoss.watch.subscriptions.json_text import edges_column, polygon_text, read_json
+from dtoss.watch.subscriptions.json_text import edges_column, polygon_text
 
 
 @dataclass(frozen=True)

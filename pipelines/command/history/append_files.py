@@ -9,67 +9,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.command.history.query_history import PastHistory
-from pipelines.command.terminal import options, row_options
-from pipelines.command.terminal.engine_choice import Engine, session_for
-from pipelines.command.terminal.options import DriverMemory, Json, Master, seconds_or_none
+from pipelines.command.terminal.engine_choice import Engine
+from pipelines.command.terminal.option_objects import Only, Without
+from pipelines.command.terminal.options import Json
+from pipelines.options.merging import Merging
+from pipelines.options.reading import Reading
+from pipelines.options.snapshot_options import SnapshotOptions
 
 if TYPE_CHECKING:
     from dtoss.history.append_frame import AppendResult
 
 
-@row_options.takes_rows(of_store=True)
 def append(
+    history: PastHistory,
+    reading: Annotated[Reading, Without(["on_odd_file"])],
+    merging: Annotated[Merging, Only(["max_ahead"])],
+    engine: Engine,
     positions: Annotated[
         list[str], typer.Argument(help="Files, directories or globs: Parquet, GeoParquet, CSV, JSON lines.")
     ],
-    history: PastHistory,
-    rows: row_options.Rows = row_options.NOTHING_SAID,
-    schema: row_options.Schema = "union",
-    columns: row_options.Attributes = None,
-    deleted: options.Deleted = None,
-    max_ahead: options.MaxAhead = "5min",
-    max_bad: row_options.MaxBad = 0.10,
-    wrap: row_options.Wrap = False,
-    crs: Annotated[
-        str | None, typer.Option(help="CRS of the positions; that of the history, else EPSG:4326, if not given.")
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="sphere compares a projected CRS on the sphere.")] = None,
-    engine: Engine = "auto",
-    master: Master = None,
-    driver_memory: DriverMemory = None,
     as_json: Json = False,
 ) -> None:
     """Append the rows of files, each file once, whatever it is called."""
     from dtoss.export.targets import check_folder
     from dtoss.snapshots.store import on_stderr
-    from pipelines.history import append_files
+    from pipelines.history import append_files, options_of_cycle
     from pipelines.local_joins.first_look import look_at
     from pipelines.rows.input_columns import Columns
 
-    named = Columns(
-        **row_options.with_others(
-            rows, attributes=columns or None, deleted=deleted, crs=row_options.crs_said(crs, metric)
-        )
-    )
-    ahead = seconds_or_none(max_ahead)
-    inputs = look_at(positions, named, schema=schema)
+    named = Columns(**reading.said)
+    inputs = look_at(positions, named, schema=reading.schema)
     if "://" not in history:
         check_folder("--history", history)
     for file, why in inputs.skipped:
         print(f"skipped: {file}: {why}", file=sys.stderr)
     done = append_files(
-        lambda: session_for(engine, master, driver_memory, inputs, named),
-        inputs,
-        history,
-        named,
-        warn=on_stderr,
-        schema=schema,
-        crs=crs,
-        metric=metric,
-        max_bad=max_bad,
-        max_ahead=ahead,
-        wrap=wrap,
-    )
+        lambda: engine.session(inputs), inputs, history, named, warn=on_stderr, schema=reading.schema,
+        **options_of_cycle(None, SnapshotOptions(reading, merging=merging)),
+    )  # fmt: skip
     print(json.dumps(facts_of(done)) if as_json else said_of(done))
 
 

@@ -5,65 +5,51 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
-from pipelines.command.terminal.engine_choice import IN_MEMORY, session_for, too_large
+from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, too_large
 from pipelines.command.terminal.output import print_table, say_compiling
 from pipelines.command.terminal.store_info import facts_of_manifest
+from pipelines.options.snapshot_options import SnapshotOptions
 
 
-def rebuild_past(
-    store: str,
-    history: str | None,
-    moment: str | None,
-    max_age: float | None,
-    version: int | None,
-    *,
-    columns: str | None,
-    lease: bool,
-    dry_run: bool,
-    engine: str,
-    master: str | None,
-    driver_memory: str | None,
-    as_json: bool,
-    **options: Any,
-) -> int:
+@dataclass(frozen=True)
+class Past:
+    """A moment of a history."""
+
+    history: str | None
+    moment: str | None
+    max_age: float | None  # Seconds before it, after which an object that was not heard of does not stand
+    version: int | None
+
+
+def rebuild_past(store: str, past: Past, wanted: SnapshotOptions, engine: Engine, dry_run: bool, as_json: bool) -> int:
     """Build a snapshot of what stood at a time, say what it is, and return the exit code."""
-    if history is None:
+    if past.history is None:
         raise InputError("--as-of, --max-age and --version are for a past moment of a history: name it (--history H)")
-    if moment is None:
+    if past.moment is None:
         raise InputError("--max-age and --version are for a past moment: name it (--as-of TIME)")
     say_compiling("build")
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
-    from pipelines.as_of import as_of, bytes_of, moment_in
-    from pipelines.rebuild import check_arguments, summary
-    from pipelines.rows.durations_and_shares import share_of
-    from pipelines.spark.stage_progress import Stages
+    from pipelines.as_of import build_past, bytes_of, moment_in, standing_at
+    from pipelines.cycles.work_context import WorkContext
+    from pipelines.engines.stage_progress import Stages
+    from pipelines.rebuild import summary
 
-    options["max_shrink"] = None if options["max_shrink"] is None else share_of(options["max_shrink"], "max_shrink")
-    names = ("partitions", "objects_per_partition", "keep", "pivots", "reach", "min_objects", "max_shrink")
-    check_arguments(**{name: options[name] for name in names})
-    known = moment_in(history, moment, version)
-    with nullcontext() if dry_run else StorePlace(store).writer(lease=lease) as lock:
-        needs = too_large(IN_MEMORY["parquet"] * bytes_of(history, known["version"]))
-        session = session_for(engine, master, driver_memory, needs=needs)
-        manifest = as_of(
-            session,
-            history,
-            moment,
-            store,
-            max_age=max_age,
-            version=known["version"],
-            columns=columns or "all",
-            dry_run=dry_run,
-            stages=Stages(session, shown=not quiet()),
-            warn=on_stderr,
-            lock=lock,
-            **options,
+    known = moment_in(past.history, past.moment, past.version)
+    with nullcontext() if dry_run else StorePlace(store).writer(lease=wanted.keeping.lease) as lock:
+        needs = too_large(IN_MEMORY["parquet"] * bytes_of(past.history, known["version"]))
+        session = engine.session(needs=needs)
+        columns = wanted.reading.columns.get("attributes", "all")
+        positions = standing_at(
+            session, past.history, past.moment, max_age=past.max_age, version=known["version"], columns=columns
         )
+        work = WorkContext(Stages(session, shown=not quiet()), on_stderr, lock)
+        manifest = build_past(positions, past.history, known["version"], store, wanted, work, dry_run=dry_run)
     if as_json:
         facts = manifest if dry_run else facts_of_manifest(manifest)
         print(json.dumps(facts | {"input": {**known, **manifest["input"]}}))

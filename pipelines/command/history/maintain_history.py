@@ -20,10 +20,12 @@ import typer
 
 from dtoss.errors import InputError
 from dtoss.export.targets import check_folder
+from dtoss.option import Option
 from pipelines.command.history.query_history import OfVersion, PastHistory
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import Json, seconds_or_none, seconds_said
+from pipelines.command.terminal.options import Json
 from pipelines.command.terminal.output import print_table
+from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +81,7 @@ def files(history: PastHistory, version: OfVersion = None, as_json: Json = False
 
 def log(
     history: PastHistory,
-    count: Annotated[int, typer.Option("-n", help="How many of the last versions.", min=1)] = 20,
+    count: Annotated[int, Option("How many of the last versions.", name="-n", more={"min": 1})] = 20,
     as_json: Json = False,
 ) -> None:
     """Say which versions a history had: when, by whom, what was done."""
@@ -99,9 +101,7 @@ def log(
 def verify(
     history: PastHistory,
     version: OfVersion = None,
-    restore: Annotated[
-        bool, typer.Option("--restore", help="Make again what is damaged, where another order has the same rows.")
-    ] = False,
+    restore: Annotated[bool, Option("Make again what is damaged, where another order has the same rows.")] = False,
     as_json: Json = False,
 ) -> int:
     """Read every file, compare every sum, and name what is damaged (exit code 2) or could not be read (1)."""
@@ -149,35 +149,31 @@ def _told(damages: Iterable[Damage]) -> tuple[list[str], list[str]]:
 
 def gc(
     history: PastHistory,
-    keep: Annotated[int, typer.Option("--keep", help="Versions that stay, the newest one among them.")] = 1,
+    keep: Annotated[int, Option("Versions that stay, the newest one among them.")] = 1,
     keep_for: Annotated[
-        str,
-        typer.Option("--keep-for", help="Versions that were the newest less than this ago stay too.", metavar="TIME"),
-    ] = "10min",
-    now: Annotated[
-        bool, typer.Option("--now", help="Only the newest version stays, and what others needed goes at once.")
-    ] = False,
+        float | None,
+        Option("Versions that were the newest less than this ago stay too.", "TIME", parse=duration(), shown="10min"),
+    ] = 600.0,
+    now: Annotated[bool, Option("Only the newest version stays, and what others needed goes at once.")] = False,
     grace: Annotated[
-        str,
-        typer.Option(
-            "--grace",
-            help="Files that are of no version stay for so long after the last touch: a writer may commit them.",
-            metavar="TIME",
+        float,
+        Option(
+            "Files that are of no version stay for so long after the last touch: a writer may commit them.",
+            "TIME",
+            parse=duration(None, "--grace"),
+            shown="1h",
         ),
-    ] = "1h",
-    retain: Annotated[
-        str | None,
-        typer.Option("--retain", help="First remove rows that are older: 400d.", metavar="TIME"),
-    ] = None,
+    ] = 3600.0,
+    retain: Annotated[float | None, Option("First remove rows that are older: 400d.", "TIME", parse=duration())] = None,
     as_json: Json = False,
 ) -> None:
     """Remove old versions, and files that no version needs; with --retain old rows, too."""
     from dtoss.history.maintenance.vacuum import clear
     from dtoss.history.versions import Home
 
-    home, spared = Home(history), seconds_said(grace, "--grace")
-    rows = _retain(home, seconds_or_none(retain))
-    done = clear(home, keep=keep, keep_for=seconds_or_none(keep_for) or 0.0, now=now, grace=spared)
+    home = Home(history)
+    rows = _retain(home, retain)
+    done = clear(home, keep=keep, keep_for=keep_for or 0.0, now=now, grace=grace)
     facts = {
         "version": done.version.number,
         "ended": done.ended,
@@ -207,7 +203,7 @@ def _retain(home: Home, seconds: float | None) -> int:
 
 def forget(
     history: PastHistory,
-    id_: Annotated[list[str], typer.Option("--id", help="Of an object; may stand again.", show_default=False)],
+    id_: Annotated[list[str], Option("Of an object; may stand again.")],
     as_json: Json = False,
 ) -> None:
     """Remove all rows of objects from all orders; dtoss history gc --now removes the versions that had them."""
@@ -224,11 +220,11 @@ def export(
     history: PastHistory,
     delta: Annotated[
         str,
-        typer.Option(
-            "--delta",
-            help="Folder of the Delta table: the history itself, or one on its disk. Nothing is copied.",
-            metavar="DIR",
-            show_default=False,
+        Option(
+            "Folder of the Delta table: the history itself, or one on its disk. Nothing is copied.",
+            "DIR",
+            name="--delta",
+            more={"show_default": False},
         ),
     ],
     version: OfVersion = None,
@@ -272,17 +268,16 @@ def settle(
     history: PastHistory,
     orders: Annotated[
         str | None,
-        typer.Option(
-            help="Orders of full periods, by commas, kept for later: time,place if never said; time,place,object.",
-            metavar="NAMES",
+        Option(
+            "Orders of full periods, by commas, kept for later: time,place if never said; time,place,object.", "NAMES"
         ),
     ] = None,
     leaf_bytes: Annotated[
-        float | None, typer.Option(help="Of a leaf by place: 2.5e6 on disks, 1e7 on object stores, if never said.")
+        float | None, Option("Of a leaf by place: 2.5e6 on disks, 1e7 on object stores, if never said.")
     ] = None,
     period_bytes: Annotated[
         float | None,
-        typer.Option(help="Bytes by time from which on a period is full: of eight leaves if never said."),
+        Option("Bytes by time from which on a period is full: of eight leaves if never said."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -314,9 +309,9 @@ def adapt(
     history: PastHistory,
     request_bytes: Annotated[
         float | None,
-        typer.Option(help="What a request costs, as bytes read in its time; kept. By file system if never said."),
+        Option("What a request costs, as bytes read in its time; kept. By file system if never said."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done, and what it saves.")] = False,
+    dry_run: Annotated[bool, Option("Only say what would be done, and what it saves.")] = False,
     as_json: Json = False,
 ) -> None:
     """Cut leaves where questions go, and merge them where none go, once that has paid for the rewriting."""
@@ -345,7 +340,7 @@ def adapt(
 
 def calibrate(
     history: PastHistory,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure; keep nothing.")] = False,
+    dry_run: Annotated[bool, Option("Only measure; keep nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure what a request costs where the history is, and keep it: plans and cuts go by it."""
@@ -364,21 +359,15 @@ def calibrate(
 
 
 def report(
-    out: Annotated[str, typer.Option(help="Folder for report.html and report.json.", metavar="FOLDER")],
-    history: Annotated[
-        str | None, typer.Option("--history", help="Path or URI of the history.", metavar="H", show_default=False)
-    ] = None,
+    out: Annotated[str, Option("Folder for report.html and report.json.", "FOLDER")],
+    history: Annotated[str | None, Option("Path or URI of the history.", "H")] = None,
     named: Annotated[
         str | None, typer.Argument(help="The same, as it was named before.", metavar="HISTORY", show_default=False)
     ] = None,
-    version: Annotated[int | None, typer.Option(help="Of the history; the newest if not given.")] = None,
-    a_day: Annotated[float, typer.Option(help="Questions a day, for which requests, bytes and dollars are told.")] = (
-        1000.0
-    ),
-    prices: Annotated[
-        str | None, typer.Option(help="Your prices, JSON; list prices where it names none.", metavar="FILE")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    version: Annotated[int | None, Option("Of the history; the newest if not given.")] = None,
+    a_day: Annotated[float, Option("Questions a day, for which requests, bytes and dollars are told.")] = (1000.0),
+    prices: Annotated[str | None, Option("Your prices, JSON; list prices where it names none.", "FILE")] = None,
+    as_json: Annotated[bool, Option("Print JSON instead of a table.", name="--json")] = False,
 ) -> None:
     """Write what a history's questions cost, and would in other files, and where it is cut, as one page and JSON."""
     from pipelines.history_report import history_report, prices_in

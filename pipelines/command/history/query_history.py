@@ -10,18 +10,22 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from dtoss.extras import need
+from dtoss.option import Option
 from dtoss.plain_numbers import is_whole
-from pipelines.command.query.one_place import column_list
-from pipelines.command.query.print_answers import Form, degrees_of, form_of, print_points
+from pipelines.command.query.print_answers import degrees_of, print_points
+from pipelines.command.query.query_options import Form
 from pipelines.command.query.within import read_polygon
 from pipelines.command.terminal.lengths import Length, in_space, length_of
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import GeoJson, Json, Limit, MaxDistance, Radius, seconds_or_none
+from pipelines.command.terminal.option_objects import Without
+from pipelines.command.terminal.options import Json, MaxDistance, Radius
+from pipelines.options.said_amounts import duration, names_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,162 +35,101 @@ if TYPE_CHECKING:
     from dtoss.history.schema import Schema
     from dtoss.hits import Hits
 
-PastHistory = Annotated[
-    str, typer.Option("--history", help="Path or URI of the history.", metavar="H", show_default=False)
-]
-Between = Annotated[
-    tuple[str, str] | None,
-    typer.Option(
-        help="From and to, both included: ISO 8601 (UTC without a zone) or the column's numbers; - for no end.",
-        metavar="T1 T2",
-    ),
-]
+PastHistory = Annotated[str, Option("Path or URI of the history.", "H", name="--history")]
 OfVersion = Annotated[
-    int | None,
-    typer.Option("--version", help="Number of the history's version; the newest one if not given.", metavar="N"),
+    int | None, Option("Number of the history's version; the newest one if not given.", "N", name="--version")
 ]
-NoLearn = Annotated[
-    bool, typer.Option("--no-learn", help="Do not note what is asked: shape and interval, by which the layout adapts.")
-]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Say what is read instead: orders, ranges, bytes, what was pruned.")
-]
-Where = Annotated[
-    str | None,
-    typer.Option("--where", help='Look only at rows that satisfy this: "occupied = 0 and speed > 3".', metavar="EXPR"),
-]
-Having = Annotated[str | None, typer.Option("--having", help="Of the hits, those that satisfy this.", metavar="EXPR")]
-Carry = Annotated[str, typer.Option("--columns", help="Attributes to return, separated by commas.")]
-Place = Annotated[
-    tuple[float, float], typer.Option("--at", help="A place: LON LAT, or X Y.", metavar="LON LAT", show_default=False)
-]
-AnyPlace = Annotated[
-    tuple[float, float] | None, typer.Option("--at", help="A place: LON LAT, or X Y.", metavar="LON LAT")
-]
+Place = Annotated[tuple[float, float], Option("A place: LON LAT, or X Y.", "LON LAT", name="--at")]
+AnyPlace = Annotated[tuple[float, float] | None, Option("A place: LON LAT, or X Y.", "LON LAT", name="--at")]
 AnyRadius = Annotated[
     Length | None,
-    typer.Option("--radius", parser=length_of, help="Of --at: 5km, 300m; the disc is closed.", metavar="LENGTH"),
+    Option("Of --at: 5km, 300m; the disc is closed.", "LENGTH", name="--radius", more={"parser": length_of}),
 ]
 Box = Annotated[
     tuple[float, float, float, float] | None,
-    typer.Option(help="West, south, east, north in degrees, or xmin, ymin, xmax, ymax.", metavar="W S E N"),
+    Option("West, south, east, north in degrees, or xmin, ymin, xmax, ymax.", "W S E N"),
 ]
-Polygon = Annotated[
-    str | None, typer.Option(help="GeoJSON file with a Polygon, MultiPolygon or features of them.", metavar="FILE")
-]
+Polygon = Annotated[str | None, Option("GeoJSON file with a Polygon, MultiPolygon or features of them.", "FILE")]
 
 
-def range_(
-    history: PastHistory,
-    at: Place,
-    radius: Radius,
-    between: Between = None,
-    columns: Carry = "",
-    where: Where = None,
-    having: Having = None,
-    version: OfVersion = None,
-    no_learn: NoLearn = False,
-    explain: Explain = False,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
-) -> None:
-    """Print all rows within a radius of a place, nearest first."""
-    past, form, names = (
-        _opened(history, version, no_learn),
-        _form(as_json, geojson, limit, explain),
-        column_list(columns),
+@dataclass(frozen=True)
+class Question:
+    """What a question asks of a history, beside the place."""
+
+    title: ClassVar[str] = "Of which rows"
+    history: PastHistory
+    between: Annotated[
+        tuple[str, str] | None,
+        Option(
+            "From and to, both included: ISO 8601 (UTC without a zone) or the column's numbers; - for no end.", "T1 T2"
+        ),
+    ] = None
+    columns: Annotated[tuple[str, ...], Option("Attributes to return, separated by commas.", parse=names_of)] = ()
+    where: Annotated[
+        str | None, Option('Look only at rows that satisfy this: "occupied = 0 and speed > 3".', "EXPR")
+    ] = None
+    having: Annotated[str | None, Option("Of the hits, those that satisfy this.", "EXPR")] = None
+    version: OfVersion = None
+    no_learn: Annotated[bool, Option("Do not note what is asked: shape and interval, by which the layout adapts.")] = (
+        False
     )
+    explain: Annotated[bool, Option("Say what is read instead: orders, ranges, bytes, what was pruned.")] = False
+
+    def opened(self, form: Form | None = None, other: str | None = None) -> History:
+        """Return the history, once it is checked that rows are printed where something is said of these."""
+        if form is not None:
+            form.check("--explain" if self.explain else other)
+        import dtoss
+
+        return dtoss.history.open(self.history, version=self.version, learn=not self.no_learn)
+
+
+Unranked = Annotated[Question, Without(["having"])]
+"""A question whose hits have no ranks."""
+
+
+def range_(question: Question, at: Place, radius: Radius, form: Form) -> None:
+    """Print all rows within a radius of a place, nearest first."""
+    past = question.opened(form)
     metres = in_space("--radius", radius, past.space)
-    if explain:
-        print_explained(past.explain("range", at, metres, between=between, where=where, having=having), as_json)
-        return
-    print_rows(past, past.range(at, metres, between=between, where=where, having=having, columns=names), form, names)
+    _answer(past, question, form, "range", at, metres, between=question.between, having=question.having)
 
 
-def within(
-    history: PastHistory,
-    box: Box = None,
-    polygon: Polygon = None,
-    between: Between = None,
-    columns: Carry = "",
-    where: Where = None,
-    version: OfVersion = None,
-    no_learn: NoLearn = False,
-    explain: Explain = False,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
-) -> None:
+def within(question: Unranked, form: Form, box: Box = None, polygon: Polygon = None) -> None:
     """Print all rows in a box or polygon, by id and time."""
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
-    past, form, names = (
-        _opened(history, version, no_learn),
-        _form(as_json, geojson, limit, explain),
-        column_list(columns),
-    )
-    shape: Any = read_polygon(polygon) if polygon is not None else box
-    if explain:
-        kind = "box" if polygon is None else "within"
-        print_explained(past.explain(kind, shape, between=between, where=where), as_json)
-    elif polygon is None:
-        print_rows(past, past.box(shape, between=between, where=where, columns=names), form, names)
-    else:
-        print_rows(past, past.within(shape, between=between, where=where, columns=names), form, names)
+    past = question.opened(form)
+    kind, shape = ("box", box) if polygon is None else ("within", read_polygon(polygon))
+    _answer(past, question, form, kind, shape, between=question.between)
 
 
 def knn(
-    history: PastHistory,
+    question: Question,
     at: Place,
-    k: Annotated[int, typer.Option("-k", help="How many of the nearest.")] = 1,
+    form: Form,
+    k: Annotated[int, Option("How many of the nearest.", name="-k")] = 1,
     per: Annotated[
         str,
-        typer.Option(
-            "--per",
-            help="object: of each object its nearest row; row: all rows, of which a parked one has many.",
-            metavar="object|row",
-        ),
+        Option("object: of each object its nearest row; row: all rows, of which a parked one has many.", "object|row"),
     ] = "object",
     max_distance: MaxDistance = None,
-    between: Between = None,
-    columns: Carry = "",
-    where: Where = None,
-    having: Having = None,
-    version: OfVersion = None,
-    no_learn: NoLearn = False,
-    explain: Explain = False,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
 ) -> None:
     """Print the k objects, or rows, that came nearest to a place."""
-    past, form, names = (
-        _opened(history, version, no_learn),
-        _form(as_json, geojson, limit, explain),
-        column_list(columns),
-    )
+    past = question.opened(form)
     furthest = None if max_distance is None else in_space("--max-distance", max_distance, past.space)
-    asked: dict[str, Any] = {
-        "per": per, "max_distance": furthest, "between": between, "where": where, "having": having,
-    }  # fmt: skip
-    if explain:
-        print_explained(past.explain("knn", at, k, **asked), as_json)
-        return
-    print_rows(past, past.knn(at, k, columns=names, **asked), form, names)
+    _answer(
+        past, question, form, "knn", at, k, per=per, max_distance=furthest, between=question.between,
+        having=question.having,
+    )  # fmt: skip
 
 
 def count(
-    history: PastHistory,
+    question: Annotated[Question, Without(["having", "columns"])],
     at: AnyPlace = None,
     radius: AnyRadius = None,
     box: Box = None,
     polygon: Polygon = None,
-    between: Between = None,
-    where: Where = None,
-    version: OfVersion = None,
-    no_learn: NoLearn = False,
-    explain: Explain = False,
     as_json: Json = False,
 ) -> None:
     """Print how many rows there are: within a radius, in a box or polygon, or in all."""
@@ -194,8 +137,8 @@ def count(
         raise ValueError("--at LON LAT and --radius LENGTH go together: one of them is missing")
     if sum(value is not None for value in (at, box, polygon)) > 1:
         raise ValueError("one of --at, --box and --polygon is wanted")
-    past = _opened(history, version, no_learn)
-    asked: dict[str, Any] = {"between": between, "where": where}
+    past = question.opened()
+    asked: dict[str, Any] = {"between": question.between, "where": question.where}
     given: tuple[Any, ...] = ()
     kind = "count"
     if at is not None and radius is not None:
@@ -204,84 +147,54 @@ def count(
         kind, given = "count_box", (box,)
     elif polygon is not None:
         kind, given = "count_within", (read_polygon(polygon),)
-    if explain:
+    if question.explain:
         print_explained(past.explain(kind, *given, **asked), as_json)
         return
     print_number(past, int(getattr(past, kind)(*given, **asked)[0]), as_json)
 
 
 def trajectory(
-    history: PastHistory,
-    id_: Annotated[list[str], typer.Option("--id", help="Of an object; may stand again.", show_default=False)],
-    between: Between = None,
-    columns: Carry = "",
-    where: Where = None,
-    line: Annotated[
-        str | None, typer.Option("--line", help="Write lines to a GeoParquet file instead.", metavar="FILE")
-    ] = None,
+    question: Unranked,
+    id_: Annotated[list[str], Option("Of an object; may stand again.", name="--id")],
+    form: Form,
+    line: Annotated[str | None, Option("Write lines to a GeoParquet file instead.", "FILE")] = None,
     gap: Annotated[
-        str, typer.Option("--gap", help="With --line: a longer silence begins a new line.", metavar="TIME")
-    ] = "10min",
-    version: OfVersion = None,
-    no_learn: NoLearn = False,
-    explain: Explain = False,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
+        float | None,
+        Option("With --line: a longer silence begins a new line.", "TIME", parse=duration(), shown="10min"),
+    ] = 600.0,
 ) -> None:
     """Print the rows of objects by time, or write them as lines."""
-    form = form_of(as_json, geojson, limit, "--explain" if explain else "--line" if line else None)
-    past, names = _opened(history, version, no_learn), column_list(columns)
+    past = question.opened(form, "--line" if line else None)
     ids = ids_of(past.schema, id_)
-    if explain:
-        print_explained(past.explain("trajectory", ids, between=between, where=where), as_json)
+    if line is None or question.explain:
+        _answer(past, question, form, "trajectory", ids, between=question.between)
         return
-    hits = past.trajectory(ids, between=between, where=where, columns=names)
-    if line is None:
-        print_rows(past, hits, form, names)
-        return
-    seconds = seconds_or_none(gap)
-    number = write_lines(past, hits, line, seconds)
+    hits = past.trajectory(ids, between=question.between, where=question.where, columns=list(question.columns))
+    number = write_lines(past, hits, line, gap)
     note(f"{number:,} lines of {len(hits):,} rows in {line}")
 
 
 def at(
-    history: PastHistory,
+    question: Annotated[Question, Without(["having", "between"])],
     time: Annotated[str, typer.Argument(help="ISO 8601, UTC without a zone, or the column's number.", metavar="TIME")],
+    form: Form,
     max_age: Annotated[
-        str | None,
-        typer.Option("--max-age", help="Leave out objects not heard of for so long before: 15min.", metavar="TIME"),
+        float | None,
+        Option("Leave out objects not heard of for so long before: 15min.", "TIME", parse=duration()),
     ] = None,
-    columns: Carry = "",
-    where: Where = None,
-    version: OfVersion = None,
-    no_learn: NoLearn = False,
-    explain: Explain = False,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
 ) -> None:
     """Print where each object was at a time: its latest row by then."""
-    past, form, names = (
-        _opened(history, version, no_learn),
-        _form(as_json, geojson, limit, explain),
-        column_list(columns),
-    )
-    seconds = seconds_or_none(max_age)
-    if explain:
-        print_explained(past.explain("at", time, max_age=seconds, where=where), as_json)
+    _answer(question.opened(form), question, form, "at", time, max_age=max_age)
+
+
+def _answer(past: History, question: Question, form: Form, kind: str, *given: Any, **asked: Any) -> None:
+    """Print the rows that answer a question, or what is read for it."""
+    asked["where"] = question.where
+    if question.explain:
+        print_explained(past.explain(kind, *given, **asked), form.as_json)
         return
-    print_rows(past, past.at(time, max_age=seconds, where=where, columns=names), form, names)
-
-
-def _opened(history: str, version: int | None, no_learn: bool) -> History:
-    import dtoss
-
-    return dtoss.history.open(history, version=version, learn=not no_learn)
-
-
-def _form(as_json: bool, geojson: bool, limit: int | None, explain: bool) -> Form:
-    return form_of(as_json, geojson, limit, "--explain" if explain else None)
+    names = list(question.columns)
+    print_rows(past, getattr(past, kind)(*given, columns=names, **asked), form, names)
 
 
 def ids_of(schema: Schema, texts: list[str]) -> list[Any]:

@@ -16,29 +16,28 @@ from typing import Annotated, Any
 import typer
 
 from dtoss.errors import InputError
-from pipelines.command.terminal import options, row_options
+from dtoss.option import Option
+from pipelines.command.terminal import options
+from pipelines.command.terminal.option_objects import GroupedCommands, add_commands
 from pipelines.command.terminal.output import print_columns, print_table
+from pipelines.options.reading import MaxBad
 
 
 def bill(
-    plan: Annotated[
-        str, typer.Option(help="The plan that was in force all the time.", metavar="FILE", show_default=False)
-    ],
-    begin: Annotated[str, typer.Option("--from", help="Day or moment of the plan's zone: 2026-03-01.", metavar="TIME")],
-    end: Annotated[str, typer.Option("--to", help="Up to which; not included.", metavar="TIME")],
-    accesses: Annotated[
-        str | None, typer.Option(help="The servers' log; that of --store if not given.", metavar="LOG")
-    ] = None,
+    plan: Annotated[str, Option("The plan that was in force all the time.", "FILE")],
+    begin: Annotated[str, Option("Day or moment of the plan's zone: 2026-03-01.", "TIME", name="--from")],
+    end: Annotated[str, Option("Up to which; not included.", "TIME", name="--to")],
+    accesses: Annotated[str | None, Option("The servers' log; that of --store if not given.", "LOG")] = None,
     store: Annotated[
-        str | None, typer.Option(help="The store of the plan's pivots; the one that holds the log if not given.")
+        str | None, Option("The store of the plan's pivots; the one that holds the log if not given.")
     ] = None,
     costs: Annotated[
-        str | None, typer.Option(help="As the plan's patterns were made with (dtoss patterns --costs).", metavar="FILE")
+        str | None, Option("As the plan's patterns were made with (dtoss patterns --costs).", "FILE")
     ] = None,
     hindsight: Annotated[
-        bool, typer.Option("--hindsight/--no-hindsight", help="Make the plan that would have been best, too.")
+        bool, Option("Make the plan that would have been best, too.", name="--hindsight/--no-hindsight")
     ] = True,
-    max_bad: row_options.MaxBad = 0.10,
+    max_bad: MaxBad = 0.10,
     as_json: options.Json = False,
 ) -> None:
     """Say what a time that has passed cost and how busy servers were, beside the plan and what hindsight would cost."""
@@ -60,6 +59,7 @@ def bill(
 
 
 catalogue = typer.Typer(
+    cls=GroupedCommands,
     help="Where figures of server types are from, and which are out of date.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -71,12 +71,9 @@ def _of_catalogues() -> None:
     pass
 
 
-@catalogue.command()
 def check(
     servers: Annotated[str, typer.Argument(help="A file of server types, m3-2015 or m7g-2026.", metavar="FILE")],
-    older_than: Annotated[
-        str, typer.Option(help="Prices and requests/s that are older are stale.", metavar="TIME")
-    ] = "180d",
+    older_than: Annotated[str, Option("Prices and requests/s that are older are stale.", "TIME")] = "180d",
     as_json: options.Json = False,
 ) -> int:
     """Say how each figure is known, and name what is missing or stale; then exit with 1."""
@@ -118,15 +115,16 @@ def check(
     return 1 if found else 0
 
 
+add_commands(catalogue, {"check": check})
+
+
 def route(
     store: options.Store,
     at: options.At,
-    plan: Annotated[str, typer.Option(help="The plan.", metavar="FILE", show_default=False)],
-    peers: Annotated[
-        str | None, typer.Option(help="TOML file of where the plan's servers are: number = URL.", metavar="FILE")
-    ] = None,
+    plan: Annotated[str, Option("The plan.", "FILE")],
+    peers: Annotated[str | None, Option("TOML file of where the plan's servers are: number = URL.", "FILE")] = None,
     radius: Annotated[
-        float | None, typer.Option(help="Also servers of what may be within so many metres or CRS units.", min=0)
+        float | None, Option("Also servers of what may be within so many metres or CRS units.", more={"min": 0})
     ] = None,
     as_json: options.Json = False,
 ) -> None:

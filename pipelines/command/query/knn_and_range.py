@@ -2,186 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-import typer
-
-from pipelines.command.query.many_places import join_places, stored, target_of
-from pipelines.command.query.one_place import column_list, print_near
-from pipelines.command.query.print_answers import form_of
-from pipelines.command.terminal import row_options
+from dtoss.option import Option
+from dtoss.snapshots.source_columns import Columns
+from pipelines.command.query.many_places import join_places, target_of
+from pipelines.command.query.one_place import print_near
+from pipelines.command.query.query_options import Filter, Form, PlacesFile, Reach, Target
+from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.lengths import in_store
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import (
-    At,
-    Carry,
-    Check,
-    DriverMemory,
-    GeoJson,
-    Having,
-    Json,
-    Limit,
-    Master,
-    MaxDistance,
-    Out,
-    Queries,
-    QueryCrs,
-    QueryGeometry,
-    QueryId,
-    QueryIdType,
-    QueryX,
-    QueryY,
-    Radius,
-    Snapshot,
-    StoreOrUrl,
-    TokenFile,
-    Url,
-    Where,
-    checks_of,
-    verify_of,
-)
+from pipelines.command.terminal.option_objects import Without, option_names
+from pipelines.command.terminal.options import At, MaxDistance, Radius
 from pipelines.command.terminal.output import say_compiling, start_spark
 
+Spark = Annotated[Engine, Without(["engine"])]
 
-@row_options.takes_rows(only=row_options.TEXT)
+
 def knn(
-    store: StoreOrUrl = None,
+    target: Target,
+    places: PlacesFile,
+    objects: Filter,
+    spark: Spark,
+    form: Form,
     at: At = None,
-    k: Annotated[int, typer.Option("-k", help="How many of the nearest objects.")] = 1,
+    k: Annotated[int, Option("How many of the nearest objects.", name="-k")] = 1,
     max_distance: MaxDistance = None,
-    queries: Queries = None,
-    out: Out = None,
-    how: Annotated[
-        Literal["inner", "left"], typer.Option(help="left keeps queries without hits, as a row of nulls.")
-    ] = "inner",
-    id_: QueryId = "id",
-    x: QueryX = None,
-    y: QueryY = None,
-    rows: row_options.Rows = row_options.NOTHING_SAID,
-    geometry: QueryGeometry = None,
-    id_type: QueryIdType = None,
-    crs: QueryCrs = None,
-    columns: Carry = "",
-    where: Where = None,
-    having: Having = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="The k nearest others of every object of the store; needs --out.")
+        bool, Option("The k nearest others of every object of the store; needs --out.", name="--all")
     ] = False,
-    snapshot: Snapshot = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    check: Check = None,
-    master: Master = None,
-    driver_memory: DriverMemory = None,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
 ) -> None:
     """Print the k nearest objects of a place, or join those of a file of places."""
-    names = column_list(columns)
-    if everything:
-        if at is not None or queries is not None or having is not None:
-            raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
-        target = target_of("--all", out)
-        form_of(as_json, geojson, limit, "--all")
-        _check_unasked(rows)
-        store = stored(store, url, "--all")
-        say_compiling("open")
-        from pipelines.graph import knn_graph
-        from pipelines.rows.write_file import write_file
+    reach = Reach(k, max_distance=max_distance)
+    if not everything:
+        _answer(target, at, places, reach, objects, spark, form)
+        return
+    if at is not None or places.queries is not None or objects.having is not None:
+        raise ValueError("--all asks about every object: --at, --queries and --having do not go with it")
+    out = target_of("--all", places.out)
+    form.check("--all")
+    _check_unasked(places)
+    store = target.stored("--all")
+    say_compiling("open")
+    from pipelines.graph import knn_graph
+    from pipelines.rows.write_file import write_file
 
-        session = start_spark(master, driver_memory)
-        graph = knn_graph(
-            session,
-            store,
-            k,
-            columns=names,
-            where=where,
-            max_distance=None if max_distance is None else in_store("--max-distance", max_distance, store, snapshot),
-            snapshot=snapshot,
-            verify=verify_of(check, "touch"),
-        )
-        note(f"{write_file(graph, target):,} rows in {target}")
-        return
-    if queries is None:
-        _check_unasked(rows)
-        place = _place(at)
-        say_compiling("open")
-        print_near(
-            store, place, k=k, max_distance=max_distance, columns=columns, where=where, having=having,
-            snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
-            geojson=geojson, limit=limit,
-        )  # fmt: skip
-        return
-    if at is not None:
-        raise ValueError("--at and --queries are both given: one of them is wanted")
-    form_of(as_json, geojson, limit, "--queries")
-    join_places(
-        store, queries, out, k=k, max_distance=max_distance, how=how, id=id_, x=x, y=y, rows=rows, columns=columns,
-        where=where, having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file,
-        master=master, driver_memory=driver_memory, geometry=geometry, id_type=id_type, crs=crs,
+    furthest = None if max_distance is None else in_store("--max-distance", max_distance, store, target.snapshot)
+    graph = knn_graph(
+        start_spark(spark.master, spark.driver_memory), store, k, columns=objects.columns, where=objects.where,
+        max_distance=furthest, snapshot=target.snapshot, verify=target.checked_by("touch"),
     )  # fmt: skip
+    note(f"{write_file(graph, out):,} rows in {out}")
 
 
-@row_options.takes_rows(only=row_options.TEXT)
 def range_(
     radius: Radius,
-    store: StoreOrUrl = None,
+    target: Target,
+    places: PlacesFile,
+    objects: Filter,
+    spark: Spark,
+    form: Form,
     at: At = None,
-    queries: Queries = None,
-    out: Out = None,
-    how: Annotated[
-        Literal["inner", "left"], typer.Option(help="left keeps queries without hits, as a row of nulls.")
-    ] = "inner",
-    id_: QueryId = "id",
-    x: QueryX = None,
-    y: QueryY = None,
-    rows: row_options.Rows = row_options.NOTHING_SAID,
-    geometry: QueryGeometry = None,
-    id_type: QueryIdType = None,
-    crs: QueryCrs = None,
-    columns: Carry = "",
-    where: Where = None,
-    having: Having = None,
-    count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
-    snapshot: Snapshot = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    check: Check = None,
-    master: Master = None,
-    driver_memory: DriverMemory = None,
-    as_json: Json = False,
-    geojson: GeoJson = False,
-    limit: Limit = None,
+    count: Annotated[bool, Option("Print only how many there are.")] = False,
 ) -> None:
     """Print all objects within a radius of a place, or join those of a file of places."""
-    if queries is None:
-        _check_unasked(rows)
-        place = _place(at)
-        say_compiling("open")
-        print_near(
-            store, place, radius=radius, columns=columns, where=where, having=having, count=count,
-            snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, as_json=as_json,
-            geojson=geojson, limit=limit,
-        )  # fmt: skip
+    _answer(target, at, places, Reach(radius=radius, count=count), objects, spark, form)
+
+
+def _answer(
+    target: Target,
+    at: tuple[float, float] | None,
+    places: PlacesFile,
+    reach: Reach,
+    objects: Filter,
+    spark: Engine,
+    form: Form,
+) -> None:
+    """Print what is near a place, or write what is near those of a file."""
+    if places.queries is not None:
+        if at is not None:
+            raise ValueError("--at and --queries are both given: one of them is wanted")
+        form.check("--queries")
+        join_places(target, places, reach, objects, spark)
         return
-    if at is not None:
-        raise ValueError("--at and --queries are both given: one of them is wanted")
-    form_of(as_json, geojson, limit, "--queries")
-    join_places(
-        store, queries, out, radius=radius, how=how, id=id_, x=x, y=y, rows=rows, columns=columns, where=where,
-        having=having, snapshot=snapshot, verify=checks_of(check), url=url, token_file=token_file, master=master,
-        driver_memory=driver_memory, geometry=geometry, id_type=id_type, crs=crs,
-    )  # fmt: skip
-
-
-def _check_unasked(rows: row_options.Rows) -> None:
-    """Check that nothing is said of how text is written where none is read."""
-    if rows:
-        raise ValueError(f"{', '.join(row_options.option_names(rows))} is for text in files: --queries FILE is wanted")
-
-
-def _place(at: tuple[float, float] | None) -> tuple[float, float]:
+    _check_unasked(places)
     if at is None:
         raise ValueError("no place is given: --at LON LAT, or --queries FILE --out FILE")
-    return at
+    say_compiling("open")
+    print_near(target, at, reach, objects, form)
+
+
+def _check_unasked(places: PlacesFile) -> None:
+    """Check that nothing is said of how text is written where none is read."""
+    if places.text:
+        names = ", ".join(option_names(places.text, Columns))
+        raise ValueError(f"{names} is for text in files: --queries FILE is wanted")

@@ -6,149 +6,108 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dtoss.export.targets import check_file
-from pipelines.command.query.one_place import column_list, token_of
+from pipelines.command.query.one_place import token_of
+from pipelines.command.query.query_options import Filter, PlacesFile, Reach, Target
 from pipelines.command.terminal.lengths import Length, in_space, in_store
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.output import say_compiling, start_spark
 
 if TYPE_CHECKING:
+    from pipelines.command.terminal.engine_choice import Engine
     from pipelines.rows.input_columns import Columns
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 
 
-def join_places(
-    store: str | None,
-    queries: str,
-    out: str | None,
-    *,
-    k: int | None = None,
-    radius: Length | None = None,
-    max_distance: Length | None = None,
-    how: str = "inner",
-    id: str = "id",
-    x: str | None = None,
-    y: str | None = None,
-    rows: Mapping[str, Any] = MappingProxyType({}),
-    columns: str = "",
-    where: str | None = None,
-    having: str | None = None,
-    snapshot: str | None = None,
-    verify: bool | Literal["touch"] | None = None,
-    url: str | None = None,
-    token_file: str | None = None,
-    master: str | None = None,
-    driver_memory: str | None = None,
-    geometry: str | None = None,
-    id_type: str | None = None,
-    crs: str | None = None,
-) -> None:
+def join_places(target: Target, places: PlacesFile, reach: Reach, objects: Filter, spark: Engine | None) -> None:
     """Write the hits of each place in a file, and say how many rows there are and which places could have none.
 
-    As :func:`pipelines.local_joins.file_join.join_file`, or :func:`pipelines.join.knn_join` with ``master``;
-    ``columns`` are separated by commas. With ``url`` a server is asked.
+    As :func:`pipelines.local_joins.file_join.join_file`, or :func:`pipelines.join.knn_join` where a master is named; a
+    server is asked where one is named.
     """
     from pipelines.local_joins.first_look import look_at
     from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
 
-    target = target_of("--queries", out)
-    named = Columns(id=id, x=x, y=y, geometry=geometry, id_type=id_type, crs=crs, attributes="none", **rows)
+    out = target_of("--queries", places.out)
+    given = {name: getattr(places, name) for name in ("id", "x", "y", "geometry", "id_type", "crs")}
+    named = Columns(**given, attributes="none", **places.text)
     check_said(named)
-    names = column_list(columns)
-    asked: dict[str, Any] = {
-        "how": how, "columns": names, "where": where, "having": having, "snapshot": snapshot,
-    }  # fmt: skip
-    if master is None:
-        if driver_memory is not None:
-            raise ValueError("--driver-memory is for Spark: name --master too, such as 'local[*]', or leave both out")
-        if (store is None) == (url is None):
-            raise ValueError("one of --store STORE and --url URL is wanted")
-        if url is None:
-            look_at([queries], named)
-        say_compiling("open")
-        from pipelines.local_joins.file_join import join_file, join_with_server
-
-        asked |= {"k": k, "id": id, "x": x, "y": y, "geometry": geometry, "id_type": id_type, "crs": crs, "rows": rows}
-        if url is not None:
-            if asked.pop("having") is not None:
-                raise ValueError("--having does not go with --queries and --url: a server does not tell the ranks")
-            if verify is not None:
-                raise ValueError("--verify is for a store: a server compares checksums before it serves a snapshot")
-            from dtoss.client.connecting import connect
-
-            token = token_of(token_file)
-            space = connect(url, token, snapshot).space
-            asked["radius"] = _bound(k, radius, max_distance, lambda name, one: in_space(name, one, space), asked)
-            done = join_with_server(queries, url, target, token=token, **asked)
-        else:
-            if token_file is not None:
-                raise ValueError("--token-file is for a server, named by --url")
-            assert store is not None
-            read = partial(in_store, store=store, snapshot=snapshot)
-            asked["radius"] = _bound(k, radius, max_distance, read, asked)
-            done = join_file(queries, store, target, verify="touch" if verify is None else verify, **asked)
-        _say(done.rows, target, done.unanswered)
+    assert places.queries is not None
+    given["rows"] = places.text
+    asked: dict[str, Any] = {"how": places.how, "columns": objects.columns, "where": objects.where}
+    asked |= {"having": objects.having, "snapshot": target.snapshot}
+    if spark is not None and spark.master is not None:
+        store = target.stored("--queries")
+        asked |= _bounds(reach, partial(in_store, store=store, snapshot=target.snapshot))
+        _join_in_spark(store, places.queries, out, named, spark, asked | {"verify": target.checked_by("touch")})
         return
-    asked["verify"] = "touch" if verify is None else verify
-    store = stored(store, url, "--queries")
-    within = _bound(k, radius, max_distance, partial(in_store, store=store, snapshot=snapshot), asked)
-    _join_in_spark(store, queries, target, k, within, named, master, driver_memory, asked)
+    if spark is not None and spark.driver_memory is not None:
+        raise ValueError("--driver-memory is for Spark: name --master too, such as 'local[*]', or leave both out")
+    if (target.store is None) == (target.url is None):
+        raise ValueError("one of --store STORE and --url URL is wanted")
+    if target.url is None:
+        look_at([places.queries], named)
+    say_compiling("open")
+    from dtoss.answer_rows import Ask
+    from pipelines.engines.progress import work_shown
+    from pipelines.local_joins.file_join import join_file, join_with_server
+    from pipelines.local_joins.place_batches_of_files import read_places
+
+    if target.url is not None:
+        if objects.having is not None:
+            raise ValueError("--having does not go with --queries and --url: a server does not tell the ranks")
+        if target.check is not None:
+            raise ValueError("--verify is for a store: a server compares checksums before it serves a snapshot")
+        from dtoss.client.connecting import connect
+
+        token = token_of(target.token_file)
+        index = connect(target.url, token, target.snapshot)
+        asked |= {"snapshot": index.snapshot} | _bounds(reach, lambda name, one: in_space(name, one, index.space))
+        read = read_places(places.queries, **given)
+        with work_shown("join"):
+            done = join_with_server(places.queries, read, Ask(target.url, **asked), out, token=token)
+    else:
+        if target.token_file is not None:
+            raise ValueError("--token-file is for a server, named by --url")
+        assert target.store is not None
+        asked |= _bounds(reach, partial(in_store, store=target.store, snapshot=target.snapshot))
+        asked |= {"verify": target.checked_by("touch")}
+        with work_shown("join"):
+            done = join_file(places.queries, target.store, out, **given, **asked)
+    _say(done.rows, out, done.unanswered)
 
 
-def _bound(
-    k: int | None,
-    radius: Length | None,
-    max_distance: Length | None,
-    convert: Callable[[str, Length], float],
-    asked: dict[str, Any],
-) -> float | None:
-    """Return the radius of a range; of a kNN there is none, and its largest distance is put into what is asked."""
-    if k is not None:
-        bound = None if max_distance is None else convert("--max-distance", max_distance)
-        asked["max_distance"] = bound
-    return None if radius is None else convert("--radius", radius)
+def _bounds(reach: Reach, convert: Callable[[str, Length], float]) -> dict[str, Any]:
+    """Return how many objects are asked for, or how far from a place, as numbers."""
+
+    def number(option: str, length: Length | None) -> float | None:
+        return None if length is None else convert(option, length)
+
+    if reach.k is None:
+        return {"radius": number("--radius", reach.radius)}
+    return {"k": reach.k, "max_distance": number("--max-distance", reach.max_distance)}
 
 
-def _join_in_spark(
-    store: str,
-    queries: str,
-    target: str,
-    k: int | None,
-    radius: float | None,
-    named: Columns,
-    master: str,
-    driver_memory: str | None,
-    asked: dict[str, Any],
-) -> None:
+def _join_in_spark(store: str, queries: str, out: str, named: Columns, spark: Engine, asked: dict[str, Any]) -> None:
     from pipelines.join import knn_join, range_join
     from pipelines.local_joins.first_look import look_at
     from pipelines.rows.read_files import read_positions
     from pipelines.rows.write_file import write_file
 
     inputs = look_at([queries], named)
-    session = start_spark(master, driver_memory)
+    session = start_spark(spark.master, spark.driver_memory)
     from pyspark.sql import Observation
 
     read = read_positions(session, inputs, named)
     observation = Observation()
     asked |= {"id": "id", "x": "x", "y": "y", "crs": read.crs, "observation": observation}
-    if radius is not None:
-        joined = range_join(read.spark_frame, store, radius, **asked)
-    else:
-        joined = knn_join(read.spark_frame, store, 1 if k is None else k, **asked)
-    _say(write_file(joined, target), target, observation.get)
-
-
-def stored(store: str | None, url: str | None, option: str) -> str:
-    """Return the store that Spark is to read."""
-    if store is None or url is not None:
-        raise ValueError(f"{option} is answered in Spark from a store: --store STORE is wanted, and no --url")
-    return store
+    join = range_join if "radius" in asked else knn_join
+    joined = join(read.spark_frame, store, **asked)
+    _say(write_file(joined, out), out, observation.get)
 
 
 def target_of(option: str, out: str | None) -> str:

@@ -7,11 +7,11 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dtoss
 from dtoss.names import position_names
+from pipelines.command.query.query_options import Form
 from pipelines.command.terminal.notes import note
 
 if TYPE_CHECKING:
@@ -22,30 +22,6 @@ if TYPE_CHECKING:
 
 Asked: TypeAlias = "dtoss.Index | dtoss.RemoteIndex"
 """What is asked: a store's index, or a server's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How an answer is printed."""
-
-    as_json: bool = False  # At most one of them; CSV where there is none
-    geojson: bool = False  # At most one of them; CSV where there is none
-    limit: int | None = None  # How many rows, the first ones; all where it is None
-
-
-def form_of(as_json: bool, geojson: bool, limit: int | None, other: str | None = None) -> Form:
-    """Return how an answer is printed.
-
-    ``other``: the option that is given and prints no rows, such as ``--count``; None where there is none.
-    """
-    if as_json and geojson:
-        raise ValueError("--json and --geojson are both given: one of them is wanted")
-    if limit is not None and limit < 1:
-        raise ValueError(f"--limit is {limit}: a whole number of at least 1 is wanted")
-    for option, given in (("--geojson", geojson), ("--limit", limit is not None)):
-        if given and other is not None:
-            raise ValueError(f"{option} is for rows on stdout, and {other} prints none: leave one of them out")
-    return Form(as_json, geojson, limit)
 
 
 def columns_for(index: Asked, names: list[str], form: Form) -> list[str]:

@@ -11,45 +11,31 @@ from typing import Annotated, Any
 import typer
 
 from dtoss.errors import InputError
-from dtoss.snapshots.store import Store as Stored
+from dtoss.option import Option
 from pipelines.command.query.many_places import target_of
-from pipelines.command.query.one_place import column_list
-from pipelines.command.query.print_answers import form_of
+from pipelines.command.query.query_options import Form
+from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import (
-    Carry,
-    Check,
-    DriverMemory,
-    Json,
-    Limit,
-    Master,
-    Snapshot,
-    Store,
-    verify_of,
-)
+from pipelines.command.terminal.option_objects import Without
+from pipelines.command.terminal.options import Carry, Check, Snapshot, Store
 from pipelines.command.terminal.output import say_compiling, start_spark
 
 
 def sql(
     file: Annotated[str, typer.Argument(help="A file of SQL statements, or - for what comes on stdin.")],
     store: Store,
-    out: Annotated[
-        str | None, typer.Option(help="The last result: .parquet, .csv or .jsonl; on stdout if not given.")
-    ] = None,
-    limit: Limit = None,
-    name: Annotated[str, typer.Option(help="Of the store's table; its functions are NAME_knn and so on.")] = "dtoss",
-    columns: Carry = "",
-    query_id: Annotated[
-        str, typer.Option("--query-id", help="Type of the ids of places and zones: bigint or string.")
-    ] = "bigint",
+    form: Annotated[Form, Without(["geojson"])],
+    spark: Annotated[Engine, Without(["engine"])],
+    out: Annotated[str | None, Option("The last result: .parquet, .csv or .jsonl; on stdout if not given.")] = None,
+    name: Annotated[str, Option("Of the store's table; its functions are NAME_knn and so on.")] = "dtoss",
+    columns: Carry = (),
+    query_id: Annotated[str, Option("Type of the ids of places and zones: bigint or string.")] = "bigint",
     snapshot: Snapshot = None,
     check: Check = None,
-    master: Master = None,
-    driver_memory: DriverMemory = None,
-    as_json: Json = False,
 ) -> None:
     """Run a file of Spark SQL in which the store is a table and table functions; print or write its last result."""
     say_compiling("open")
+    from dtoss.snapshots.store import Store as Stored
     from pipelines.sql.statements import in_one_line, run_statements, statements_of
 
     shown = "stdin" if file == "-" else file
@@ -59,18 +45,16 @@ def sql(
         raise InputError(f"{shown} cannot be read: {error}") from None
     statements = statements_of(text, shown)
     target = None if out is None else target_of("the result", out)
-    form_of(as_json, False, limit, None if target is None else "--out")
+    form.check(None if target is None else "--out")
     Stored(store).manifest(snapshot)  # what is wrong with it is said before Spark starts
-    session = start_spark(master, driver_memory)
+    session = start_spark(spark.master, spark.driver_memory)
     from pipelines.sql.register import register
 
-    names = column_list(columns)
-    current = register(
-        session, store, name, snapshot, columns=names, query_id=query_id, verify=verify_of(check, "touch")
-    )
+    checked = "touch" if check is None else check
+    current = register(session, store, name, snapshot, columns=columns, query_id=query_id, verify=checked)
     frame = run_statements(session, statements, shown)
-    if limit is not None:
-        frame = frame.limit(limit)
+    if form.limit is not None:
+        frame = frame.limit(form.limit)
     with in_one_line(f"{shown}, line {statements[-1].line}"):
         if target is not None:
             from pipelines.rows.write_file import write_file
@@ -79,7 +63,7 @@ def sql(
             note(f"{rows:,} rows in {target}")
             return
         table = frame.toArrow()
-    _print(table, current, as_json)
+    _print(table, current, form.as_json)
 
 
 def _print(table: Any, snapshot: str, as_json: bool) -> None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from dtoss.names import unused_name
 from pipelines.command.query.many_places import target_of
-from pipelines.command.query.print_answers import Asked, Form
+from pipelines.command.query.print_answers import Asked
+from pipelines.command.query.query_options import Filter, Form, Zones
 from pipelines.command.terminal.notes import note
 from pipelines.local_joins.zone_readers import NamedZones, check_zones, read_zones
 from pipelines.rows.write_file import open_writer
@@ -25,39 +26,28 @@ ZONE = "zone"
 """The column of what zones are called."""
 
 
-def print_zones(
-    index: Asked,
-    path: str,
-    by: str | None,
-    *,
-    count: bool,
-    out: str | None,
-    columns: list[str],
-    where: str | None,
-    edges: str | None,
-    form: Form,
-    hits_at_a_time: int = HITS_AT_A_TIME,
-) -> None:
+def print_zones(index: Asked, zones: Zones, objects: Filter, form: Form, hits_at_a_time: int = HITS_AT_A_TIME) -> None:
     """Print or write the objects of each zone of a file, in its order, or how many these are, none included."""
-    target = None if out is None else target_of("--polygons", out)
-    if count and columns:
+    target = None if zones.out is None else target_of("--polygons", zones.out)
+    if zones.count and objects.columns:
         raise ValueError("--count has no objects whose --columns could be returned: leave one of them out")
     if target is not None and form.as_json:
         raise ValueError("--json is for stdout: --out FILE is written as its name ends")
-    found = read_zones(path, by)
-    check_zones(found, index.space, path)
-    if count:
-        counts = index.count_within(found.zones, where=where, edges=edges)[: form.limit]
+    assert zones.polygons is not None
+    found = read_zones(zones.polygons, zones.by)
+    check_zones(found, index.space, zones.polygons)
+    if zones.count:
+        counts = index.count_within(found.zones, where=objects.where, edges=zones.edges)[: form.limit]
         batches = iter([{ZONE: _texts(found.names)[: form.limit], "count": counts}])
         if form.limit is not None and form.limit < len(found.zones):
             note(f"the first {form.limit:,} of {len(found.zones):,} zones: --limit {form.limit}")
     else:
-        batches = _hits(index, found, columns, where, edges, form.limit, hits_at_a_time)
+        batches = _hits(index, found, zones, objects, form.limit, hits_at_a_time)
     if target is not None:
         rows = _write(batches, found, target, index)
         note(f"{rows:,} rows in {target}")
     elif form.as_json:
-        _print_json(batches, "counts" if count else "hits", index)
+        _print_json(batches, "counts" if zones.count else "hits", index)
     else:
         _print_csv(batches)
     if missing := found.zones.missing:
@@ -69,13 +59,13 @@ def print_zones(
 def _hits(
     index: Asked,
     found: NamedZones,
-    columns: list[str],
-    where: str | None,
-    edges: str | None,
+    zones: Zones,
+    objects: Filter,
     limit: int | None,
     size: int,
 ) -> Iterator[dict[str, Any]]:
     """Yield zone, id and columns of the first hits, some zones at a time: one batch at least, perhaps without rows."""
+    columns, where, edges = list(objects.columns), objects.where, zones.edges
     names = np.array([*_texts(found.names), None], dtype=object)[:-1]
     # an attribute that is called as ours has another name here
     carried = {name: unused_name(name, [ZONE]) for name in dict.fromkeys(columns)}

@@ -4,79 +4,73 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import typer
-
+from dtoss.option import Option
 from pipelines.command.terminal.output import Sessions, start_spark
 
 if TYPE_CHECKING:
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.inputs import Inputs
 
-Engine = Annotated[
-    Literal["auto", "local", "spark"],
-    typer.Option(help="What does the work: this process, or Spark; auto takes it for --master or large files."),
-]
 IN_MEMORY = {"parquet": 4.0, "csv": 1.5, "tsv": 1.5, "json": 3.0, "arrow": 1.0, "geojson": 1.0, "gpx": 1.0}
 """Bytes of rows in memory for each byte of their files, about."""
 PACKED_MORE = 6.0
 
 
-def session_for(
-    engine: str,
-    master: str | None,
-    driver_memory: str | None,
-    inputs: Inputs | None = None,
-    columns: Columns | None = None,
-    needs: str | None = None,
-) -> Any:
-    """Return the Spark that does the work, or None where this process does.
+@dataclass(frozen=True)
+class Engine:
+    """What does the work of a command."""
 
-    ``inputs``: what is read, where it is known; ``needs``: what of the command only Spark does; None for nothing.
-    """
-    why = why_spark(engine, master, driver_memory, inputs, columns, needs)
-    if why is None:
-        return None
-    if why:
-        print(f"Spark does this: {why}", file=sys.stderr)
-    return start_spark(master, driver_memory)
+    title: ClassVar[str] = "Where the work is done"
+    engine: Annotated[
+        str,
+        Option(
+            "What does the work: this process, or Spark; auto takes it for --master or large files.",
+            written=Literal["auto", "local", "spark"],
+        ),
+    ] = "auto"
+    master: Annotated[str | None, Option("Spark master; local[*] if not given.")] = None
+    driver_memory: Annotated[
+        str | None, Option("Heap of a local Spark, such as 4g; a sixth of the machine's if not given.")
+    ] = None
 
+    def session(self, inputs: Inputs | None = None, needs: str | None = None) -> Any:
+        """Return the Spark that does the work, or None where this process does.
 
-def sessions_for(engine: str, master: str | None, driver_memory: str | None, columns: Columns | None) -> Sessions:
-    """Return what starts the Spark of a command that goes on, once there are rows; or says that this process works."""
-    why = why_spark(engine, master, driver_memory, None, columns, None)
-    if why:
-        print(f"Spark does this: {why}", file=sys.stderr)
-    return Sessions(master, driver_memory, why is not None)
+        ``inputs``: what is read, where it is known; ``needs``: what of the command only Spark does; None for nothing.
+        """
+        return start_spark(self.master, self.driver_memory) if self._is_spark(inputs, needs) else None
 
+    def sessions(self, begun: Callable[[], None] = lambda: None) -> Sessions:
+        """Return what starts the Spark of a command that goes on, once there are rows; or says that it is not needed.
 
-def why_spark(
-    engine: str,
-    master: str | None,
-    driver_memory: str | None,
-    inputs: Inputs | None,
-    columns: Columns | None,
-    needs: str | None,
-) -> str | None:
-    """Return why Spark is taken, empty where the user has said so; None where this process does the work."""
-    if engine == "spark" or (engine == "auto" and (master or driver_memory or "PYSPARK_GATEWAY_PORT" in os.environ)):
-        return ""
-    if engine == "local":
-        return None
-    if needs is not None:
-        return needs
-    written = None if columns is None else columns.time_format
-    if written is not None:
-        from pipelines.text.text_times import reads
+        ``begun``: is called whenever one has started.
+        """
+        return Sessions(self.master, self.driver_memory, self._is_spark(None, None), begun)
 
-        if not reads(written):
-            return f"times written as {written} are read by it alone"
-    if inputs is None:
-        return None
-    if not inputs.places:
-        return f"{', '.join(inputs.paths)} is reached by it alone"
-    return too_large(expected_bytes(inputs))
+    def _is_spark(self, inputs: Inputs | None, needs: str | None) -> bool:
+        """Return whether Spark does the work, and say why where nobody has asked for it."""
+        why = self.why_spark(inputs, needs)
+        if why:
+            print(f"Spark does this: {why}", file=sys.stderr)
+        return why is not None
+
+    def why_spark(self, inputs: Inputs | None, needs: str | None) -> str | None:
+        """Return why Spark is taken, empty where the user has said so; None where this process does the work."""
+        said = self.master or self.driver_memory or "PYSPARK_GATEWAY_PORT" in os.environ
+        if self.engine == "spark" or (self.engine == "auto" and said):
+            return ""
+        if self.engine == "local":
+            return None
+        if needs is not None:
+            return needs
+        if inputs is None:
+            return None
+        if not inputs.places:
+            return f"{', '.join(inputs.paths)} is reached by it alone"
+        return too_large(expected_bytes(inputs))
 
 
 def too_large(expected: float) -> str | None:

@@ -26,11 +26,13 @@ def start_spark(master: str | None, driver_memory: str | None, end_seconds: floa
         import pyspark  # noqa: F401
     except ImportError:
         raise InputError("this needs Spark: pip install 'dtoss[spark]'") from None
+    from pipelines.engines.progress import work_shown
     from pipelines.spark.java import JavaNotFound
     from pipelines.spark.session import SECONDS_TO_END, spark_session, stop_java
 
     try:
-        session = spark_session(master, driver_memory=driver_memory)
+        with work_shown("Spark starts"):
+            session = spark_session(master, driver_memory=driver_memory)
     except JavaNotFound as error:
         raise InputError(str(error)) from None
     seconds = SECONDS_TO_END if end_seconds is None else end_seconds
@@ -66,7 +68,7 @@ def print_table(rows: Sequence[tuple[str, str]]) -> None:
 
 
 END_SECONDS = 1.5
-"""That Java may take to end after a signal."""
+"""That Java may take to end after a signal: with the grace of a cycle, SIGTERM takes less than 5 s."""
 
 
 @dataclass
@@ -76,12 +78,14 @@ class Sessions:
     master: str | None
     driver_memory: str | None
     by_spark: bool = True  # Whether there is one; else this process does the work
+    begun: Callable[[], None] = lambda: None  # Is called whenever one has started
     _started: list[Any] = field(default_factory=list)
 
     def __call__(self) -> Any:
         """Return the session; None where this process does the work."""
         if self.by_spark and not self._started:
             self._started.append(start_spark(self.master, self.driver_memory, END_SECONDS))
+            self.begun()
         return self._started[0] if self.by_spark else None
 
     @property

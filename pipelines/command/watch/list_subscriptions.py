@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from dtoss.option import Option
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, Limit, Store
 from pipelines.command.watch.watch_options import NO_NAME, WatchName
@@ -26,7 +25,7 @@ _LONGEST_CELL = 60
 def subscriptions(
     store: Store,
     watch: WatchName = NO_NAME,
-    ids: Annotated[list[str] | None, typer.Option("--id", help="Only this one; may stand again.")] = None,
+    ids: Annotated[list[str] | None, Option("Only this one; may stand again.", name="--id")] = None,
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:

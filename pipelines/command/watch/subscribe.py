@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from pipelines.command.terminal import row_options
+from dtoss.option import Option
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, Store
 from pipelines.command.watch.watch_options import NO_NAME, WatchName
+from pipelines.options.reading import MaxBad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,33 +27,37 @@ NAMED_BAD = 20
 """Bad rows that are printed; of more the count is said."""
 LOOK_SECONDS = 0.2
 """How often a wait looks for a batch."""
-Wait = Annotated[bool, typer.Option("--wait", help="Return when a committed batch has used the change.")]
+Wait = Annotated[bool, Option("Return when a committed batch has used the change.", name="--wait")]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where subscriptions are."""
+
+    title: ClassVar[str] = "Places"
+    crs: Annotated[str | None, Option("CRS of the places; that of the watch or the store, else EPSG:4326.")] = None
+    metric: Annotated[str | None, Option("sphere compares a projected CRS on the sphere.")] = None
 
 
 def subscribe(
     store: Store,
+    places: Places,
     files: Annotated[
         list[str] | None,
         typer.Argument(help="JSON lines, GeoJSON features or Parquet: id, circle, box, polygon or around, and more."),
     ] = None,
     watch: WatchName = NO_NAME,
-    replace: Annotated[bool, typer.Option("--replace", help="Those that the files do not hold are removed.")] = False,
-    max_bad: row_options.MaxBad = 0.0,
-    allow_everything: Annotated[
-        bool, typer.Option("--allow-everything", help="Words may be all negated where no place is named.")
-    ] = False,
+    replace: Annotated[bool, Option("Those that the files do not hold are removed.")] = False,
+    max_bad: MaxBad = 0.0,
+    allow_everything: Annotated[bool, Option("Words may be all negated where no place is named.")] = False,
     upgrade: Annotated[
         bool,
-        typer.Option(
-            "--upgrade",
-            help="No files: polygons of before have their borders decided as those of today, and nobody is told of it.",
+        Option(
+            "No files: polygons of before have their borders decided as those of today, and nobody is told of it.",
+            name="--upgrade",
         ),
     ] = False,
     wait: Wait = False,
-    crs: Annotated[
-        str | None, typer.Option(help="CRS of the places; that of the watch or the store, else EPSG:4326.")
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="sphere compares a projected CRS on the sphere.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add subscriptions of files to a watch; one bad row, and nothing changes."""
@@ -73,7 +78,7 @@ def subscribe(
             _wait(home, done.number)
         _say(done, 0, as_json)
         return
-    known = known_of(home, crs=crs, metric=metric, allow_everything=allow_everything)
+    known = known_of(home, crs=places.crs, metric=places.metric, allow_everything=allow_everything)
     read = read_files(
         files, known.space, known.schema, text=known.text, time=known.time, allow_everything=allow_everything
     )
@@ -87,9 +92,7 @@ def subscribe(
 def unsubscribe(
     store: Store,
     ids: Annotated[list[str] | None, typer.Argument(help="Of subscriptions.", show_default=False)] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", help="Ids, one on each line; - is standard input.", metavar="FILE")
-    ] = None,
+    file: Annotated[str | None, Option("Ids, one on each line; - is standard input.", "FILE")] = None,
     watch: WatchName = NO_NAME,
     wait: Wait = False,
     as_json: Json = False,

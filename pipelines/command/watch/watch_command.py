@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.command.terminal import options, row_options
-from pipelines.command.terminal.engine_choice import Engine, sessions_for
+from pipelines.command.terminal import options
+from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.options import seconds_or_off, seconds_said
+from pipelines.command.terminal.option_objects import Without
 from pipelines.command.terminal.output import say_compiling
-from pipelines.command.watch.watch_options import Memory, Rebalance, Strategy, WatchName, Workers, spread_said
+from pipelines.command.watch.watch_options import WatchName, spread_said
+from pipelines.options.reading import Reading
+from pipelines.options.streaming import Arriving, SpreadWishes, WatchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,118 +24,52 @@ if TYPE_CHECKING:
     from pipelines.loop.batch_report import Ran
 
 
-@row_options.takes_rows()
 def watch(
     positions: Annotated[
         list[str],
         typer.Argument(help="Folders in which files of positions arrive; files or globs.", show_default=False),
     ],
     store: options.Store,
+    asked: WatchOptions,
+    arriving: Arriving,
+    spreading: SpreadWishes,
+    reading: Annotated[Reading, Without(["deleted"])],
+    engine: Engine,
     watch: WatchName = "default",
-    every: Annotated[str, typer.Option(help="Time from look to look: 2s, 1min.", metavar="TIME")] = "2s",
-    once: options.Once = False,
-    beat: Annotated[
-        str, typer.Option(help="Without rows, adopt subscriptions and let objects expire so often.", metavar="TIME")
-    ] = "10s",
-    rows: row_options.Rows = row_options.NOTHING_SAID,
-    text: Annotated[
-        str | None, typer.Option("--text", help="Column of text, which words are looked for in.", metavar="COLUMN")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", help="Columns that conditions may name; all if not given.", metavar="NAMES"),
-    ] = None,
-    carry: Annotated[
-        str | None, typer.Option("--carry", help="Columns that events carry along.", metavar="NAMES")
-    ] = None,
-    messages: Annotated[
-        bool, typer.Option("--messages", help="Rows are messages, not positions of objects: inside only.")
-    ] = False,
-    expire: Annotated[
-        str | None,
-        typer.Option("--expire", help="Objects that were not heard of for so long leave: 15min, 1h.", metavar="TIME"),
-    ] = None,
-    witnesses: options.Witnesses = None,
-    clock: options.BeatClock = "data",
-    max_ahead: options.MaxAhead = "5min",
-    max_rows_per_batch: options.MaxRowsPerBatch = None,
-    max_bad: row_options.MaxBad = 0.10,
-    on_odd_file: row_options.OnOddFile = "refuse",
-    missing: Annotated[
-        Literal["error", "null", "keep"] | None,
-        typer.Option(
-            "--missing",
-            help="What a column that conditions name, and a file lacks, is: an error, null, or as it was; null if not "
-            "given, with a warning.",
-        ),
-    ] = None,
-    retain: Annotated[
-        str | None, typer.Option("--retain", help="Remove events that are older: 7d, 12h.", metavar="TIME")
-    ] = None,
-    strategy: Strategy = None,
-    workers: Workers = None,
-    rebalance: Rebalance = "round",
-    memory: Memory = None,
-    schema: row_options.Schema = "union",
-    wrap: row_options.Wrap = False,
-    crs: Annotated[
-        str | None, typer.Option(help="Of the positions; that of the subscriptions, or of the store.")
-    ] = None,
-    metric: options.MetricOfRows = None,
-    engine: Engine = "auto",
-    master: options.Master = None,
-    driver_memory: options.DriverMemory = None,
     as_json: options.Json = False,
 ) -> int:
     """Tell when objects enter, leave or are inside what was subscribed to."""
-    from dtoss.geometry.space import space_of
-    from dtoss.snapshots.store import on_stderr
-    from dtoss.witnesses import USUAL_WITNESSES
-    from pipelines.loop.arriving_batches import BatchesFailed
+    from dtoss.snapshots.store import Store, on_stderr
+    from dtoss.watch.watch_folder import Home
+    from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
     from pipelines.loop.tick_clock import clock_of
     from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
-    from pipelines.watch import watch_files
+    from pipelines.watch import hold_files, watching_of
     from pipelines.watching.watch_batches import Rowwise
 
-    has_ids = "id" in rows or not messages
-    named = Columns(**row_options.with_others(rows, attributes=columns, crs=row_options.crs_said(crs, metric)))
+    has_ids = "id" in reading.columns or not asked.messages
+    named = Columns(**reading.said)
     check_said(named)
     if not has_ids:
         named = replace(named, id=None)
     unit = "ms" if named.time_format == "epoch_ms" else None
-    space = None if crs is None and metric is None else space_of(crs, metric)
-    spread = spread_said(strategy, workers, rebalance, memory)
+    rows = Rowwise(asked.text, asked.messages, has_ids, reading.wrap, unit, reading.space)
+    spread = spread_said(spreading)
     _warn_of_nothing(store, watch)
     say_compiling("build")
-    sessions = sessions_for(engine, master, driver_memory, named)
+    sessions = engine.sessions()
     try:
-        done = watch_files(
-            positions,
-            store,
+        done = hold_files(
+            watching_of(
+                Home(Store(store).absolute.path, watch), asked, rows, reading.max_bad, clock_of(arriving.clock), spread,
+                _say_json if as_json else _say, on_stderr,
+            ),
+            Sources(positions, named, reading.schema, arriving.max_rows_per_batch, reading.on_odd_file),
+            Pace(asked.every, asked.beat, arriving.once),
             sessions,
-            name=watch,
-            every=seconds_said(every, "--every"),
-            beat=seconds_said(beat, "--beat"),
-            once=once,
-            columns=named,
-            rows=Rowwise(text, messages, has_ids, wrap, unit, space),
-            schema=schema,
-            expire=seconds_or_off(expire, "--expire"),
-            witnesses=witnesses or USUAL_WITNESSES,
-            clock=clock_of(clock),
-            max_ahead=seconds_or_off(max_ahead, "--max-ahead"),
-            max_bad=max_bad,
-            carry=tuple(name.strip() for name in carry.split(",")) if carry else (),
-            most_rows=max_rows_per_batch,
-            retain=seconds_or_off(retain, "--retain"),
             renew=sessions.renew,
-            spread=spread,
-            on_odd_file=on_odd_file,
-            missing=missing,
-            say=_say_json if as_json else _say,
-            warn=on_stderr,
-        )
+        )  # fmt: skip
     except BatchesFailed as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1

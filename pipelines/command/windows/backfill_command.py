@@ -3,39 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dtoss.errors import InputError
+from pipelines.options.reading import Reading
+from pipelines.options.streaming import Arriving, CountingOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pipelines.loop.arriving_batches import Sources
     from pipelines.windowing.backfill_run import Rebuilt
+    from pipelines.windowing.begin_windows import Which
+    from pipelines.windowing.running_sets import How
 
 
 def rebuild(
     asked: tuple[str, str],
-    positions: Sequence[str],
-    store: str,
-    name: str,
+    which: Which,
+    sources: Sources,
+    how: How,
     sessions: Callable[[], SparkSession | None],
-    wanted: Mapping[str, Any] | None,
     as_json: bool,
-    options: Mapping[str, Any],
 ) -> int:
     """Count windows anew between two times, and say what has changed."""
     from pipelines.windowing.backfill_run import rebuild_windows, span_asked
 
-    done = rebuild_windows(positions, store, name, sessions, span_asked(*asked), wanted, **options)
-    _say(done, as_json)
+    _say(rebuild_windows(which, sources, how, sessions, span_asked(*asked)), as_json)
     return 0
 
 
-def check_alone(given: Mapping[str, bool]) -> None:
+def check_alone(asked: CountingOptions, arriving: Arriving, reading: Reading) -> None:
     """Check that nothing is asked for that a rebuild does not do."""
-    for option, asked in given.items():
-        if asked:
+    usual = CountingOptions()
+    for option, given in (
+        ("--max-rows-per-batch", arriving.max_rows_per_batch is not None),
+        ("--retain", asked.retain is not None),
+        ("--clock wall", arriving.clock == "wall"),
+        ("--workers", asked.workers is not None),
+        ("--rebalance", asked.rebalance != usual.rebalance),
+        ("--move-budget", asked.move_budget != usual.move_budget),
+        ("--replace", asked.replace),
+        ("--on-odd-file", reading.on_odd_file != "refuse"),
+    ):
+        if given:
             raise InputError(f"--rebuild counts a time anew and ends: leave {option} out")
 
 

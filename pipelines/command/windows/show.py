@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import typer
-
+from dtoss.option import Option
 from pipelines.command.terminal import options
 from pipelines.command.terminal.notes import note
 from pipelines.command.windows.run_windows import Name
@@ -22,54 +22,58 @@ _NUMBERS = ("key", "from", "to")
 _KEYS = (*_NUMBERS, "name", "from_name", "to_name")
 
 
+@dataclass(frozen=True)
+class View:
+    """What of windows is shown."""
+
+    title: ClassVar[str] = "What is shown"
+    at: Annotated[
+        str,
+        Option("Where it ends: a time such as 2026-01-31T12:00, or now.", "TIME"),
+    ] = "now"
+    window: Annotated[
+        str | None,
+        Option("Its length: of the windows, or, now, any up to the longest; the first if not given."),
+    ] = None
+    key: Annotated[str | None, Option("Only this key: its number, or what the place is called.", "KEY")] = None
+    top: Annotated[int, Option("Rows, those of most first; 0 for all, by key.", "N", more={"min": 0})] = 20
+    flow: Annotated[bool, Option("Moves between keys instead.")] = False
+    wide: Annotated[bool, Option("All declared lengths side by side.")] = False
+    changed: Annotated[bool, Option("Only keys with other values than at the end before, or --since.")] = False
+    since: Annotated[
+        str | None,
+        Option("With --changed: an end of before, or the number of a batch.", "TIME|N"),
+    ] = None
+
+
 def show(
     store: options.Store,
     name: Name,
-    at: Annotated[
-        str,
-        typer.Option("--at", help="Where it ends: a time such as 2026-01-31T12:00, or now.", metavar="TIME"),
-    ] = "now",
-    window: Annotated[
-        str | None,
-        typer.Option(help="Its length: of the windows, or, now, any up to the longest; the first if not given."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Only this key: its number, or what the place is called.", metavar="KEY")
-    ] = None,
-    top: Annotated[int, typer.Option(help="Rows, those of most first; 0 for all, by key.", min=0, metavar="N")] = 20,
-    flow: Annotated[bool, typer.Option("--flow", help="Moves between keys instead.")] = False,
-    wide: Annotated[bool, typer.Option("--wide", help="All declared lengths side by side.")] = False,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Only keys with other values than at the end before, or --since.")
-    ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(help="With --changed: an end of before, or the number of a batch.", metavar="TIME|N"),
-    ] = None,
+    view: View,
     as_json: options.Json = False,
 ) -> None:
     """Print what happened in each place in the time up to now, or up to an end of before."""
     from dtoss.windows.durations import time_text
     from dtoss.windows.query.window_query import open_windows
 
-    _check(flow, wide, changed, window, since)
-    end = None if at.strip() == "now" else at
+    _check(view.flow, view.wide, view.changed, view.window, view.since)
+    end = None if view.at.strip() == "now" else view.at
     found = open_windows(store, name).of_end(end)
-    length = found.spec.names[0] if window is None else window
-    if flow:
+    length = found.spec.names[0] if view.window is None else view.window
+    if view.flow:
         table = found.flow(end, length)
-    elif changed:
-        table = found.changed(end, None if wide else length, **_compared(since))
+    elif view.changed:
+        table = found.changed(end, None if view.wide else length, **_compared(view.since))
     else:
-        table = found.wide(end) if wide else found.at(end, length)
-    if key is not None:
-        table = _of_key(found, table, key)
-    table = _first(table, top, "moves" if flow else _leading(table))
+        table = found.wide(end) if view.wide else found.at(end, length)
+    if view.key is not None:
+        table = _of_key(found, table, view.key)
+    table = _first(table, view.top, "moves" if view.flow else _leading(table))
     if as_json:
         for row in table.to_pylist():
             print(json.dumps({"end": time_text(row.pop("end")), **row} if "end" in row else row, ensure_ascii=False))
         return
-    _print(found, table, ", ".join(found.spec.names) if wide else length, flow)
+    _print(found, table, ", ".join(found.spec.names) if view.wide else length, view.flow)
 
 
 def _check(flow: bool, wide: bool, changed: bool, window: str | None, since: str | None) -> None:

@@ -118,7 +118,7 @@ def seen_at(kind):
 def test_times_of_any_type_are_read_in_their_order(spark, kind):
     """Timestamps, dates, numbers, and ISO 8601 in text, which goes by its zone."""
     positions = from_frame(spark.createDataFrame(seen_at(kind)), Columns(id="who", time="seen"))
-    read = positions.frame.where("id = 1").select("id", "x", "t").toArrow()
+    read = positions.spark_frame.where("id = 1").select("id", "x", "t").toArrow()
     good = read.filter(pa.compute.is_finite(read["t"])) if kind == "double" else read
     assert len(good) == (2 if kind == "double" else 3)
     assert latest(good, ["x"])["x"].to_pylist() == [20.0]

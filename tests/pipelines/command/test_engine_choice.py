@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.command.terminal.engine_choice import IN_MEMORY, expected_bytes, why_spark
-from pipelines.rows.input_columns import Columns
+from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, expected_bytes
 from pipelines.rows.inputs import look
 
 
@@ -22,34 +21,31 @@ def inputs(tmp_path):
 
 def test_small_files_need_no_spark(inputs, monkeypatch):
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    assert why_spark("auto", None, None, inputs, Columns(), None) is None
-    assert why_spark("local", "local[2]", None, inputs, Columns(), "it") is None
+    assert Engine().why_spark(inputs, None) is None
+    assert Engine("local", "local[2]").why_spark(inputs, "it") is None
 
 
 @pytest.mark.parametrize(
     ("engine", "master", "memory"), [("spark", None, None), ("auto", "x", None), ("auto", None, "1g")]
 )
 def test_who_says_so_gets_spark_without_a_word(inputs, engine, master, memory):
-    assert why_spark(engine, master, memory, inputs, Columns(), None) == ""
+    assert Engine(engine, master, memory).why_spark(inputs, None) == ""
 
 
 def test_spark_submit_is_asked_for_spark(inputs, monkeypatch):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert why_spark("auto", None, None, inputs, Columns(), None) == ""
+    assert Engine().why_spark(inputs, None) == ""
 
 
 def test_what_this_process_cannot_do_is_said(inputs, monkeypatch):
-    """Words of times that it does not read, files that it does not reach, rows for which it has no memory."""
+    """Files that it does not reach, rows for which it has no memory."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    assert "times written as Q yyyy" in why_spark("auto", None, None, inputs, Columns(time_format="Q yyyy"), None)
-    assert why_spark("auto", None, None, inputs, Columns(), "joins are its work") == "joins are its work"
+    assert Engine().why_spark(inputs, "joins are its work") == "joins are its work"
     few = expected_bytes(inputs)
     assert few == IN_MEMORY["parquet"] * sum(place[0].get_file_info(place[1]).size for place in inputs.places)
     monkeypatch.setenv("DTOSS_MEMORY", "1k")
-    assert "the rows take some" in why_spark("auto", None, None, inputs, Columns(), None)
-    assert why_spark("auto", None, None, type(inputs)(paths=("hdfs://a",), kind="csv"), Columns(), None).startswith(
-        "hdfs"
-    )
+    assert "the rows take some" in Engine().why_spark(inputs, None)
+    assert Engine().why_spark(type(inputs)(paths=("hdfs://a",), kind="csv"), None).startswith("hdfs")
 
 
 def test_a_rebuild_loads_nothing_of_spark(tmp_path):

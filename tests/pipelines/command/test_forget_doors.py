@@ -32,7 +32,7 @@ def counted(works, store):
     return sum(json.loads(line)["rows"] for line in said)
 
 
-def test_no_command_takes_rows_of_somebody_who_is_forgotten(spark, tmp_path, works):
+def test_no_command_takes_rows_of_somebody_who_is_forgotten(tmp_path, works):
     store, past, first, late = (tmp_path / name for name in ("store", "past", "first", "late"))
     first.mkdir()
     late.mkdir()
@@ -76,7 +76,7 @@ def test_no_command_takes_rows_of_somebody_who_is_forgotten(spark, tmp_path, wor
     assert (rebuilt["counts"].get("forgotten"), rebuilt["counts"]["kept"]) == (None, 13)
 
 
-def test_a_store_without_times_forgets_too_and_whole_numbers_are_ids(spark, tmp_path, works):
+def test_a_store_without_times_forgets_too_and_whole_numbers_are_ids(tmp_path, works):
     (tmp_path / "all.csv").write_text("id,lon,lat\n" + "".join(f"{i},{0.1 * i},1.0\n" for i in range(30)))
     store = tmp_path / "store"
     works("rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 2)

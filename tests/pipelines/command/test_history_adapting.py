@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from types import SimpleNamespace
 
 import pytest
 
@@ -93,8 +92,8 @@ def test_it_adapts_between_beats(home):
     history.listen.flush()
     told = []
     commit(home, Change("options", options={"request_bytes": 20_000}), home.version())
-    settle_history(SimpleNamespace(history=home.path, warn=told.append))
+    settle_history(home.path, told.append)
     assert home.version().what == "adapt"
     assert told == []
-    settle_history(SimpleNamespace(history=home.path + "-none", warn=told.append))
+    settle_history(home.path + "-none", told.append)
     assert len(told) == 1

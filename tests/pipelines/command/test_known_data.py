@@ -84,7 +84,7 @@ DATA = {
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_each_is_read_by_its_line(spark, tmp_path, works, monkeypatch, data):
+def test_each_is_read_by_its_line(tmp_path, works, monkeypatch, data):
     """All rows count, what is taken is as it should be, and so is the first time."""
     monkeypatch.chdir(tmp_path)
     write, name, (read, kept), taken, first = DATA[data]

@@ -69,7 +69,7 @@ def test_the_rebuild_says_what_it_renamed(store):
     assert dtoss.open(path).column_names == [*FRESH.values(), "lon_", 'say "x" y']
 
 
-def test_the_command_says_it_too(spark, positions, tmp_path, works):
+def test_the_command_says_it_too(positions, tmp_path, works):
     """A warning on stderr, a row of the summary and of info; nothing where nothing was renamed."""
     place = tmp_path / "store"
     _, out, err = works("rebuild", positions, "--store", place, "--x", "east", "--y", "north", "--columns", "rank,lon_")
@@ -139,7 +139,7 @@ def test_commands_print_them(either, tmp_path, works):
         assert table[fresh].to_pylist() == [values(name)[i] for i in table["id"].to_pylist()]
 
 
-def test_accesses_name_columns_as_their_files_do(spark, store, tmp_path, works):
+def test_accesses_name_columns_as_their_files_do(no_spark, store, tmp_path, works):
     """A column of the accesses is no attribute: it may be called rank or distance."""
     times = ["2024-01-01T00:00:00"] * N
     table = pa.table({"lon": PLACES[:, 0], "lat": PLACES[:, 1], "t": times, "rank": [2] * N, "distance": [3] * N})

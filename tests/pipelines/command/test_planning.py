@@ -337,7 +337,7 @@ def store(tmp_path_factory):
     return stored(index, tmp_path_factory.mktemp("ceps") / "store")
 
 
-def test_from_accesses_to_the_report(spark, store, tmp_path, works, command):
+def test_from_accesses_to_the_report(no_spark, store, tmp_path, works, command):
     """patterns, plan and report by command on one store; plans for other pivots are refused, with the reason."""
     log, out, plan = tmp_path / "log.jsonl", tmp_path / "p.parquet", tmp_path / "plan.json"
     hours = [f"2020-03-0{d}T{h:02d}:10:00Z" for d in (2, 3) for h in range(24)]
@@ -440,7 +440,7 @@ def test_calibrate_prints_a_block_that_can_be_planned_with(store, tmp_path, work
     assert "fewest servers: bound 1, the plan has no more" in works(*plan).out
 
 
-def test_calibrate_states_three_rates_and_what_questions_cost(spark, store, tmp_path, works, command):
+def test_calibrate_states_three_rates_and_what_questions_cost(no_spark, store, tmp_path, works, command):
     """The block's rate is that of --rate, singly by default; the others stand beside it; costs rise."""
     for way in ("singly", "gathered", "batches"):
         options = [] if way == "singly" else ["--rate", way]

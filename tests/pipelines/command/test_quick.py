@@ -10,6 +10,8 @@ import sys
 from importlib.util import find_spec
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dtoss
@@ -139,3 +141,12 @@ def test_both_ways_to_information_print_the_same(store, command):
         printed = [command("info", "--store", store, *extra, *again).out for again in ([], ["--store", store])]
         assert printed[0] == printed[1]
         assert printed[0]
+
+
+def test_a_rebuild_loads_neither_spark_nor_pandas(tmp_path):
+    """Of Parquet: their loading would be a sixth of what a small file takes."""
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "lon": [8.5, 8.6], "lat": [47.4, 47.4], "t": [10, 20]}), file)
+    code, _, packages = loaded("rebuild", str(file), "--store", str(tmp_path / "store"))
+    assert code == 0
+    assert packages & {"pandas", "pyspark", "pyproj", "sqlglot", "matplotlib"} == set()

@@ -46,7 +46,7 @@ def arriving(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def store(spark, tmp_path_factory):
+def store(tmp_path_factory):
     """A store with one object."""
     path = tmp_path_factory.mktemp("doors") / "store"
     return made(pa.table({"id": [7], "lon": [-2.08], "lat": [51.8]}), path, partitions=1)
@@ -87,7 +87,7 @@ def test_in_tasks(spark):
         ]
 
 
-def test_a_rebuild(spark, command, tmp_path):
+def test_a_rebuild(command, tmp_path):
     """Without an option more lines are bad than may be; with it all of them are objects."""
     store = tmp_path / "store"
     assert BAD in command.fails("rebuild", LINES, *OPTIONS, "--columns", "c2,c4", "--store", store)
@@ -132,7 +132,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", [pytest.param(door, marks=() if door == "watch" else DEEP) for door in DOORS])
-def test_doors_of_commands(spark, command, arriving, tmp_path, door):
+def test_doors_of_commands(command, arriving, tmp_path, door):
     """Each has the bad lines of a rebuild, and with the option all lines."""
     (tmp_path / "sites.csv").write_text("id,lon,lat\n1,-1.5,51\n")
     (tmp_path / "asked.jsonl").write_text('{"id":"a","lon":-2,"lat":51,"radius":1000000}\n')

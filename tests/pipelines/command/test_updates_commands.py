@@ -11,7 +11,7 @@ from tests.pipelines.command.test_cycles_commands import put
 from tests.pipelines.stores import objects_of
 
 
-def test_updates_are_merged_once(spark, tmp_path, works):
+def test_updates_are_merged_once(tmp_path, works):
     """The columns are those of the rebuild; a file is read once; a second call says that nothing has changed."""
     arriving, store = tmp_path / "in", tmp_path / "s"
     arriving.mkdir()
@@ -27,7 +27,7 @@ def test_updates_are_merged_once(spark, tmp_path, works):
     assert {id: row[2] for id, row in objects_of(store).items() if id in (0, 1, 30)} == {0: 11}
 
 
-def test_deletions_and_expiry_from_all_rows(spark, tmp_path, works):
+def test_deletions_and_expiry_from_all_rows(tmp_path, works):
     """A deletion is no object; it is remembered, so an older row of a later cycle does not bring the object back."""
     store = tmp_path / "s"
     text = "id,lon,lat,t,gone\n1,0,0,10,\n2,1,1,10,\n2,,,11,true\n3,2,2,1,\n"
@@ -46,7 +46,7 @@ def test_deletions_and_expiry_from_all_rows(spark, tmp_path, works):
     assert objects_of(store) == {1: (0.0, 0.0, 10)}
 
 
-def test_the_time_of_a_replay_is_what_its_rows_say(spark, tmp_path, command, works):
+def test_the_time_of_a_replay_is_what_its_rows_say(tmp_path, command, works):
     """A row of another year moves it in no command, and the clock of the machine is no clock of a replay."""
     arriving, store = tmp_path / "in", tmp_path / "s"
     arriving.mkdir()

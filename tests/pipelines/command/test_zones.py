@@ -14,7 +14,7 @@ import pytest
 import shapely
 
 import dtoss
-from pipelines.command.query.print_answers import Form
+from pipelines.command.query.query_options import Filter, Form, Zones
 from pipelines.command.query.zone_files import print_zones
 from pipelines.local_joins.zone_readers import read_zones
 from tests.dtoss.answering import answering
@@ -101,10 +101,8 @@ def test_hits_on_stdout_and_in_files(town, files, command, capfd, tmp_path, more
         return ran.out, ran.err
 
     def seven_at_a_time(as_json=False, out=None):
-        print_zones(
-            town.opened, str(files / "zones.geojson"), "name", count=False, out=out, columns=columns, where=where,
-            edges="spherical", form=Form(as_json), hits_at_a_time=7,
-        )  # fmt: skip
+        zones = Zones(polygons=str(files / "zones.geojson"), by="name", edges="spherical", out=out)
+        print_zones(town.opened, zones, Filter(tuple(columns), where), Form(as_json), hits_at_a_time=7)
         return capfd.readouterr()
 
     for printed in (asked, seven_at_a_time):
@@ -136,10 +134,8 @@ def test_the_first_rows_and_an_attribute_that_is_called_zone(files, command, cap
     ask = ("within", "--store", path, "--polygons", files / "zones.geojson", "--columns", "zone")
     code, *printed = command(*ask, "--limit", 11)
     assert code == 0
-    print_zones(
-        dtoss.open(path), str(files / "zones.geojson"), None, count=False, out=None, columns=["zone"], where=None,
-        edges="spherical", form=Form(limit=11), hits_at_a_time=4,
-    )  # fmt: skip
+    zones = Zones(polygons=str(files / "zones.geojson"), edges="spherical")
+    print_zones(dtoss.open(path), zones, Filter(("zone",)), Form(limit=11), hits_at_a_time=4)
     for out, err in (printed, capfd.readouterr()):
         assert rows(out)[:2] == [["zone", "id", "zone_"], ["0", "0", "0"]]
         assert [row[:2] for row in rows(out)[9:]] == [["0", "8"], ["1", "0"], ["1", "1"]]
@@ -225,11 +221,11 @@ RING = [[9, 49], [11, 49], [11, 51], [9, 49]]
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is not a GeoJSON file: "),
+        ("{", ": it is not JSON: "),
         ("[" * 100_000, "nests too deep"),
-        ("7", "a GeoJSON object is wanted, and it holds one of type int"),
-        ('{"type": "FeatureCollection"}', "its features are no list"),
-        ('{"type": "FeatureCollection", "features": [5]}', "its features are no list"),
+        ("7", "feature 1: it is of type int, and an object of GeoJSON is wanted"),
+        ('{"type": "FeatureCollection"}', "without a list of features"),
+        ('{"type": "FeatureCollection", "features": [5]}', "feature 1: it is of type int"),
         (
             collection(feature({"type": "Point", "coordinates": [1, 2]})),
             "zone 0: a shape of type 'Point' is not searched",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
-from pipelines.cycle import check_cycle
+from pipelines.options.merging import Merging
 from tests.dtoss.snapshots.small_stores import silent
 from tests.examples import examples
 from tests.oracles import Update, Witnessed, apply, standing
@@ -139,4 +139,4 @@ def test_a_replay_that_loses_all_says_what_it_wants(tmp_path):
 
 def test_witnesses_that_are_none_are_refused():
     with pytest.raises(ValueError, match="--witnesses is 'few'"):
-        check_cycle(witnesses="few")
+        Merging(witnesses="few")

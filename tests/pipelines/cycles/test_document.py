@@ -116,7 +116,7 @@ def test_every_command_of_a_disk_runs(spark, place, ran):
     assert sorted(objects_of("streamed")) == [100, 101, 102]
 
 
-def test_the_commands_of_s3_run(spark, place, ran):
+def test_the_commands_of_s3_run(place, ran):
     """On a service that speaks S3, on a loopback port; Spark's workers were started without keys."""
     pq.write_table(rows(50, 20, 1, gone=False), place / "arriving" / "a.parquet")
     with object_store() as bucket:

@@ -11,7 +11,7 @@ import pytest
 
 from dtoss.buckets import hashes_of, seeded_hashes
 from dtoss.errors import InputError
-from pipelines.engines.local_rows import numbered, rows_of_batches, run_all
+from pipelines.engines.local_rows import rows_of_batches, run_all, tasks_here
 from pipelines.engines.spool import Spool, bytes_for_rows
 from pipelines.rebuild import rebuild
 from tests.pipelines.stores import snapshot_bytes
@@ -78,7 +78,7 @@ def test_equal_values_come_to_one_task():
 
 
 def test_values_stand_in_the_order_of_tasks():
-    doubled = numbered(9).map(lambda some: (pa.record_batch({"n": [2 * one["id"][0].as_py()]}) for one in some))
+    doubled = tasks_here(9).map(lambda some: (pa.record_batch({"n": [2 * one["id"][0].as_py()]}) for one in some))
     assert doubled.values() == list(range(0, 18, 2))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from tests.conftest import Here
 
 
@@ -17,5 +19,4 @@ def words_of(engine):
 
 def batches_of(positions, names):
     """Some columns of the rows of positions that can be used."""
-    rows = positions.good(names)
-    return rows.frame.toArrow().to_batches() if positions.session else [b for task in rows.collect() for b in task]
+    return positions.good(names).table(pa.schema([positions.frame.schema.field(name) for name in names])).to_batches()

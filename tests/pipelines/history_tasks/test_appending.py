@@ -30,9 +30,9 @@ from pipelines.history_tasks.file_keys import key_files
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.stream import stream
-from pipelines.ticks.run import run
 from tests.dtoss.history.worlds import schema_of
 from tests.pipelines.history_tasks.engines import session_of, words_of
+from tests.pipelines.loops import looped
 
 EPOCH = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -296,14 +296,14 @@ def test_a_rebuild_keeps_all_rows_and_a_loop_too(engine, tmp_path, command):
     updates.mkdir()
     two = frame_of(40, 2)  # older than what stands
     two.to_parquet(updates / "two.parquet")
-    ran = run(
+    ran = looped(
         str(updates), str(store), lambda: session_of(engine), cycles=1, every=0.1, history=str(place), deleted_for=None
     )
     assert ran.cycles == 1
     assert rows_in(place) == plain(pd.concat([one, two]))
     # as if the loop had died between the two commits
     Store(str(store)).rollback(lambda message: None)
-    ran = run(
+    ran = looped(
         str(updates), str(store), lambda: session_of(engine), cycles=1, every=0.1, history=str(place), deleted_for=None
     )
     assert ran.cycles == 1
@@ -321,7 +321,7 @@ def test_a_loop_takes_rows_as_its_store_does(engine, tmp_path, command):
     years = pd.Timedelta(days=365 * 60)
     for name, options in (("now", {"now": "2090-01-01"}), ("data", {"clock": "data"})):
         plain.assign(t=plain.t + years).to_parquet(updates / f"{name}.parquet")
-        run(
+        looped(
             str(updates),
             store,
             lambda: session_of(engine),

@@ -27,8 +27,8 @@ from pipelines.as_of import as_of, standing_at
 from pipelines.history import append, append_files
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
-from pipelines.rows.local_frame import TableSource
-from pipelines.rows.read_locally import positions_of_table
+from pipelines.rows.read_files import positions_of_table
+from pipelines.rows.row_sources import TableSource
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of
 from tests.pipelines.history_tasks.engines import session_of
 from tests.pipelines.stores import objects_of, snapshot_bytes

@@ -52,7 +52,7 @@ def beat(command, *numbers):
 
 
 @pytest.fixture
-def going(spark, tmp_path, monkeypatch, command):
+def going(tmp_path, monkeypatch, command):
     """A loop, windows and a watch that have read one file."""
     unpack(tmp_path)
     for old in (*LOST, "updates"):
@@ -97,7 +97,6 @@ def test_a_disk_is_lost_and_nothing_else(going):
             assert (objects(), past(), counted()) == (*wanted[:2], counts)
 
 
-@pytest.mark.deep("two more cycles of Spark; quick: verify names what is missing, and the copy in the right order")
 def test_a_copy_in_the_wrong_order_is_found(going):
     """Files before commits, a cycle between: each part says what it lacks."""
     copy = typed("A copy while all goes on")

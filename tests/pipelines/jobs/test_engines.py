@@ -8,9 +8,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import ceps
 import dtoss
 from pipelines.cycle import cycle
+from pipelines.patterns import patterns
 from pipelines.rebuild import rebuild
+from pipelines.rows.access_rows import Asks, access_columns
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import with_points
@@ -104,6 +107,24 @@ def test_both_engines_commit_the_same_bytes(spark, tmp_path, kind):
         for file in one:
             assert one[file] == other[file], file
     assert any(file.startswith("quarantine") for file in made[0][0])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "text", "lines"])
+def test_patterns_of_accesses_are_the_same(spark, tmp_path, kind):
+    """To the byte, and the rows that were set aside, by reason."""
+    write, ends, _, said = KINDS[kind]
+    store = tmp_path / "store"
+    dtoss.build(fleet(1).select(["lon", "lat"]).to_pandas().query("lon < 180").dropna(), partitions=5).save(str(store))
+    file = write(fleet(2), tmp_path / f"accesses.{ends}")
+    asks = Asks(weight="speed", k="id", radius="lat", by_weekday=True, time_zone="America/St_Johns", slot_seconds=60)
+    made = []
+    for session in (spark, None):
+        read = read_positions(session, [str(file)], access_columns(asks, **said))
+        counted = patterns(read, str(store), asks, max_bad=1.0)
+        ceps.write_patterns(tmp_path / "patterns", counted.patterns)
+        made.append(((tmp_path / "patterns").read_bytes(), {**vars(counted), "patterns": None}))
+    assert made[0] == made[1]
+    assert len(made[0][1]["bad"]) > 3
 
 
 def test_a_sample_is_the_same(spark, tmp_path):

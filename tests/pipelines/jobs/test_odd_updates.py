@@ -12,14 +12,17 @@ from dtoss.errors import InputError
 from dtoss.snapshots.store import Store
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home
+from pipelines.loop.arriving_batches import Sources
 from pipelines.loop.disposal import Disposal
 from pipelines.loop.loop_metrics import Metrics
-from pipelines.rows.input_columns import Columns
-from pipelines.ticks.run import Ran, run
+from pipelines.ticks.run import Ran
 from pipelines.windowing.backfill_run import rebuild_windows
+from pipelines.windowing.begin_windows import Which
+from pipelines.windowing.running_sets import How
 from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
+from tests.pipelines.loops import looped
 from tests.pipelines.stores import objects_of
 
 BEGIN = 1_700_000_000
@@ -45,7 +48,7 @@ def place(spark, tmp_path, monkeypatch):
 
     def beat(**options):
         wanted = {"every": 0.01, "cycles": 1, "columns": {"time": "t"}, "max_ahead": None, "first": {"partitions": 2}}
-        return run("updates", "s", lambda: spark, warn=told.append, **wanted | options)
+        return looped("updates", "s", lambda: spark, warn=told.append, **wanted | options)
 
     return put, beat, told
 
@@ -151,9 +154,8 @@ def test_windows_refuse_odd_files_and_count_anew_without_them(place, spark, tmp_
     assert counted()["rows"] == 3
     assert set(head_of(Home("s", "w")).ledger.refused) == {str(odd)}
     assert counted() == {}
-    done = rebuild_windows(
-        "updates", "s", "w", lambda: spark, ((BEGIN - 5) * 10**6, (BEGIN + 25) * 10**6), columns=Columns(), warn=print
-    )
+    which, span = Which(Home(Store("s").absolute.path, "w"), None, None), ((BEGIN - 5) * 10**6, (BEGIN + 25) * 10**6)
+    done = rebuild_windows(which, Sources("updates"), How(warn=print), lambda: spark, span)
     assert done.counts["rows"] > 0
     put("alone", ["z"], 50)
     with pytest.raises(InputError, match="column 'id' is string, and the ids of windows w are int64"):
@@ -172,6 +174,6 @@ def test_no_update_is_to_blame_where_there_is_no_spark(place, tmp_path):
         raise InputError("this needs Spark")
 
     with pytest.raises(InputError, match="this needs Spark"):
-        run("updates", "s", sessions, cycles=1, columns={"time": "t"}, warn=pytest.fail)
+        looped("updates", "s", sessions, cycles=1, columns={"time": "t"}, warn=pytest.fail)
     assert beat() == Ran(cycles=1)
     assert refused() == set()

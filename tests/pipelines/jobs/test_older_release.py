@@ -92,7 +92,7 @@ def test_windows_go_on_with_the_edges_that_they_began_with(tmp_path, monkeypatch
         stands_for(home, asked.wanted, None)
 
 
-def test_all_of_it_goes_on(spark, tmp_path, monkeypatch, command):
+def test_all_of_it_goes_on(tmp_path, monkeypatch, command):
     """The third file, after two that the older release has read: all is as if this one had read all three."""
     for name in ("whole", "begun"):
         (tmp_path / name).mkdir()

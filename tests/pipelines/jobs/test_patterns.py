@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import ceps
@@ -62,8 +63,9 @@ def world():
     return SimpleNamespace(store=store, index=index, table=table, rows=rows, manifest=Store(store).manifest())
 
 
-def frame(spark, world):
-    return spark.createDataFrame(world.rows.to_pandas())
+def frame(engine, world, order=None):
+    """The accesses as an engine takes them, in their order or by a column."""
+    return engine.createDataFrame(world.rows if order is None else world.rows.sort_by(order))
 
 
 @pytest.mark.parametrize(
@@ -76,10 +78,10 @@ def frame(spark, world):
         pytest.param("UTC", 60, {"radius": "radius", "weight": "weight"}, marks=MORE),
     ],
 )
-def test_patterns_equal_counting_one_by_one(spark, world, zone, slot, asked):
+def test_patterns_equal_counting_one_by_one(engine, world, zone, slot, asked):
     """Local slots and weekdays over a clock change, weights, the k nearest, radii, and both at once."""
     counted = patterns(
-        frame(spark, world), world.store, Asks(time_zone=zone, slot_seconds=slot, by_weekday=True, **asked)
+        frame(engine, world), world.store, Asks(time_zone=zone, slot_seconds=slot, by_weekday=True, **asked)
     )
     wanted, sets = slow_patterns(world, zone, slot, **dict.fromkeys(asked, True))
     whole, *days = counted.patterns
@@ -123,11 +125,11 @@ def test_squares_of_any_size_are_exact():
 
 
 @pytest.mark.parametrize("by_weekday", [pytest.param(False, marks=MORE), True])
-def test_variation_equals_counting_day_by_day(spark, world, by_weekday):
+def test_variation_equals_counting_day_by_day(engine, world, by_weekday):
     """How days differ is that of each day's, hour's and partition's own count, whatever the order of the rows."""
     zone, slot = "Europe/Berlin", 900
     asks = Asks(time_zone=zone, slot_seconds=slot, by_weekday=by_weekday, weight="weight", radius="radius")
-    counted = patterns(frame(spark, world), world.store, asks)
+    counted = patterns(frame(engine, world), world.store, asks)
     days = (counted.last - counted.first).days + 1
     count = len(world.manifest["partitions"])
     found = np.zeros((days, 24, count))
@@ -142,17 +144,17 @@ def test_variation_equals_counting_day_by_day(spark, world, by_weekday):
     np.testing.assert_allclose(one.levels, wanted.levels, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(one.own, wanted.own, rtol=1e-6, atol=1e-9)
     assert one.levels.shape[1] == 24
-    again = patterns(frame(spark, world).orderBy("lat"), world.store, asks)
+    again = patterns(frame(engine, world, "lat"), world.store, asks)
     assert again.patterns[0].variation.levels.tobytes() == one.levels.tobytes()
     assert again.patterns[0].variation.own.tobytes() == one.own.tobytes()
 
 
-def test_requests_count_as_what_they_cost(spark, world):
+def test_requests_count_as_what_they_cost(engine, world):
     """Each partition that a request reads gets its share of the cost, one request at least; reads stay the same."""
     costs = RequestCosts(((1.0, 0.5), (8.0, 1.0), (16.0, 40.0)), ((1e4, 0.25), (3e5, 90.0)))
     asked = {"k": "k", "radius": "radius", "weight": "weight"}
-    plain = patterns(frame(spark, world), world.store, Asks(**asked))
-    counted = patterns(frame(spark, world), world.store, Asks(costs=costs, by_weekday=True, **asked))
+    plain = patterns(frame(engine, world), world.store, Asks(**asked))
+    counted = patterns(frame(engine, world), world.store, Asks(costs=costs, by_weekday=True, **asked))
     wanted = np.zeros(len(world.manifest["partitions"]))
     shared = 0
     for row in world.rows.to_pylist():
@@ -175,9 +177,9 @@ def test_requests_count_as_what_they_cost(spark, world):
     assert "weighed" not in dict(summary(plain))
 
 
-def test_patterns_carry_what_the_manifest_says(spark, world):
+def test_patterns_carry_what_the_manifest_says(engine, world):
     """Numbers, bytes and the hash of the pivots; places of the pivots."""
-    one = patterns(frame(spark, world), world.store).patterns[0]
+    one = patterns(frame(engine, world), world.store).patterns[0]
     entries = world.manifest["partitions"]
     assert one.partitions.tolist() == [entry["number"] for entry in entries]
     assert one.sizes.tolist() == [entry["bytes"] for entry in entries]
@@ -187,13 +189,19 @@ def test_patterns_carry_what_the_manifest_says(spark, world):
     assert homes == regions.nearest(space.vectors(one.positions)).tolist()
 
 
-def test_splits_of_the_input_change_nothing(spark, world, tmp_path):
-    """The same bytes in the file, whatever the order of the rows and the number of tasks."""
-    asks = Asks(weight="weight", k="k", by_weekday=True, smooth_seconds=1800)
-    shuffled = frame(spark, world).repartition(5).sortWithinPartitions("lon")
-    for name, rows in (("a", frame(spark, world).coalesce(1)), ("b", shuffled)):
-        ceps.write_patterns(tmp_path / name, patterns(rows, world.store, asks).patterns)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+def test_splits_of_the_input_and_the_engine_change_nothing(spark, world, tmp_path):
+    """The same bytes in the file, whatever the order of the rows, the number of files, and the engine."""
+    asks = Asks(weight="weight", k="k", radius="radius", by_weekday=True, smooth_seconds=1800, time_zone="Asia/Kolkata")
+    pq.write_table(world.rows, tmp_path / "whole.parquet")
+    mixed = world.rows.take(pa.array(np.random.default_rng(1).permutation(len(world.rows))))
+    for part in range(5):
+        pq.write_table(mixed.slice(180 * part, 180), tmp_path / f"part-{part}.parquet", row_group_size=50)
+    made = []
+    for session, files in ((None, "whole"), (None, "part-*"), (spark, "part-*")):
+        read = read_positions(session, [str(tmp_path / f"{files}.parquet")], access_columns(asks))
+        ceps.write_patterns(tmp_path / "patterns", patterns(read, world.store, asks).patterns)
+        made.append((tmp_path / "patterns").read_bytes())
+    assert made[0] == made[1] == made[2]
 
 
 def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
@@ -219,9 +227,15 @@ def test_of_very_many_sets_each_task_keeps_what_a_sample_may_need():
         assert by_set(bound_reads(found, 200)) == pytest.approx({rows: w / scale for rows, w in wanted.items()})
 
 
-def test_each_access_may_stand_for_many_requests(spark, world):
+def test_halves_of_millionths_are_rounded_up(engine, world):
+    """As Spark's own rounding does."""
+    rows = world.rows.slice(0, 2).set_column(3, "weight", pa.array([0.0000005, 2.4999995]))
+    assert patterns(engine.createDataFrame(rows), world.store, Asks(weight="weight")).requests == 2.500001
+
+
+def test_each_access_may_stand_for_many_requests(engine, world):
     """A sample of the requests is scaled up and stays as unsure as it is; its sets of partitions scale with it."""
-    one, many = (patterns(frame(spark, world), world.store, Asks(k=20, requests_per_access=n)) for n in (1.0, 50.0))
+    one, many = (patterns(frame(engine, world), world.store, Asks(k=20, requests_per_access=n)) for n in (1.0, 50.0))
     few, more = one.patterns[0], many.patterns[0]
     np.testing.assert_allclose(more.loads, 50 * few.loads)
     assert (few.requests_per_event, more.requests_per_event) == (1.0, 50.0)
@@ -231,20 +245,20 @@ def test_each_access_may_stand_for_many_requests(spark, world):
     assert len(few.reads) > 3
 
 
-def test_days_that_count(spark, world):
+def test_days_that_count(engine, world):
     """From since on and before until, in local time; the others are counted as outside. Days without one count too."""
     begin = datetime.fromtimestamp(WINTER, UTC).astimezone(ZoneInfo("Europe/Berlin")).date()
     asks = Asks(since=begin + timedelta(days=2), until=begin + timedelta(days=5), time_zone="Europe/Berlin")
-    counted = patterns(frame(spark, world), world.store, asks)
+    counted = patterns(frame(engine, world), world.store, asks)
     local = [t.astimezone(ZoneInfo("Europe/Berlin")).date() for t in world.rows["t"].to_pylist()]
     inside = sum(asks.since <= day < asks.until for day in local)
     assert (counted.requests, counted.outside) == (inside, len(local) - inside)
     assert (counted.first, counted.last, counted.patterns[0].days) == (asks.since, begin + timedelta(days=4), 3)
     empty = Asks(since=date(1999, 1, 1), until=date(1999, 1, 11))
-    counted = patterns(frame(spark, world), world.store, empty)
+    counted = patterns(frame(engine, world), world.store, empty)
     assert (counted.requests, counted.patterns[0].days, counted.patterns[0].peak) == (0, 10, 0.0)
     with pytest.raises(InputError, match=r"none of 900 accesses can be used \(900 outside"):
-        patterns(frame(spark, world), world.store, Asks(until=date(1999, 1, 11)))
+        patterns(frame(engine, world), world.store, Asks(until=date(1999, 1, 11)))
 
 
 DIRTY = """lon,lat,when,n,k
@@ -261,13 +275,13 @@ DIRTY = """lon,lat,when,n,k
 """
 
 
-def test_bad_rows_are_counted_by_reason(spark, world, tmp_path):
+def test_bad_rows_are_counted_by_reason(session, world, tmp_path):
     """Nothing is dropped in silence; too many fail, and say why."""
     file = tmp_path / "log.csv"
     file.write_text(DIRTY)
     asks = Asks(weight="n", k="k")
     columns = access_columns(asks, time="when")
-    read = read_positions(spark, [str(file)], columns)
+    read = read_positions(session, [str(file)], columns)
     counted = patterns(read, world.store, asks, max_bad=0.9)
     assert counted.read == 10
     assert counted.requests == 3.5
@@ -284,7 +298,7 @@ def test_bad_rows_are_counted_by_reason(spark, world, tmp_path):
         patterns(read, world.store, asks)
 
 
-def test_times_in_numbers_and_text(spark, world):
+def test_times_in_numbers_and_text(engine, world):
     """Seconds, milliseconds, ISO text and text of a pattern mean the same; numbers alone could be anything."""
     seconds = [WINTER + 17 * i for i in range(50)]
     places = {"lon": [2.35] * 50, "lat": [48.85] * 50}
@@ -298,16 +312,16 @@ def test_times_in_numbers_and_text(spark, world):
     ]
     found = []
     for column, form in given:
-        rows = spark.createDataFrame(pa.table({**places, "at": column}).to_pandas())
+        rows = engine.createDataFrame(pa.table({**places, "at": column}))
         found.append(patterns(rows, world.store, time="at", time_format=form).patterns[0])
     for other in found[1:]:
         np.testing.assert_array_equal(other.loads, found[0].loads)
-    numbers = spark.createDataFrame(pa.table({**places, "at": given[0][0]}).to_pandas())
+    numbers = engine.createDataFrame(pa.table({**places, "at": given[0][0]}))
     with pytest.raises(InputError, match="holds numbers: say what they are"):
         patterns(numbers, world.store, time="at")
     with pytest.raises(InputError, match="accesses have no time"):
         patterns(numbers, world.store)
-    days = spark.sql("select 2.35d as lon, 48.85d as lat, date'2020-01-01' as t")
+    days = engine.createDataFrame(pa.table({**places, "t": [date(2020, 1, 1)] * 50}))
     with pytest.raises(InputError, match="holds dates"):
         patterns(days, world.store)
     with pytest.raises(InputError, match="no column 'n'"):
@@ -328,13 +342,13 @@ def test_times_in_numbers_and_text(spark, world):
     ],
 )
 def test_bad_arguments(options, message):
-    """Each names the value and the way out, before Spark starts."""
+    """Each names the value and the way out, before anything is read."""
     with pytest.raises(ValueError, match=message):
         Asks(**options)
 
 
 @pytest.mark.parametrize("crs", ["EPSG:32610", "none"])
-def test_a_plane(spark, crs):
+def test_a_plane(engine, crs):
     """Accesses in CRS units; pivots are placed on the map by lon and lat where there is a CRS."""
     rng = np.random.default_rng(8)
     places = rng.uniform((5.4e5, 4.1e6), (5.6e5, 4.2e6), (400, 2))
@@ -342,7 +356,7 @@ def test_a_plane(spark, crs):
     store = made(table, crs=crs, partitions=5)
     index = dtoss.open(store)
     asked = pa.table({"x": places[:50, 0], "y": places[:50, 1], "t": pa.array([0] * 50, pa.timestamp("us", "UTC"))})
-    found = patterns(spark.createDataFrame(asked.to_pandas()), store, Asks(k=4)).patterns[0]
+    found = patterns(engine.createDataFrame(asked), store, Asks(k=4)).patterns[0]
     manifest = Store(store).manifest()
     wanted = np.zeros(5)
     for place in places[:50]:
@@ -392,7 +406,7 @@ def test_reads_cover_every_owner_in_reach(crs, partitions):
     assert (engine.reads[alone] == 1).all()
 
 
-def test_a_missing_store_is_named(spark, world, tmp_path):
+def test_a_missing_store_is_named(engine, world, tmp_path):
     """Before anything is read."""
     with pytest.raises(dtoss.errors.StoreError, match="nowhere"):
-        patterns(frame(spark, world), str(Path(tmp_path) / "nowhere"))
+        patterns(frame(engine, world), str(Path(tmp_path) / "nowhere"))

@@ -37,7 +37,7 @@ def made_requests(table, rng):
         yield minute, at[:, 0], at[:, 1], np.where(near, k, np.nan), np.where(near, np.nan, radius)
 
 
-def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(spark, tmp_path, monkeypatch):
+def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(session, tmp_path, monkeypatch):
     """30,000 requests of six slots, of which a quarter is kept; a file that is half written is passed over."""
     table = pa.Table.from_batches(hotspots(1_500, seed=3, count=8)).drop(["hotspot"])
     store, folder = str(tmp_path / "store"), tmp_path / "store" / "accesses"
@@ -64,7 +64,7 @@ def test_the_log_of_a_server_and_all_of_its_requests_make_the_same_patterns(spar
 
     def counted(path, weight, asking):
         asks = Asks(weight=weight, **asking)
-        return patterns(read_positions(spark, look([str(path)]), access_columns(asks)), store, asks)
+        return patterns(read_positions(session, look([str(path)]), access_columns(asks)), store, asks)
 
     sampled, all_of_them = (counted(*one, {}) for one in ((folder, "weight"), (tmp_path / "all.parquet", None)))
     assert sampled.read == MINUTES * KEPT

@@ -24,13 +24,13 @@ PEAK = 12_400.0
 @pytest.mark.parametrize(
     "size", [5000, pytest.param(500, marks=pytest.mark.deep("ten times the partitions on the same way"))]
 )
-def test_gowalla_from_places_to_report(spark, tmp_path, size):
+def test_gowalla_from_places_to_report(engine, tmp_path, size):
     """Every check-in is counted where its place is; the plan holds; the report shows it beside the competitors."""
     placed, asked = real_set("gowalla_poi_weights"), real_set("gowalla_checkins")
     store = str(tmp_path / "store")
-    rebuild(spark.read.parquet(str(placed)), store, objects_per_partition=size)
+    rebuild(engine.createDataFrame(pq.read_table(placed)), store, objects_per_partition=size)
     asks = Asks(smooth_seconds=1800)
-    counted = patterns(spark.read.parquet(str(asked)).select("lon", "lat", "t"), store, asks)
+    counted = patterns(engine.createDataFrame(pq.read_table(asked, columns=["lon", "lat", "t"])), store, asks)
     table = pq.read_table(asked, columns=["lon", "lat"])
     manifest = Store(store).manifest()
     space, regions = space_of_manifest(manifest), regions_of_manifest(manifest)

@@ -20,9 +20,10 @@ from pipelines.loop.disposal import Disposal
 from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.ticks import three_commits
-from pipelines.ticks.run import CyclesFailed, Ran, run
+from pipelines.ticks.run import CyclesFailed, Ran
 from tests.clocks import clocked
 from tests.dtoss.snapshots.small_stores import manifest_of, silent
+from tests.pipelines.loops import looped
 
 
 @dataclass
@@ -68,13 +69,13 @@ class Scene:
         self.positions.append(Read([Path(file).read_text().strip().rpartition(",")[2] for file in inputs.files]))
         return self.positions[-1]
 
-    def cycle(self, positions, store, *, ledger, warn, lock, lease, deleted, **options):
+    def merge(self, positions, store, options, work, *, columns, ledger):
         if self.before and (fault := self.before.pop(0)) is not None:
             fault()
         self.options.append(options)
         home = Store(store)
         parent = home.manifest() if home.snapshots() else {"lines": [], "ledger": None}
-        held = lock or home.writer(silent)
+        held = work.lock or home.writer(silent)
         with home.fresh(silent) as name:
             written = {"partitions/00000.arrow": name.encode(), "borders.arrow": b"b"}
             for file, data in written.items():
@@ -86,14 +87,14 @@ class Scene:
                 "timings": {"build": 0.5},
             }
             home.finish(name, manifest, held)
-        home.tidy(options.get("keep", 3), held, silent, keep_for=0.0)
-        if held is not lock:
+        home.tidy(options.keeping.keep, held, silent, keep_for=0.0)
+        if held is not work.lock:
             held.release()
         return manifest
 
     def run(self, beats, **options):
         wanted = {"every": 0.01, "say": self.say, "warn": self.told.append} | options
-        return run(str(self.updates), str(self.path), self.session, cycles=beats, **wanted)
+        return looped(str(self.updates), str(self.path), self.session, cycles=beats, **wanted)
 
     def say(self, manifest, staleness):
         self.said.append((manifest["snapshot"], staleness))
@@ -107,7 +108,7 @@ class Scene:
 def scene(tmp_path, monkeypatch):
     made = Scene(tmp_path / "updates", tmp_path / "store")
     made.updates.mkdir()
-    monkeypatch.setattr(three_commits, "cycle", made.cycle)
+    monkeypatch.setattr(three_commits, "merge", made.merge)
     monkeypatch.setattr(three_commits, "read_positions", made.read_positions)
     return made
 
@@ -280,10 +281,10 @@ def test_a_plan_keeps_pivots(scene):
     with pytest.raises(InputError, match=r"has no snapshot yet: a plan is for the pivots of one"):
         scene.run(1, pivots_hash="0" * 16)
     scene.run(1)
-    assert "pivots" not in scene.options[-1]
+    assert scene.options[-1].merging.pivots is None
     scene.write("b.csv")
     scene.run(1, pivots_hash="0" * 16)
-    assert scene.options[-1]["pivots"] == "keep"
+    assert scene.options[-1].merging.pivots == "keep"
     with pytest.raises(InputError, match=r"the plan is for pivots 1{16}, snapshot .* has 0{16}"):
         scene.run(1, pivots_hash="1" * 16)
     with pytest.raises(ValueError, match="pivots is 'auto': with a plan they are only kept"):
@@ -395,4 +396,4 @@ def test_a_cycle_that_fails_because_spark_was_told_to_end_is_no_failure(scene):
 )
 def test_what_cannot_be(scene, options, said):
     with pytest.raises(ValueError, match=said):
-        run(str(scene.updates), str(scene.path), scene.session, **options)
+        looped(str(scene.updates), str(scene.path), scene.session, **options)

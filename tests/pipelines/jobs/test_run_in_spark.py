@@ -9,7 +9,8 @@ import pytest
 
 from dtoss.snapshots.store import Store
 from pipelines.loop.disposal import Disposal
-from pipelines.ticks.run import Ran, run
+from pipelines.ticks.run import Ran
+from tests.pipelines.loops import looped
 from tests.pipelines.stores import objects_of
 
 
@@ -27,7 +28,7 @@ def loop(spark, tmp_path):
     def beat(**options):
         wanted = {"every": 1.0, "cycles": 1, "columns": {"deleted": "gone"}, "max_ahead": None, "deleted_for": None}
         wanted |= {"first": {"partitions": 2}, "keep_for": 0.0, "warn": pytest.fail}
-        return run(str(folder), str(store), lambda: spark, **wanted | options)
+        return looped(str(folder), str(store), lambda: spark, **wanted | options)
 
     return folder, store, put, beat
 

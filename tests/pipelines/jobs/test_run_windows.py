@@ -20,11 +20,12 @@ from pipelines.loop.disposal import Disposal
 from pipelines.rows.input_columns import UNMARKED, Columns
 from pipelines.rows.read_files import positions_in
 from pipelines.ticks import three_commits
-from pipelines.ticks.run import Ran, run
+from pipelines.ticks.run import Ran
 from pipelines.windowing.feed_windows import Feed, feed
 from pipelines.windowing.window_options import read_asked
 from pipelines.windows import run_windows
 from tests.pipelines.history_tasks.test_appending import rows_in
+from tests.pipelines.loops import looped
 from tests.pipelines.rows.reading import rows_of
 
 BEGIN = 1_700_000_000
@@ -53,7 +54,7 @@ def place(session, tmp_path, monkeypatch):
     def beat(store, history=None, windows=asked, **options):
         wanted = {"every": 0.01, "cycles": 1, "columns": {"time": "t"}, "max_ahead": None, "first": {"partitions": 2}}
         told = []
-        made = run(
+        made = looped(
             "updates", str(tmp_path / store), lambda: session, windows=windows, history=history,
             say_windows=lambda name, ran: told.append((name, ran.counts["rows"])), **wanted | options,
         )  # fmt: skip
@@ -96,7 +97,7 @@ def test_whoever_is_killed_between_two_goes_on_and_all_is_as_if_nobody_was(place
     for function, fault, versions in (
         ("feed", killed, [2, 1, 1]),  # after the history
         ("feed", lambda one, *more: feed(one, *more) if one.asked.name == "shops" else killed(), [2, 2, 1]),
-        ("cycle", killed, [2, 2, 2]),  # after both windows
+        ("merge", killed, [2, 2, 2]),  # after both windows
     ):
         with monkeypatch.context() as patch:
             patch.setattr(three_commits, function, fault)

@@ -11,13 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.locks import processors
+from dtoss.snapshots.store import Store
 from dtoss.watch.watch_folder import Home
+from dtoss.windows.storage.window_folder import Home as WindowHome
+from pipelines.loop.arriving_batches import Sources
 from pipelines.rows.input_columns import Columns
 from pipelines.watch import watch_files
 from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.watch_batches import Rowwise
 from pipelines.windowing.backfill_run import rebuild_windows
+from pipelines.windowing.begin_windows import Which
 from pipelines.windowing.move_groups import moving_of
+from pipelines.windowing.running_sets import How
 from pipelines.windows import run_windows
 from tests.dtoss.watch.streams import SPHERE, change, random_asked, random_rows
 from tests.pipelines.jobs.test_streams_in_process import BAD, SITES, write
@@ -97,7 +102,8 @@ def test_windows_are_the_same_to_the_byte(spark, places):
         write(places / "in", "1.csv", streams[1], BAD)
         run(2, 2)
         write(places / "in", "1.csv", streams[1][:70], BAD[:1])
-        rebuild_windows("in", name, "w", lambda session=session: session, anew, **how)
+        which = Which(WindowHome(Store(name).absolute.path, "w"), None, SPHERE)
+        rebuild_windows(which, Sources("in"), How(0.9, warn=print), lambda session=session: session, anew)
         write(places / "in", "2.csv", streams[2], BAD)
         run(1, 3, lengths="30s")
         (places / "in" / "2.csv").unlink()

@@ -72,7 +72,7 @@ def test_types_of_times(spark, tmp_path):
     for kind, (_, _, unit) in KINDS.items():
         positions = from_frame(frame, Columns(time=kind, attributes="none"))
         assert time_of(positions) == {"column": kind, "type": kind, "unit": unit}
-        assert (positions.attributes, positions.frame.schema["t"].dataType.simpleString()) == ((), kind)
+        assert (positions.attributes, positions.types["t"]) == ((), kind)
     assert time_of(from_frame(frame, Columns(attributes="none"))) is None
 
 
@@ -146,8 +146,7 @@ def test_times_of_text(spark, tmp_path, value, time_format, kind, unit):
     }  # fmt: skip
     assert (time_of(read), source_of(read)) == (time, source)
     if time_format is None:
-        moments = set(read.frame.select("t").toArrow()["t"].to_pylist())
-        read.release()
+        moments = set(read.spark_frame.toArrow()["t"].to_pylist())
     else:
         manifest = rebuild(read, str(tmp_path / "store"), partitions=2)
         assert (manifest["time"], manifest["source"]) == (time, source)

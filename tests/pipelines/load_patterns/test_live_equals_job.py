@@ -1,4 +1,4 @@
-"""Live patterns are those of the Spark job on the whole log, to the byte: made requests, bad rows, real check-ins."""
+"""Live patterns are those of the job on the whole log, to the byte: made requests, bad rows, real check-ins."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ COSTS = RequestCosts(((1.0, 0.5), (8.0, 1.0), (16.0, 40.0)), ((1e4, 0.25), (3e5,
 SERVERS = 3
 
 
-def of_the_job(spark, world, asks, out):
+def of_the_job(session, world, asks, out):
     """What ``dtoss patterns`` makes of the log; its file is written."""
     columns = access_columns(asks)
-    counted = patterns(read_positions(spark, look([str(world.log)]), columns), world.store, asks)
+    counted = patterns(read_positions(session, look([str(world.log)]), columns), world.store, asks)
     ceps.write_patterns(out, counted.patterns)
     return counted
 
@@ -52,7 +52,7 @@ def with_bad_rows(rows, geographic=True):
 
 
 @pytest.mark.parametrize("kind", ["costly", "plane"])
-def test_live_patterns_equal_the_job(spark, tmp_path, kind):
+def test_live_patterns_equal_the_job(session, tmp_path, kind):
     """Bad rows, halves of millionths, a zone whose clocks change, each weekday, costs, and a plane."""
     world = world_in(tmp_path / "store", count=500)
     asks = replace(ASKS, time_zone="Europe/Berlin", slot_seconds=900, by_weekday=True, smooth_seconds=3600)
@@ -78,7 +78,7 @@ def test_live_patterns_equal_the_job(spark, tmp_path, kind):
     write(world.log, dict(files[9:]))
     write(world.log, {"2026-03-27/000-late-0-0.parquet": rows.filter(pa.compute.is_null(rows["t"]))})
     live.once()
-    wanted = of_the_job(spark, world, asks, tmp_path / "job.parquet")
+    wanted = of_the_job(session, world, asks, tmp_path / "job.parquet")
     found = said[-1]
     assert (tmp_path / "live.parquet").read_bytes() == (tmp_path / "job.parquet").read_bytes()
     assert sum(found.bad.values()) == (12 if kind == "plane" else 13)  # -90.5 is a y like any other
@@ -89,7 +89,7 @@ def test_live_patterns_equal_the_job(spark, tmp_path, kind):
     "name",
     ["brightkite_checkins", pytest.param("gowalla_checkins", marks=pytest.mark.deep("another set of the same kind"))],
 )
-def test_real_check_ins_as_a_log(spark, tmp_path, name):
+def test_real_check_ins_as_a_log(session, tmp_path, name):
     """Each check-in is a request of one of three servers for what is near: of weights, by files of a day each."""
     table = pq.read_table(real_set(name), columns=["lon", "lat", "t"])
     rng = np.random.default_rng(9)
@@ -109,5 +109,5 @@ def test_real_check_ins_as_a_log(spark, tmp_path, name):
     for part in np.array_split(rng.permutation(len(files)), 3):
         write(world.log, dict(files[i] for i in part))
         following(world, tmp_path / "live.parquet", asks).once()
-    of_the_job(spark, world, asks, tmp_path / "job.parquet")
+    of_the_job(session, world, asks, tmp_path / "job.parquet")
     assert (tmp_path / "live.parquet").read_bytes() == (tmp_path / "job.parquet").read_bytes()

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
+from dtoss.answer_rows import Ask
 from dtoss.errors import InputError
 from pipelines.local_joins.file_join import AT_A_TIME, HITS, in_order, join_file, join_with_server, rows_at_a_time
 from pipelines.local_joins.place_batches_of_files import read_places
@@ -128,10 +129,12 @@ def test_a_server_answers_the_same(town, tmp_path, asked, suffix):
     """To the byte."""
     opened = dtoss.open(str(town / "store"))
     outs = [str(tmp_path / f"{name}{suffix}") for name in ("store", "server")]
-    asked = asked | {"where": "speed > 20", "columns": ["speed"]}
+    asked = asked | {"where": "speed > 20", "columns": ("speed",)}
     done = join_file(str(town / "q.parquet"), str(town / "store"), outs[0], **asked)
     with answering(opened, opened.snapshot) as served:
-        assert join_with_server(str(town / "q.parquet"), served.url, outs[1], **asked) == done
+        ask = Ask(served.url, opened.snapshot, **asked)
+        places = read_places(str(town / "q.parquet"))
+        assert join_with_server(str(town / "q.parquet"), places, ask, outs[1]) == done
     rows = [pq.read_table(out).to_pylist() if suffix == ".parquet" else Path(out).read_text() for out in outs]
     assert rows[0] == rows[1]
     assert len(rows[0]) > 10

@@ -32,7 +32,7 @@ def by_spark(spark, path, **names):
     """The type of ids, and how often each row stands there."""
     read = read_positions(spark, look([str(path)]), Columns(attributes="none", **names))
     try:
-        rows = read.frame.select("id", "x", "y").toArrow().to_pylist()
+        rows = read.spark_frame.select("id", "x", "y").toArrow().to_pylist()
     finally:
         read.release()
     return read.string_ids, counted(rows)

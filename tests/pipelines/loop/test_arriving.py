@@ -217,14 +217,14 @@ def test_what_is_read_is_what_is_fresh(spark, watched):
     inputs = watched.look().inputs()
     positions = read_positions(spark, inputs, Columns())
     try:
-        rows = positions.frame.select("id", "x", "t", "`a:day`").toArrow().to_pylist()
+        rows = positions.spark_frame.select("id", "x", "t", "`a:day`").toArrow().to_pylist()
     finally:
         positions.release()
     assert rows == [{"id": 9, "x": 8.0, "t": 6, "a:day": 3}]
     watched.ledger = Ledger()
     positions = read_positions(spark, watched.look().inputs(), Columns())
     try:
-        rows = positions.frame.select("id", "`a:day`").toArrow().to_pylist()
+        rows = positions.spark_frame.select("id", "`a:day`").toArrow().to_pylist()
     finally:
         positions.release()
     assert sorted((row["id"], row["a:day"]) for row in rows) == [(1, 1), (7, 2), (9, 3)]

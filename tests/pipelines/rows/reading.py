@@ -1,4 +1,4 @@
-"""What Spark reads of files, without a rebuild: the rows that objects are made of, and those that are set aside.
+"""What is read of files, without a rebuild: the rows that objects are made of, and those that are set aside.
 
 That a rebuild builds the former and keeps the latter in its quarantine is tested in ``test_bad_input.py``.
 """
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from pipelines.rows.input_columns import RAW, REASON, Columns, attribute_name
+from pipelines.rows.input_columns import REASON, Columns, attribute_name
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import read_positions
 
@@ -51,9 +51,10 @@ class Rows(NamedTuple):
         return found
 
 
-def read_rows(spark, paths, **asked):
-    """Read files as a rebuild does, by Spark and in this process, which say the same."""
-    here, there = (_result(session, paths, asked) for session in (None, spark))
+def read_rows(session, paths, **asked):
+    """Read files as a rebuild does, in this process and in a session's Spark, where there is one: they say the same."""
+    here = _result(None, paths, asked)
+    there = here if session is None else _result(session, paths, asked)
     if isinstance(there, Exception):
         assert (type(here), str(here)) == (type(there), str(there))
         raise there
@@ -83,11 +84,8 @@ def _read(session, paths, *, wanted=None, crs=None, metric=None, wrap=False, **c
     paths = [str(path) for path in (paths if isinstance(paths, list) else [paths])]
     read = read_positions(session, paths, Columns(**columns), wanted=wanted)
     space = space_of(crs or read.crs, metric)
-    try:
-        screened = screen_positions(read, space, wrap)
-        good, bad = rows_of(screened)
-    finally:
-        read.release()
+    screened = screen_positions(read, space, wrap)
+    good, bad = rows_of(screened)
     x, y = ("lon", "lat") if space.geographic else ("x", "y")
     names = {"id": "id", "x": x, "y": y, "t": "t"}
     kept = [name for name in good.column_names if name != "a:t"]  # a time is one already
@@ -98,19 +96,11 @@ def _read(session, paths, *, wanted=None, crs=None, metric=None, wrap=False, **c
 
 def rows_of(positions):
     """The good rows of positions, and of the others why and as what they were read."""
-    if positions.session is None:
-        names = [name for name in positions.columns if name != REASON]
-        batches = [batch for some in positions.good(names).collect() for batch in some]
-        fields = [positions.frame.schema.field(name) for name in names]
-        bad = pa.Table.from_batches(
-            [batch for some in positions.rejected().collect() for batch in some],
-            pa.schema([("reason", pa.string()), ("row", pa.string())]),
-        )
-        return pa.Table.from_batches(batches, pa.schema(fields)), pairs_of(bad["reason"], bad["row"])
-    rows = positions.frame.toArrow()
-    good = rows.filter(rows[REASON].is_null()).drop_columns([REASON, RAW])
-    bad = rows.filter(rows[REASON].is_valid())
-    return good, pairs_of(bad[REASON], bad[RAW])
+    names = [name for name in positions.columns if name != REASON]
+    kinds = pa.schema([positions.frame.schema.field(name) for name in names])
+    good = positions.good(names).table(kinds)
+    bad = positions.rejected().table(pa.schema([("reason", pa.string()), ("row", pa.string())]))
+    return good, pairs_of(bad["reason"], bad["row"])
 
 
 def pairs_of(reasons, rows):

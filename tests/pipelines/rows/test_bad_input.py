@@ -193,11 +193,11 @@ seven,116.46,39.96,g
 """ + "".join(f"{i},1.5,2.5,n\n" for i in range(100, 170))
 
 
-def test_dirt_in_text(spark, tmp_path):
+def test_dirt_in_text(session, tmp_path):
     """Lines of another length, texts for numbers, empty fields: each with its reason and the row as it was read."""
     path = tmp_path / "dirty.csv"
     path.write_text(CSV)
-    read = read_positions(spark, [str(path)], Columns())
+    read = read_positions(session, [str(path)], Columns())
     manifest = rebuild(read, str(tmp_path / "store"))
     assert manifest["counts"]["quarantined"] == {
         "unreadable line": 2,
@@ -219,11 +219,11 @@ def test_dirt_in_text(spark, tmp_path):
     assert len(index) == 72
 
 
-def test_dirt_in_json_lines(spark, tmp_path):
+def test_dirt_in_json_lines(session, tmp_path):
     """A line that is no JSON is one bad row."""
     path = tmp_path / "dirty.jsonl"
     lines = [json.dumps({"id": i, "lon": i / 10, "lat": 1.0}) for i in range(30)]
     path.write_text("\n".join([*lines, '{"id": 99, "lon": 1', '{"id": 98, "lat": 1.0}']) + "\n")
-    rows = read_rows(spark, path)
+    rows = read_rows(session, path)
     assert rows.reasons == {"unreadable line": 1, "no position": 1}
     assert len(rows.by_id) == 30

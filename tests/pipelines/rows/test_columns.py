@@ -119,7 +119,7 @@ def test_columns_that_are_carried(engine, tmp_path, columns, kept):
     table = pa.table({"id": [1], "lon": [0.0], "lat": [0.0], "a": [1], "b": ["x"], "_c": [2]})
     positions = positions_in(engine.createDataFrame(table), Columns(attributes=columns))
     assert list(positions.attributes) == kept
-    assert [name for name in positions.frame.columns if name.startswith("a:")] == [f"a:{name}" for name in kept]
+    assert [name for name in positions.columns if name.startswith("a:")] == [f"a:{name}" for name in kept]
     if columns == " b , a ":
         index = rebuilt(engine, table, tmp_path / "store", columns=columns)
         assert index.column_names == kept

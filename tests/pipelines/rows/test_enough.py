@@ -7,8 +7,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from pipelines.options.snapshot_options import Guards
 from pipelines.rebuild import rebuild, summary
-from pipelines.rows.survey import check_enough
 from tests.pipelines.stores import listing, made, rebuilt
 
 
@@ -37,10 +37,10 @@ def test_what_is_enough(objects, before, fewest, shrink, empty, words):
     """Each bound holds exactly, and the message names both numbers."""
     said = []
     if words is None:
-        check_enough(objects, before, fewest, shrink, empty, said.append)
+        Guards(fewest, shrink, empty).check(objects, before, said.append)
     else:
         with pytest.raises(InputError, match=words) as error:
-            check_enough(objects, before, fewest, shrink, empty, said.append)
+            Guards(fewest, shrink, empty).check(objects, before, said.append)
         assert "the current snapshot stays" in str(error.value)
     assert said == []
 
@@ -48,7 +48,7 @@ def test_what_is_enough(objects, before, fewest, shrink, empty, words):
 def test_less_than_half_is_told():
     """Where nobody said how much may be missing; nothing is refused."""
     said = []
-    check_enough(4, 10, 0, None, False, said.append)
+    Guards().check(4, 10, said.append)
     assert said == ["4 objects, the current snapshot has 10: 60.0% fewer; --max-shrink 50% would have refused that"]
 
 

@@ -72,7 +72,7 @@ def test_globs_and_names_that_look_like_globs(tmp_path):
         ({"_a.csv": TEXT}, "nothing is at .*, only hidden files such as .*_a.csv"),
         ({"a.zip": b"PK\x03\x04"}, r"a.zip is packed \(zip\): Parquet, GeoParquet, CSV, .* are read.*unpack it first"),
         ({"a.csv.zst": b"\x28\xb5\x2f\xfd"}, "a.csv.zst cannot be read: Truncated"),
-        ({"a.geojson": b"{}"}, "a.geojson: member 0 is no feature: .* is wanted"),
+        ({"a.geojson": b"{}"}, "a.geojson, line 1 is no feature: .* is wanted"),
         ({"a.json": b'{"type": "FeatureCollection", "features": []}'}, "a.json is GeoJSON: call it so"),
         ({"a.xlsx": b"12345"}, "a.xlsx ends in .xlsx: .* are read"),
         ({"a": TEXT}, "a has no ending that says its format: .* are read"),

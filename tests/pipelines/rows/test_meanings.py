@@ -46,7 +46,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
-def test_points_in_any_column(spark, tmp_path, form, ending):
+def test_points_in_any_column(session, tmp_path, form, ending):
     """In Spark and in this process alike; what is no point is told from where there is none."""
     if (ending == "csv" and form not in ("wkt", "hex")) or (ending == "jsonl" and form == "wkb"):
         pytest.skip("no such column")
@@ -59,7 +59,7 @@ def test_points_in_any_column(spark, tmp_path, form, ending):
     else:
         lines = [f'{row["id"]},"{row["geom"] or ""}",{row["speed"]}\n' for row in table.to_pylist()]
         path.write_text("".join(["id,geom,speed\n", *lines]))
-    rows = read_rows(spark, path, geometry="geom")
+    rows = read_rows(session, path, geometry="geom")
     assert [(row["lon"], row["lat"]) for row in rows.good.to_pylist()] == PLACES
     assert rows.good["speed"].to_pylist() == [5, 6]
     assert sorted(rows.types) == ["id", "lat", "lon", "speed"]
@@ -84,7 +84,7 @@ CODES = [*(f"4800{i:02}" for i in range(18)), "3e4567", "4b1814"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_ids_are_what_the_user_says(spark, tmp_path, ending):
+def test_ids_are_what_the_user_says(session, tmp_path, ending):
     """Text keeps all of them, with their zeros; whole numbers set others aside."""
     path = tmp_path / f"a.{ending}"
     codes = ["000042", *CODES]
@@ -94,9 +94,9 @@ def test_ids_are_what_the_user_says(spark, tmp_path, ending):
         path.write_text("".join(json.dumps({"id": code, "lon": 1, "lat": 2}) + "\n" for code in codes))
     else:
         pq.write_table(pa.table({"id": codes, "lon": [1.0] * 21, "lat": [2.0] * 21}), path)
-    text = read_rows(spark, path, id_type="text")
+    text = read_rows(session, path, id_type="text")
     assert (sorted(text.good["id"].to_pylist()), text.bad) == (sorted(codes), [])
-    whole = read_rows(spark, path, id_type="int")
+    whole = read_rows(session, path, id_type="int")
     assert sorted(whole.good["id"].to_pylist()) == [480000 + i for i in range(18)]
     assert whole.reasons == {NOT_WHOLE: 3}
     for kind, wanted in (("text", codes), ("int", [None, *range(480000, 480018), None, None])):
@@ -104,10 +104,10 @@ def test_ids_are_what_the_user_says(spark, tmp_path, ending):
         assert batch["query_id"].to_pylist() == wanted
 
 
-def test_whole_numbers_as_text(spark, tmp_path):
+def test_whole_numbers_as_text(session, tmp_path):
     """Of a column of numbers, as a store of text wants them."""
     pq.write_table(pa.table({"id": [7, 8], "lon": [1.0, 2.0], "lat": [2.0, 2.0]}), tmp_path / "a.parquet")
-    assert read_rows(spark, tmp_path / "a.parquet", id_type="text").good["id"].to_pylist() == ["7", "8"]
+    assert read_rows(session, tmp_path / "a.parquet", id_type="text").good["id"].to_pylist() == ["7", "8"]
     batch = pa.concat_batches(read_places(str(tmp_path / "a.parquet"), id_type="text").batches())
     assert batch["query_id"].to_pylist() == ["7", "8"]
 
@@ -134,19 +134,19 @@ MOMENTS = [
 ]
 
 
-def test_times_without_a_zone_are_of_the_one_that_is_named(spark, tmp_path):
+def test_times_without_a_zone_are_of_the_one_that_is_named(session, tmp_path):
     """Those with a zone keep theirs, what counts since 1970 has none; gaps and folds as the documents say."""
     for form in dict.fromkeys(form for _, form, _ in MOMENTS):
         some = [(text, moment) for text, other, moment in MOMENTS if other == form]
         path = tmp_path / "a.csv"
         path.write_text("id,lon,lat,t\n" + "".join(f"{i},1,2,{text}\n" for i, (text, _) in enumerate(some)))
-        read = read_rows(spark, path, time_format=form, zone="Europe/Berlin", attributes="none")
+        read = read_rows(session, path, time_format=form, zone="Europe/Berlin", attributes="none")
         assert dict(zip(read.good["id"].to_pylist(), read.good["t"].to_pylist(), strict=True)) == {
             i: moment for i, (_, moment) in enumerate(some)
         }, form
 
 
-def test_timestamps_of_parquet_have_zones_or_none(spark, tmp_path):
+def test_timestamps_of_parquet_have_zones_or_none(session, tmp_path):
     """One without a zone is local, one with a zone is a moment; numbers of microseconds and of days are moments."""
     local = datetime(2026, 7, 15, 8)
     for kind, value, form, moment in (
@@ -158,22 +158,22 @@ def test_timestamps_of_parquet_have_zones_or_none(spark, tmp_path):
     ):
         table = pa.table({"id": [1], "lon": [1.0], "lat": [2.0], "t": pa.array([value], kind)})
         pq.write_table(table, tmp_path / "a.parquet")
-        read = read_rows(spark, tmp_path / "a.parquet", time_format=form, zone="Europe/Berlin", attributes="none")
+        read = read_rows(session, tmp_path / "a.parquet", time_format=form, zone="Europe/Berlin", attributes="none")
         assert read.good["t"].to_pylist() == [moment], kind
 
 
-def test_fields_of_structs_by_their_path(spark, tmp_path):
+def test_fields_of_structs_by_their_path(session, tmp_path):
     """In JSON and Parquet, as ids, places, times and attributes; a column of that very name wins."""
     rows = [{"v": {"id": f"v{i}", "at": {"x.y": 8.0 + i, "lat": 50.0}, "t": 100 + i}, "v.t": 7} for i in range(3)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet")
     names = {"id": "v.id", "x": "v.at.`x.y`", "y": "v.at.lat"}
     for file in ("a.jsonl", "b.parquet"):
-        read = read_rows(spark, tmp_path / file, **names, time="v.t", attributes="v.id,v.at.lat")
+        read = read_rows(session, tmp_path / file, **names, time="v.t", attributes="v.id,v.at.lat")
         assert [(row["id"], row["lon"], row["t"], row["v.at.lat"]) for row in read.good.sort_by("id").to_pylist()] == [
             (f"v{i}", 8.0 + i, 7, 50.0) for i in range(3)
         ]
-        whole = read_rows(spark, tmp_path / file, **names)
+        whole = read_rows(session, tmp_path / file, **names)
         assert whole.good["v"].to_pylist()[0]["at"]["lat"] == 50.0
         batch = pa.concat_batches(read_places(str(tmp_path / file), **names).batches())
         assert batch.to_pydict() == {"query_id": ["v0", "v1", "v2"], "x": [8.0, 9.0, 10.0], "y": [50.0] * 3}
@@ -206,7 +206,7 @@ def test_names_that_may_all_be_positions_are_refused():
         assert Columns(x=names[0], y=names[1]).coordinates(names) == names[:2]
 
 
-def test_the_crs_of_points(spark, tmp_path):
+def test_the_crs_of_points(session, tmp_path):
     """That of the file, or the one that is said of what is not known; another one is refused, and so are degrees."""
     metres, path = pyproj.CRS("EPSG:32633").to_json_dict(), tmp_path / "a.parquet"
     for stated, asked, found in (
@@ -217,7 +217,7 @@ def test_the_crs_of_points(spark, tmp_path):
         ({"crs": None}, "none", "none"),
     ):
         with_points(path, stated)
-        read = read_positions(spark, [str(path)], Columns(crs=asked))
+        read = read_positions(session, [str(path)], Columns(crs=asked))
         assert (read.crs, read_places(str(path), crs=asked).crs) == (found, found), (stated, asked)
     for stated, asked, said in (
         ({"crs": None}, None, "has no known CRS .crs is null.: say it, --crs EPSG:4326 .* or --crs none"),
@@ -225,15 +225,15 @@ def test_the_crs_of_points(spark, tmp_path):
     ):
         with_points(path, stated)
         with pytest.raises(InputError, match=said):
-            read_positions(spark, [str(path)], Columns(crs=asked))
+            read_positions(session, [str(path)], Columns(crs=asked))
         with pytest.raises(InputError, match=said):
             read_places(str(path), crs=asked)
     with_points(path, {"crs": metres})
     with pytest.raises(ValueError, match="the positions are in EPSG:32633 and what they are for in EPSG:4326"):
-        screen_positions(read_positions(spark, [str(path)], Columns()), space_of())
+        screen_positions(read_positions(session, [str(path)], Columns()), space_of())
 
 
-def test_coordinates_win_over_points_where_they_are_lon_and_lat(spark, tmp_path):
+def test_coordinates_win_over_points_where_they_are_lon_and_lat(session, tmp_path):
     """Other names do not: the points have a CRS."""
     with_points(tmp_path / "a.parquet", {})
     table = pq.read_table(tmp_path / "a.parquet")
@@ -244,19 +244,18 @@ def test_coordinates_win_over_points_where_they_are_lon_and_lat(spark, tmp_path)
     ):
         both = table.append_column(names[0], pa.array([1.0] * 3)).append_column(names[1], pa.array([2.0] * 3))
         pq.write_table(both, tmp_path / "a.parquet")
-        row = read_rows(spark, tmp_path / "a.parquet").good.sort_by("id").to_pylist()[0]
+        row = read_rows(session, tmp_path / "a.parquet").good.sort_by("id").to_pylist()[0]
         assert (row["lon"], row["lat"]) == first, names
         batch = pa.concat_batches(read_places(str(tmp_path / "a.parquet")).batches())
         assert (batch["x"][0].as_py(), batch["y"][0].as_py()) == first, names
 
 
-def test_a_store_remembers_what_was_said(spark, tmp_path):
+def test_a_store_remembers_what_was_said(session, tmp_path):
     """And updates are read by that; what is said anew counts, and one way to say where positions are ends the other."""
     said = {"id": "code", "id_type": "text", "zone": "Asia/Tokyo", "geometry": "at", "crs": "EPSG:4326", "time": "t"}
     (tmp_path / "a.csv").write_text("code,at,t\n1,POINT (1 2),2026-01-01 09:00:00\n")
-    read = read_positions(spark, [str(tmp_path / "a.csv")], Columns(**said))
+    read = read_positions(session, [str(tmp_path / "a.csv")], Columns(**said))
     manifest = {"source": source_of(read), "crs": "EPSG:4326"}
-    read.release()
     json.dumps(manifest)
     assert columns_of(manifest, {}) == Columns(**said)
     assert columns_of(manifest, {"zone": "UTC"}).zone == "UTC"

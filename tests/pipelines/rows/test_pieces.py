@@ -12,7 +12,7 @@ from pyarrow import fs
 from dtoss.delimited.dialect import Dialect
 from dtoss.delimited.record_batches import Layout, ends_inside, read_text_rows
 from dtoss.errors import InputError
-from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, read_delimited
+from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, text_by_spark, text_tasks
 from pipelines.rows.file_splits import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs, look
@@ -91,6 +91,14 @@ def frame_rows(frame):
     return [tuple(row.values()) for row in frame.toArrow().to_pylist()]
 
 
+def rows_of(session, inputs, **how):
+    """What tasks read of text, and the columns of it."""
+    groups, read, names = text_tasks(session, inputs, Columns(), **how)
+    names = [*names, "_corrupt_record", "_dtoss_flaw"]
+    return names, [tuple(row[name] for name in names) for group in groups for piece in group for batch in read(piece)
+                   for row in batch.to_pylist()]  # fmt: skip
+
+
 def test_text_in_tasks(spark, tmp_path):
     """In pieces of a few bytes, also where tasks look for quotes; packed; and by Spark where only it reaches files."""
     (tmp_path / "in" / "k=01").mkdir(parents=True)
@@ -98,18 +106,17 @@ def test_text_in_tasks(spark, tmp_path):
     (tmp_path / "in" / "k=02").mkdir()
     (tmp_path / "in" / "k=02" / "b.csv.gz").write_bytes(gzip.compress(TEXT.encode(), mtime=0))
     inputs = look([str(tmp_path / "in")])
-    whole = read_delimited(spark, inputs, Columns())
-    assert whole.columns == ["id", "lon", "lat", "n", "k", "_corrupt_record", "_dtoss_flaw"]
-    rows = frame_rows(whole)
+    names, rows = rows_of(spark, inputs)
+    assert names == ["id", "lon", "lat", "n", "k", "_corrupt_record", "_dtoss_flaw"]
     assert len(rows) == 2 * 14
     assert rows[0] == ("1", "1", "1", "a", "1", None, None)
     assert rows[1] == (None, None, None, None, "1", '2,2,2,"b', "line end inside quotes")
-    assert frame_rows(read_delimited(spark, inputs, Columns(), least=20)) == rows
+    assert rows_of(spark, inputs, least=20)[1] == rows
     elsewhere = [
         (fs.SubTreeFileSystem(str(tmp_path), HERE), file.removeprefix(f"{tmp_path}/")) for file in inputs.files
     ]
     moved = Inputs(inputs.paths, "csv", inputs.files, places=tuple(elsewhere), folders=inputs.folders)
-    assert frame_rows(read_delimited(spark, moved, Columns(), least=20)) == rows
-    by_spark = read_delimited(spark, Inputs(inputs.paths, "csv"), Columns())
-    assert by_spark.columns == whole.columns
+    assert rows_of(spark, moved, least=20)[1] == rows
+    by_spark = text_by_spark(spark, Inputs(inputs.paths, "csv"), Columns())
+    assert by_spark.columns == names
     assert sorted(frame_rows(by_spark), key=repr) == sorted(rows, key=repr)

@@ -17,8 +17,7 @@ from dtoss.history.row_blocks import latest
 from pipelines.rebuild import rebuild
 from pipelines.rows.input_columns import REASON, Columns
 from pipelines.rows.point_columns import wkb_points
-from pipelines.rows.position_frame import from_frame
-from pipelines.rows.read_files import read_positions
+from pipelines.rows.read_files import positions_in, read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made, snapshot_bytes
 
@@ -48,13 +47,14 @@ def same_files(store, table):
 
 
 @pytest.fixture(scope="module")
-def expected(spark, table):
+def expected(table):
     """The rows of the table itself, and their types."""
-    return in_order(from_frame(spark.createDataFrame(table), Columns()).frame.toArrow())
+    return in_order(positions_in(table, Columns()))
 
 
-def in_order(rows):
+def in_order(positions):
     """Rows by their ids, as they are built."""
+    rows = positions.frame.all_rows().table(positions.frame.schema)
     rows = rows.select(["id", "x", "y", *(f"a:{name}" for name in ("speed", "seats", "name")), REASON])
     return rows.sort_by("id").combine_chunks()
 
@@ -119,7 +119,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_format_gives_the_same_rows(spark, table, expected, tmp_path, way):
+def test_every_format_gives_the_same_rows(session, table, expected, tmp_path, way):
     """Numbers, texts with quotes, commas and accents, and empty fields, with the types that they have in Parquet.
 
     The same rows in any order give the same snapshot: of one format that is looked at, too.
@@ -127,23 +127,21 @@ def test_every_format_gives_the_same_rows(spark, table, expected, tmp_path, way)
     (tmp_path / "in").mkdir()
     path = WAYS[way](table, tmp_path / "in")
     # Spark puts the columns of JSON in the order of their names
-    read = read_positions(spark, [str(path)], Columns(attributes="speed,seats,name" if "JSON" in way else "all"))
+    read = read_positions(session, [str(path)], Columns(attributes="speed,seats,name" if "JSON" in way else "all"))
     if way in ("folder of CSV", "GeoParquet, WKB"):
         rebuild(read, str(tmp_path / "store"), partitions=3)
         assert same_files(tmp_path / "store", table)
     else:
-        assert in_order(read.frame.toArrow()) == expected
-        read.release()
+        assert in_order(read) == expected
 
 
-def test_several_paths_and_a_delimiter(spark, table, expected, tmp_path):
+def test_several_paths_and_a_delimiter(session, table, expected, tmp_path):
     """Files named one by one, of which only the delimiter is unusual."""
     for i in range(2):
         part = "\n".join(lines_of(table.slice(30 * i, 30), ";"))
         (tmp_path / f"{i}.txt").write_text(part)
-    read = read_positions(spark, [str(tmp_path / "0.txt"), str(tmp_path / "1.txt")], Columns(delimiter=";"))
-    assert in_order(read.frame.toArrow()) == expected
-    read.release()
+    read = read_positions(session, [str(tmp_path / "0.txt"), str(tmp_path / "1.txt")], Columns(delimiter=";"))
+    assert in_order(read) == expected
 
 
 @pytest.mark.parametrize(
@@ -156,30 +154,30 @@ def test_several_paths_and_a_delimiter(spark, table, expected, tmp_path):
         (None, "99", "100"),
     ],
 )
-def test_times_in_text(spark, tmp_path, pattern, early, late):
+def test_times_in_text(session, tmp_path, pattern, early, late):
     """Patterns, seconds and milliseconds since 1970, ISO 8601, plain numbers: the later row counts, not the last."""
     path = tmp_path / "a.csv"
     path.write_text(f"id,when,lon,lat\n1,{late},10,1\n1,{early},20,2\n")
-    rows = read_rows(spark, path, time="when", time_format=pattern, attributes="none")
+    rows = read_rows(session, path, time="when", time_format=pattern, attributes="none")
     assert (len(rows.good), rows.bad) == (2, [])
     (kept,) = latest(rows.good, ["lon", "lat"]).to_pylist()  # as tasks keep it
     assert (kept["id"], kept["lon"], kept["lat"]) == (1, 10.0, 1.0)
 
 
-def test_ids_in_text_are_numbers_where_they_are(spark, tmp_path):
+def test_ids_in_text_are_numbers_where_they_are(session, tmp_path):
     """Whole numbers become integers; codes with leading zeros, and anything else, stay as they were written."""
     for ids, kind in ((["1", "20", "-3"], int), (["007", "008", "010"], str), (["a", "1", "2"], str)):
         path = tmp_path / "a.csv"
         path.write_text("id,lon,lat\n" + "".join(f"{i},1,2\n" for i in ids))
-        assert sorted(read_rows(spark, path).by_id) == sorted(map(kind, ids))
+        assert sorted(read_rows(session, path).by_id) == sorted(map(kind, ids))
 
 
-def test_a_geoparquet_file_says_its_crs(spark, table, tmp_path):
+def test_a_geoparquet_file_says_its_crs(session, table, tmp_path):
     """A stated CRS is used; polygons and unknown encodings are refused in one line."""
     flat = table.set_column(1, "lon", pa.array(np.linspace(4e5, 6e5, N)))
     utm = json.loads(pyproj.CRS("EPSG:32610").to_json())
     pq.write_table(geo_table(flat, "WKB", crs=utm), tmp_path / "utm.parquet")
-    read = read_positions(spark, [str(tmp_path / "utm.parquet")], Columns())
+    read = read_positions(session, [str(tmp_path / "utm.parquet")], Columns())
     assert read.crs == "EPSG:32610"
     manifest = rebuild(read, str(tmp_path / "store"), crs=read.crs)
     assert (manifest["metric"], manifest["objects"]) == ("plane", N)
@@ -189,17 +187,17 @@ def test_a_geoparquet_file_says_its_crs(spark, table, tmp_path):
         geo = points.schema.metadata[b"geo"].decode().replace(old, new)
         pq.write_table(points.replace_schema_metadata({"geo": geo}), tmp_path / "bad.parquet")
         with pytest.raises(InputError, match=words):
-            read_positions(spark, [str(tmp_path / "bad.parquet")], Columns())
+            read_positions(session, [str(tmp_path / "bad.parquet")], Columns())
 
 
 @pytest.mark.parametrize("encoding", ["WKB", "point"])
-def test_attributes_called_as_the_coordinates_of_geoparquet_are(spark, table, tmp_path, encoding):
+def test_attributes_called_as_the_coordinates_of_geoparquet_are(session, table, tmp_path, encoding):
     """`_x`, `_Y` and `_point` of the file stay what they are; the columns of ours get an underscore behind."""
     held = geo_table(table, encoding)
     for name, begin in (("_x", 1000), ("_Y", 2000), ("_x_", 3000), ("_point", 4000)):
         held = held.append_column(name, pa.array(range(begin, begin + N)))
     pq.write_table(held, tmp_path / "a.parquet")
-    found_by_id = read_rows(spark, tmp_path / "a.parquet", attributes=["_x", "_Y", "_x_", "_point"]).by_id
+    found_by_id = read_rows(session, tmp_path / "a.parquet", attributes=["_x", "_Y", "_x_", "_point"]).by_id
     for row, (id_, lon, lat) in enumerate(
         zip(*(table[name].to_pylist() for name in ("id", "lon", "lat")), strict=True)
     ):
@@ -226,19 +224,19 @@ def test_wkb_points_of_any_kind():
     assert wkb_points(pa.array([None, wkb(7.0, 8.0)]).slice(1)).to_pylist() == [{"x": 7.0, "y": 8.0}]
 
 
-def test_moments_of_96_bits_as_spark_writes_them(spark, tmp_path):
+def test_moments_of_96_bits_as_spark_writes_them(session, tmp_path):
     """They have no zone for Arrow, and are moments all the same."""
     times = pa.array([1_700_000_000_000_001, -1], pa.timestamp("us"))
     rows = pa.table({"id": [1, 2], "t": times, "lon": [1.0, 2.0], "lat": [0.0, 0.0]})
     pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
-    assert read_rows(spark, tmp_path / "a.parquet").types["t"] == "timestamp"
+    assert read_rows(session, tmp_path / "a.parquet").types["t"] == "timestamp"
 
 
-def test_nanoseconds_as_pandas_writes_them(spark, tmp_path):
+def test_nanoseconds_as_pandas_writes_them(session, tmp_path):
     """Times of nine digits, which Spark alone refuses, are read to the microsecond."""
     times = pa.array([1_700_000_000_000_000_999, 1_700_000_000_000_001_000], pa.timestamp("ns", "UTC"))
     pq.write_table(pa.table({"id": [1, 1], "t": times, "lon": [1.0, 2.0], "lat": [0.0, 0.0]}), tmp_path / "a.parquet")
-    rows = read_rows(spark, tmp_path / "a.parquet")
+    rows = read_rows(session, tmp_path / "a.parquet")
     assert latest(rows.good, ["lon", "lat"])["lon"].to_pylist() == [2.0]
 
 
@@ -254,20 +252,20 @@ def test_nanoseconds_as_pandas_writes_them(spark, tmp_path):
         ({"a.csv": "1,2,3\n4,5,6\n"}, ["a.csv"], "no column 'id'.*the columns are 1, 2, 3"),
     ],
 )
-def test_files_that_cannot_be_used(spark, tmp_path, files, asked, words):
+def test_files_that_cannot_be_used(session, tmp_path, files, asked, words):
     """One line that names the file and what is the matter."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=words) as error:
-        read_positions(spark, [str(tmp_path / name) for name in asked], Columns())
+        read_positions(session, [str(tmp_path / name) for name in asked], Columns())
     assert "\n" not in str(error.value)
 
 
-def test_a_time_format_that_nobody_knows(spark, tmp_path):
+def test_a_time_format_that_nobody_knows(session, tmp_path):
     """Refused before any row is read."""
     (tmp_path / "a.csv").write_text("id,t,lon,lat\n1,x,2,3\n")
     with pytest.raises(
         InputError, match="time format 'quux' is not known: write epoch_s, epoch_ms, epoch_us, excel or"
     ):
-        read_positions(spark, [str(tmp_path / "a.csv")], Columns(time_format="quux"))
+        read_positions(session, [str(tmp_path / "a.csv")], Columns(time_format="quux"))

@@ -13,10 +13,11 @@ import pytest
 import dtoss
 from dtoss.errors import InputError
 from dtoss.snapshots.store_location import filesystem_of
-from pipelines.rows import through_arrow
 from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
+from pipelines.rows.json_tasks import json_tasks
 from pipelines.rows.read_files import read_positions
+from pipelines.rows.table_tasks import table_tasks
 from tests.object_store import object_store
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made
@@ -86,38 +87,44 @@ def lines(folder):
 
 
 @pytest.mark.parametrize("write", [parquet, text, in_folders, lines])
-def test_rows_are_those_of_a_disk(spark, bucket, tmp_path, write):
+def test_rows_are_those_of_a_disk(session, bucket, tmp_path, write):
     """Good ones, bad ones, types."""
     columns = write(tmp_path)
-    wanted = read_rows(spark, tmp_path, **columns)
-    found = read_rows(spark, put(bucket.uri(), tmp_path), **columns)
+    wanted = read_rows(session, tmp_path, **columns)
+    found = read_rows(session, put(bucket.uri(), tmp_path), **columns)
     assert sorted(map(repr, found.good.to_pylist())) == sorted(map(repr, wanted.good.to_pylist()))
     assert sorted(map(repr, found.bad)) == sorted(map(repr, wanted.bad))
     assert found.types == wanted.types
     assert len(found.good) > 0
 
 
-def test_files_in_pieces(spark, tmp_path):
+def test_files_in_pieces(tmp_path):
     """Row groups and lines, each read by one of the tasks that share a file; here of a disk."""
     many = pa.table({"id": range(500), "name": [f"n{i}" for i in range(500)]})
     pq.write_table(many, tmp_path / "a.parquet", row_group_size=50)
-    found = through_arrow.read_tables(spark, look([str(tmp_path / "a.parquet")]), least=100)
-    assert found.rdd.getNumPartitions() > 1
-    assert found.toArrow().to_pylist() == many.to_pylist()
+    groups, read, schema = table_tasks(None, look([str(tmp_path / "a.parquet")]), least=100)
+    assert len(groups) > 1
+    assert read_all(groups, read, schema.names) == many.to_pylist()
     (tmp_path / "a.jsonl").write_text("".join(f'{{"id":{i},"name":"n{i}"}}\n' for i in range(500)) + "none\n\n")
-    inputs = look([str(tmp_path / "a.jsonl")])
-    found = through_arrow.read_json(spark, inputs, multiline=False, corrupt="bad", least=100)
-    assert found.where("bad is null").select("id", "name").toArrow().to_pylist() == many.to_pylist()
-    assert [row["bad"] for row in found.where("bad is not null").toArrow().to_pylist()] == ["none"]
+    groups, read, schema = json_tasks(None, look([str(tmp_path / "a.jsonl")]), multiline=False, least=100)
+    assert len(groups) > 1
+    found = read_all(groups, read, schema.names)
+    good = [{"id": row["id"], "name": row["name"]} for row in found if row["_corrupt_record"] is None]
+    assert good == many.to_pylist()
+    assert [row["_corrupt_record"] for row in found if row["_corrupt_record"]] == ["none"]
 
 
-def test_what_cannot_be_read_is_the_users(spark, bucket, tmp_path):
+def read_all(groups, read, names):
+    return [row for group in groups for piece in group for batch in read(piece, names) for row in batch.to_pylist()]
+
+
+def test_what_cannot_be_read_is_the_users(session, bucket, tmp_path):
     """A file that is cut short: one line that names it."""
     whole = gzip.compress(b"id,lon,lat\n" + b"".join(b"%d,1,%d\n" % (i * i, i) for i in range(20_000)))
     (tmp_path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
     uri = put(bucket.uri(), tmp_path)
     with pytest.raises(InputError, match=r"a\.csv\.gz cannot be read as csv, it may be cut short"):
-        read_positions(spark, [uri], Columns())
+        read_positions(session, [uri], Columns())
 
 
 def test_commands_read_from_s3(spark, command, bucket, tmp_path):

@@ -29,7 +29,7 @@ GPX = """<?xml version="1.0"?><gpx version="1.1" xmlns="http://www.topografix.co
 <trk><name>run</name><trkseg><trkpt lat="47" lon="8"><ele>440.5</ele><time>2026-11-01T10:00:00Z</time></trkpt>
 <trkpt lat="47.1" lon="8"><time>2026-11-01T10:00:01.5+01:00</time></trkpt></trkseg></trk>
 <trk><trkseg><trkpt lat="91" lon="8"><time>2026-11-01T10:00:00Z</time></trkpt>
-<trkpt lat="x" lon="8"/></trkseg></trk></gpx>"""
+<trkpt lat="x" lon="8"/><trkpt lat="47" lon="8"><time>noon</time></trkpt></trkseg></trk></gpx>"""
 
 
 def feature(place, **others):
@@ -65,7 +65,7 @@ WRITTEN = {
 READ = {
     "arrow": ({1: (8.5, 47.0)}, {"no position": 1, "longitude out of range": 1}),
     "geojson": ({"a": (8.5, 47.0), "c": (1.0, 2.0)}, {"no position": 7}),
-    "gpx": ({"run": (8.0, 47.0)}, {"no time": 2, "latitude out of range": 1}),
+    "gpx": ({"run": (8.0, 47.0)}, {"no time": 2, "time cannot be read": 1, "latitude out of range": 1}),
 }
 
 
@@ -90,6 +90,7 @@ def test_points_of_a_table(tmp_path, name):
             datetime(2026, 11, 1, 9, 0, 1, 500_000, UTC), datetime(2026, 11, 1, 10, 0, 0, 0, UTC),
         ]  # fmt: skip
         assert good["a:ele"].to_pylist() == [440.5, None]
+        assert good["a:t"].equals(good["t"])
 
 
 def screened(inputs):
@@ -99,24 +100,21 @@ def screened(inputs):
     return screen_positions(read_positions(None, inputs, Columns()), space_of())
 
 
-def test_spark_reads_them_the_same(spark, tmp_path):
-    for name in ("a.arrow", "a.geojson", "a.gpx"):
-        WRITTEN[name](tmp_path / name)
-        assert read_rows(spark, tmp_path / name).bad
-    (tmp_path / "lines").mkdir()
+def test_text_packed_as_zst(session, tmp_path):
     for ending, text in (("csv", "id,lon,lat\n1,2,3\n"), ("jsonl", '{"id": 1, "lon": 2.0, "lat": 3}\n')):
         packed = tmp_path / f"a.{ending}.zst"
         with pa.output_stream(str(packed), compression="zstd") as stream:
             stream.write(text.encode())
-        assert seen(read_rows(spark, packed)) == {1: (2.0, 3.0)}
+        assert seen(read_rows(session, packed)) == {1: (2.0, 3.0)}
 
 
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
         ("a.arrow", b"no table", "a.arrow cannot be read as arrow"),
-        ("a.geojson", b"{", "a.geojson is no GeoJSON"),
-        ("a.geojson", b'{"type": "Feature"}\n{"type": "Point"}', "member 1 is no feature"),
+        ("a.geojson", b"{", "a.geojson: it is not JSON: .* at column 2"),
+        ("a.geojsonl", b'{"type": "Feature"}\n{', "a.geojsonl, line 2: it is not JSON: .* at column 2"),
+        ("a.geojson", b'{"type": "Feature"}\n{"type": "Point"}', "a.geojson, line 2 is no feature"),
         (
             "a.geojson",
             b'{"type": "FeatureCollection", "features": [], "crs": {"properties": {"name": "EPSG:3857"}}}',

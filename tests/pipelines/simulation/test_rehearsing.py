@@ -18,6 +18,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.watch_folder import Home
+from pipelines.options.streaming import Questions
 from pipelines.simulation.simulate import best_of, facts_of, rehearse_stream
 from pipelines.simulation.stream_in import Names, read_stream
 from tests.dtoss.watch.streams import change, circle
@@ -53,7 +54,7 @@ def made(folder, kind="parquet", rows=600, seed=0, hot=0.4):
 def test_what_a_round_costs_is_what_brute_force_counts(tmp_path):
     """Rows and matches of each cell; as many candidates at least; each round judged once; the best by its rule."""
     path, asked = made(tmp_path)
-    done = rehearse_stream(str(path), [str(asked)], workers=[3], round_seconds=HOUR, side=8)
+    done = rehearse_stream(str(path), Questions([str(asked)]), workers=[3], round_seconds=HOUR, side=8)
     rounds = done.rounds
     assert len(rounds) == 6
     table = pq.read_table(path)
@@ -104,7 +105,7 @@ def test_rows_are_counted_by_the_words_that_are_asked_for(tmp_path):
         asked.append({"id": f"s{one}", "box": box} | ({"words": words} if one % 10 else {}))
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
     done = rehearse_stream(
-        str(tmp_path / "m.parquet"), [str(tmp_path / "s.jsonl")], workers=[3], round_seconds=HOUR, side=6,
+        str(tmp_path / "m.parquet"), Questions([str(tmp_path / "s.jsonl")]), workers=[3], round_seconds=HOUR, side=6,
         strategies=["words", "ps2stream", "ps2stream-work", "ours"], columns=Names(text="said"),
     )  # fmt: skip
     rounds = done.rounds
@@ -176,8 +177,8 @@ def test_subscriptions_of_a_watch_and_rows_in_a_folder(tmp_path):
     home = Home(str(tmp_path / "store"), "w")
     change(home, [circle("a", 8.66, 50.11, 5000.0), circle("b", 8.7, 50.1, 300.0)])
     done = rehearse_stream(
-        str(folder), store=str(tmp_path / "store"), watch="w", strategies=["ours"], workers=[2], round_seconds=HOUR,
-        columns=Names("who", "east", "north", "when"),
+        str(folder), Questions(store=str(tmp_path / "store"), watch="w"), strategies=["ours"], workers=[2],
+        round_seconds=HOUR, columns=Names("who", "east", "north", "when"),
     )  # fmt: skip
     assert (done.rows, done.skipped) == (597, 3)
     assert facts_of(done)["subscriptions"] == 2
@@ -189,10 +190,10 @@ def test_what_is_strange_is_defined_or_said(tmp_path, command):
     nobody = Home(str(tmp_path / "store"), "w")
     change(nobody, [circle("a", 8.66, 50.11, 5000.0)])
     change(nobody, [], ["a"])
-    done = rehearse_stream(str(path), store=nobody.store, watch="w", workers=[3], round_seconds=HOUR, side=1)
+    done = rehearse_stream(str(path), Questions(store=nobody.store, watch="w"), workers=[3], round_seconds=HOUR, side=1)
     assert len(facts_of(done)["strategies"]) == len(names()) - 1
     everywhere = rehearse_stream(
-        str(path), [str(asked)], strategies=["ours", "swarm"], workers=[9], round_seconds=HOUR, side=2
+        str(path), Questions([str(asked)]), strategies=["ours", "swarm"], workers=[9], round_seconds=HOUR, side=2
     )
     assert {one.workers for one in everywhere.results} == {9}
     for arguments, wanted in (
@@ -202,7 +203,7 @@ def test_what_is_strange_is_defined_or_said(tmp_path, command):
         (["--workers", "2,x"], "--workers has 'x': whole numbers from 1 on"),
         (["--round", "10d"], "has rows in 1 rounds of 864000 s: at least two are wanted"),
         (["--round", "0s"], "--round is 0 s: more than 0 is wanted"),
-        (["--time", "when"], "has no column 'when'; there are id, t, lon, lat, speed"),
+        (["--time", "when"], "there is no column 'when' (--time NAME); the columns are id, t, lon, lat, speed"),
         (
             ["--store", str(tmp_path)],
             "subscriptions come of files (--subscriptions FILE) or of a watch (--store STORE)",
@@ -212,17 +213,27 @@ def test_what_is_strange_is_defined_or_said(tmp_path, command):
             "rehearse", path, "--subscriptions", asked, "--out", tmp_path / "out", *arguments
         )
     with pytest.raises(InputError, match="name one"):
-        rehearse_stream(str(path))
+        rehearse_stream(str(path), Questions())
     empty = tmp_path / "empty.parquet"
     pq.write_table(pq.read_table(path).slice(0, 0), empty)
     with pytest.raises(InputError, match="has rows in 0 rounds"):
-        rehearse_stream(str(empty), [str(asked)])
+        rehearse_stream(str(empty), Questions([str(asked)]))
 
 
 def test_rows_are_read_by_time_whatever_order_files_have(tmp_path):
-    """And JSON lines, too."""
+    """And JSON lines, too; a line that is none is left out."""
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps({"t": t, "lon": t / 10.0, "lat": 1.0}) + "\n" for t in (5, 3, 9)))
+    path.write_text("".join(json.dumps({"t": t, "lon": t / 10.0, "lat": 1.0}) + "\n" for t in (5, 3, 9)) + "{")
     stream = read_stream(str(path), SPHERE, Names())
     assert stream.rows.t.tolist() == [3_000_000, 5_000_000, 9_000_000]
     assert stream.rows.positions[:, 0].tolist() == [0.3, 0.5, 0.9]
+    assert stream.skipped == 1
+
+
+def test_text_is_read_as_any_job_reads_it(tmp_path):
+    """Times as people write them, and texts of digits, which words are asked of."""
+    path = tmp_path / "rows.csv"
+    path.write_text("id,t,lon,lat,said\n1,2026-11-01T10:00:00+01:00,8,47,12\n2,soon,8,47,13\n3,2026-11-01,8,47,\n")
+    stream = read_stream(str(path), SPHERE, Names(text="said"), ["said"])
+    assert (stream.rows.ids.to_pylist(), stream.rows.text.to_pylist()) == ([3, 1], [None, "12"])
+    assert (np.diff(stream.rows.t).tolist(), stream.skipped) == ([9 * 3_600_000_000], 1)

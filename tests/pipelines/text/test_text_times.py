@@ -12,7 +12,7 @@ import pytest
 
 from dtoss.errors import InputError
 from pipelines.text import text_times, time_columns
-from pipelines.text.text_types import TEXT
+from pipelines.text.time_patterns import check_times
 
 BERLIN = "Europe/Berlin"
 ISO = (
@@ -92,6 +92,8 @@ def test_arrow_reads_what_spark_reads(spark):
     """All texts by all patterns, in one job: what is a time by one is hardly one by the next."""
     from pyspark.sql import functions as F
 
+    from tests.pipelines.text import spark_times
+
     rng = Random(49)
     written = [text for texts in PATTERNS.values() for text in texts]
     texts = [*ISO, *written, *NUMBERS]
@@ -110,7 +112,7 @@ def test_arrow_reads_what_spark_reads(spark):
         *((one, BERLIN) for one in time_columns.COUNTED),
     ]
     columns = [
-        F.unix_micros(time_columns.moment(F.col("text"), TEXT, pattern, zone=zone)).alias(f"c{i}")
+        F.unix_micros(spark_times.moment(F.col("text"), pattern, zone)).alias(f"c{i}")
         for i, (pattern, zone) in enumerate(cases)
     ]
     frame = spark.createDataFrame(pa.table({"row": range(len(texts)), "text": texts}))
@@ -124,9 +126,7 @@ def test_arrow_reads_what_spark_reads(spark):
     for numbers in TYPED:
         kinds = [(pattern, zone) for pattern in time_columns.COUNTED for zone in (None, BERLIN)]
         one = spark.createDataFrame(pa.table({"n": numbers})).coalesce(1)
-        columns = [
-            F.unix_micros(time_columns.counted(F.col("n"), *kind)).alias(f"c{i}") for i, kind in enumerate(kinds)
-        ]
+        columns = [F.unix_micros(spark_times.counted(F.col("n"), *kind)).alias(f"c{i}") for i, kind in enumerate(kinds)]
         seen = one.select(*columns).toArrow().to_pydict()
         assert list(seen.values()) == [micros(text_times.moments_of_numbers(numbers, *kind)) for kind in kinds]
 
@@ -192,15 +192,20 @@ def test_decimal_commas():
 @pytest.mark.parametrize(
     "pattern", ["yyyy-MM-dd z", "yyyy O", "ZZZZ", "YYYY", "EEE d", "LLL", "D M", "VV yyyy", "yyyy]", "", "''y"]
 )
-def test_patterns_that_only_spark_reads_are_refused(pattern):
-    """Never misread."""
-    assert not text_times.reads(pattern)
-    with pytest.raises(InputError, match="Spark alone"):
+def test_patterns_that_are_not_read_are_refused(pattern):
+    """Before any row is, in one line that says what is read; Spark alone would read some of them."""
+    with pytest.raises(
+        InputError, match=r"is not known: write epoch_s, .* or a pattern such as .*, VV at its end"
+    ) as one:
+        check_times(pattern, None)
+    assert "\n" not in str(one.value)
+    with pytest.raises(InputError, match="is not known"):
         text_times.moments(pa.array(["2024"]), pattern)
 
 
 def test_patterns_that_are_read():
-    assert all(map(text_times.reads, [None, *PATTERNS, *time_columns.COUNTED]))
+    for pattern in (None, *PATTERNS, *time_columns.COUNTED):
+        check_times(pattern, BERLIN)
 
 
 def test_moments_of_times_of_day_in_a_zone():

@@ -11,6 +11,7 @@ from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
 from pipelines.command.watch.watch_options import spread_said
+from pipelines.options.streaming import SpreadWishes
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import as_layout
 from tests.dtoss.watch.streams import BEGIN, NOW, SECOND, change, circle, rows_of, settings_of
@@ -144,9 +145,9 @@ def test_a_round_lasts_as_long_as_is_said(tmp_path):
     home = begun(tmp_path)
     long = Spreading(home, SpreadOptions("kd", 2, seconds=3600.0))
     assert [batch(home, long, number)["load"] for number in range(3)] == [None] * 3
-    said = spread_said("kd", 2, "round", None)
+    said = spread_said(SpreadWishes("kd", 2))
     assert (said.batches, said.seconds) == (1, 15.0)
-    assert spread_said("kd", 2, "4", None) == SpreadOptions("kd", 2, 4)
+    assert spread_said(SpreadWishes("kd", 2, "4")) == SpreadOptions("kd", 2, 4)
 
 
 def test_nothing_is_kept_for_a_round_that_never_ends(tmp_path):

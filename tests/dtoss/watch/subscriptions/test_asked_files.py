@@ -13,10 +13,11 @@ import pytest
 
 from dtoss.commits.chain import Chain
 from dtoss.errors import InputError
+from dtoss.frames import geojson_members
+from dtoss.frames.geojson_members import read_json
 from dtoss.geometry.space import Space, space_of
-from dtoss.watch.subscriptions import json_text, validation
+from dtoss.watch.subscriptions import validation
 from dtoss.watch.subscriptions.changes import subscribe
-from dtoss.watch.subscriptions.json_text import read_json
 from dtoss.watch.subscriptions.known_columns import check_space, known_of
 from dtoss.watch.subscriptions.subscription_files import read_files
 from dtoss.watch.subscriptions.subscription_text import place_in_words, write_rows
@@ -150,7 +151,7 @@ def test_what_is_no_file_of_subscriptions(put, tmp_path):
 def test_json_means_the_same_with_and_without_orjson(monkeypatch, fast):
     """What it refuses, the decoder of the standard library judges."""
     if not fast:
-        monkeypatch.setattr(json_text, "_fast", lambda: None)
+        monkeypatch.setattr(geojson_members, "_fast", lambda: None)
     assert read_json(b'{"a": [1, 2.5, "\xc3\xbc", null]}') == {"a": [1, 2.5, "ü", None]}
     for text, said in [
         (b"", "Expecting value at column 1"),

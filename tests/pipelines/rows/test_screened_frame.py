@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,8 @@ import pytest
 
 from pipelines.engines.local_rows import LocalRows
 from pipelines.rows.input_columns import RAW, REASON, Columns
-from pipelines.rows.local_frame import TableSource
-from pipelines.rows.read_locally import positions_of
+from pipelines.rows.read_files import positions_of
+from pipelines.rows.row_sources import TableSource
 
 
 def positions(tables=4, rows=50):
@@ -37,7 +36,7 @@ def rows_in(found):
 def test_rows_that_are_bad_or_doubted_are_told_as_they_were_read():
     """Of several tasks and batches; rows that a step leaves out shift nobody's."""
     frame = positions().frame.where(lambda rows: rows.column("id").to_numpy() % 3 > 0)
-    frame = replace(frame, doubted=lambda rows: rows.column("id").to_numpy() % 5 == 0)
+    frame = frame.doubt(lambda rows: rows.column("id").to_numpy() % 5 == 0)
     found = rows_in(frame.with_raw())
     assert [row["id"] for row in found] == [i for i in range(200) if i % 3]
     told = [row for row in found if row[RAW] is not None]
@@ -50,9 +49,11 @@ def test_columns_of_which_nothing_is_made_are_read_where_a_row_is_bad():
     asked = []
 
     class Told(TableSource):
-        def tasks(self, columns):
-            asked.append(list(columns))
-            return super().tasks(columns)
+        def rows(self, task, columns, schema):
+            def heard(read):
+                return lambda columns: asked.append(list(columns)) or read(columns)
+
+            return super().rows(lambda number, read: task(number, heard(read)), columns, schema)
 
     table = pa.table({"id": [1, 2], "lon": [0.0, 1.0], "lat": [0.0, 1.0], "more": ["a", "b"]})
     for lon, reads in ([0.0, 1.0], 1), ([None, 1.0], 2):

@@ -1,0 +1,157 @@
+"""How far work is that somebody waits for: who does it counts its tasks, and stderr shows them.
+
+On a terminal it is a bar; elsewhere a line after two seconds, and others ever more seldom.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dtoss.compiled.notice import quiet
+
+POLL_SECONDS = 0.2
+SHOW_AFTER = 2.0
+"""Seconds after which work is shown."""
+AFTER = "DTOSS_PROGRESS_AFTER"
+"""The variable that says others."""
+MOST_SECONDS = 60.0
+"""From one line to the next, where stderr is no terminal."""
+Count = Callable[[], tuple[int, int]]
+"""Returns how many tasks are finished, and how many there are."""
+
+
+@dataclass(eq=False)
+class Work:
+    """Something that is done, of so many tasks as are known by now."""
+
+    name: str
+    asked: Count | None = None  # Who knows the tasks, where they are not counted here
+    tasks: int = 0
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+    due: float = 0.0  # Seconds that it lasts before it is told of, once the usual ones are over
+    told: bool = False  # Whether a line has told of it
+
+    @property
+    def spent(self) -> float:
+        """Seconds until now."""
+        return time.monotonic() - self.began
+
+    def count(self) -> tuple[int, int]:
+        """Return (finished, all) tasks."""
+        return (self.done, self.tasks) if self.asked is None else self.asked()
+
+
+_RUNNING: list[Work] = []
+"""What is shown now: a command, a step of it, the innermost last. A command does one thing at a time."""
+_LOCK = threading.Lock()
+
+
+def count_tasks(tasks: int) -> Callable[[], None]:
+    """Add tasks to the work that is shown, if any; return what says that one of them is finished."""
+    with _LOCK:
+        work = _RUNNING[-1] if _RUNNING else Work("")
+        work.tasks += tasks
+
+    def finish() -> None:
+        with _LOCK:
+            work.done += 1
+
+    return finish
+
+
+@contextmanager
+def work_shown(name: str, count: Count | None = None, after: float | None = None) -> Iterator[None]:
+    """Show on stderr what is done, and how far it is, where it takes longer than a moment and nobody wants quiet.
+
+    Work inside of work is shown in its place. ``count``: (finished, all) tasks; those of :func:`count_tasks` when None.
+    ``after``: seconds.
+    """
+    if quiet():
+        yield
+        return
+    work = Work(name, count)
+    with _LOCK:
+        first = not _RUNNING
+        _RUNNING.append(work)
+    stop = threading.Event()
+    wait = float(os.environ.get(AFTER, SHOW_AFTER)) if after is None else after
+    show = _show_bar if sys.stderr.isatty() else _show_lines
+    watcher = threading.Thread(target=show, args=(stop, wait), daemon=True) if first else None
+    if watcher is not None:
+        watcher.start()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _RUNNING.remove(work)
+        stop.set()
+        if watcher is not None:
+            watcher.join()
+        if _RUNNING:
+            _RUNNING[-1].due = max(_RUNNING[-1].due, _RUNNING[-1].spent + wait)
+        if work.told:
+            print(f"{name}: {work.spent:.1f} s", file=sys.stderr, flush=True)
+
+
+def _show_lines(stop: threading.Event, after: float) -> None:
+    """Tell of the innermost work once it has lasted long enough, and again whenever it has lasted twice as long."""
+    while not stop.wait(min(POLL_SECONDS, after)):
+        with _LOCK:
+            work = _RUNNING[-1] if _RUNNING else None
+        if work is not None and work.spent >= max(work.due, after):
+            work.due, work.told = work.spent + min(work.spent, MOST_SECONDS), True
+            said = said_of_tasks(*work.count(), work.spent)
+            print(f"{work.name}: {work.spent:.1f} s so far{said}", file=sys.stderr, flush=True)
+
+
+def said_of_tasks(done: int, tasks: int, spent: float) -> str:
+    """Return how many of the tasks are done, and about how long the others will take where that can be told.
+
+    Examples
+    --------
+    >>> said_of_tasks(12, 64, 10.0)
+    ', 12 of 64 tasks, about 43 s left'
+    >>> said_of_tasks(0, 1, 10.0)
+    ''
+    """
+    if tasks < 2:
+        return ""
+    left = f", about {spent * (tasks - done) / done:.0f} s left" if done else ""
+    return f", {done:,} of {tasks:,} tasks{left}"
+
+
+def _show_bar(stop: threading.Event, after: float) -> None:
+    if stop.wait(min(2 * POLL_SECONDS, after)):
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+    )  # fmt: skip
+    shown: dict[Work, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        while True:
+            ended = stop.wait(POLL_SECONDS)
+            with _LOCK:
+                running = list(_RUNNING)
+            for work, line in shown.items():
+                if work not in running:
+                    bar.update(line, total=1, completed=1)
+                    bar.stop_task(line)
+            if ended:
+                return
+            if running and running[-1] not in shown:
+                shown[running[-1]] = bar.add_task(running[-1].name, total=None, tasks="")
+            if running:
+                done, tasks = running[-1].count()
+                if tasks > 1:
+                    bar.update(shown[running[-1]], completed=done, total=tasks, tasks=f"{done}/{tasks} tasks")
