@@ -229,14 +229,14 @@ def add_sums(batches: Batches) -> Batches:
         kept.append(batch)
         rows += len(batch)
         if rows > most:
-            kept = _added(kept)
+            kept = _add_batches(kept)
             rows = sum(map(len, kept))
             most = max(ROWS_ADDED, 2 * rows)
     if kept:
-        yield from _added(kept)
+        yield from _add_batches(kept)
 
 
-def _added(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _add_batches(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     rows = pa.Table.from_batches(batches).select(SUMS_TYPES.names)
     sums = rows.group_by(["cell", "together"], use_threads=False).aggregate([("weight", "sum")])
     return list(sums.rename_columns({"weight_sum": "weight"}).select(SUMS_TYPES.names).combine_chunks().to_batches())

@@ -51,10 +51,10 @@ def members_of(data: bytes, name: str) -> Members:
     first = next((line for line in BytesIO(data) if line.strip(_BLANKS)), None)
     if first is None:
         raise InputError(f"{name} is empty: GeoJSON, or an object of JSON on each line, is wanted")
-    found, _ = _loaded(first.strip(_BLANKS))
+    found, _ = _load(first.strip(_BLANKS))
     if isinstance(found, dict) and found.get("type") != _COLLECTION:
         return Members(name, _stated_crs(found, name), "line", _lines(data))
-    whole, wrong = _loaded(data)
+    whole, wrong = _load(data)
     if wrong is not None:
         if name.lower().endswith(_WHOLE):
             raise InputError(f"{name}: {wrong}")
@@ -80,7 +80,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, Any, str | None]]:
         yield number, value, wrong
 
 
-def _loaded(data: bytes) -> tuple[Any, str | None]:
+def _load(data: bytes) -> tuple[Any, str | None]:
     """Return what JSON says, and why it is none."""
     try:
         return read_json(data), None
@@ -99,11 +99,11 @@ def _stated_crs(stated: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def _refused(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no value of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_json(data: bytes | str) -> Any:

@@ -37,6 +37,7 @@ class Work:
     began: float = field(default_factory=time.monotonic)
     due: float = 0.0  # Seconds that it lasts before it is told of, once the usual ones are over
     told: bool = False  # Whether a line has told of it
+    bar: bool = False  # Whether a bar shows it
 
     @property
     def spent(self) -> float:
@@ -67,45 +68,39 @@ def count_tasks(tasks: int) -> Callable[[], None]:
 
 
 @contextmanager
-def work_shown(name: str, count: Count | None = None, after: float | None = None) -> Iterator[None]:
+def work_shown(name: str, count: Count | None = None, after: float | None = None, bar: bool = True) -> Iterator[None]:
     """Show on stderr what is done, and how far it is, where it takes longer than a moment and nobody wants quiet.
 
     Work inside of work is shown in its place. ``count``: (finished, all) tasks; those of :func:`count_tasks` when None.
-    ``after``: seconds.
+    ``after``: seconds. ``bar``: whether a terminal shows a bar, beside which nothing else may be printed.
     """
     if quiet():
         yield
         return
-    work = Work(name, count)
-    with _LOCK:
-        first = not _RUNNING
-        _RUNNING.append(work)
-    stop = threading.Event()
+    work, stop = Work(name, count), threading.Event()
     wait = float(os.environ.get(AFTER, SHOW_AFTER)) if after is None else after
-    show = _show_bar if sys.stderr.isatty() else _show_lines
-    watcher = threading.Thread(target=show, args=(stop, wait), daemon=True) if first else None
-    if watcher is not None:
-        watcher.start()
+    with _LOCK:
+        work.bar = bar and sys.stderr.isatty() and not any(other.bar for other in _RUNNING)
+        _RUNNING.append(work)
+    watcher = threading.Thread(target=_show_bar if work.bar else _show_lines, args=(work, stop, wait), daemon=True)
+    watcher.start()
     try:
         yield
     finally:
+        stop.set()
+        watcher.join()
         with _LOCK:
             _RUNNING.remove(work)
-        stop.set()
-        if watcher is not None:
-            watcher.join()
-        if _RUNNING:
-            _RUNNING[-1].due = max(_RUNNING[-1].due, _RUNNING[-1].spent + wait)
+            if _RUNNING:
+                _RUNNING[-1].due = max(_RUNNING[-1].due, _RUNNING[-1].spent + wait)
         if work.told:
             print(f"{name}: {work.spent:.1f} s", file=sys.stderr, flush=True)
 
 
-def _show_lines(stop: threading.Event, after: float) -> None:
-    """Tell of the innermost work once it has lasted long enough, and again whenever it has lasted twice as long."""
+def _show_lines(work: Work, stop: threading.Event, after: float) -> None:
+    """Tell of work once it has lasted long enough, and again whenever it has lasted twice as long; not of its parts."""
     while not stop.wait(min(POLL_SECONDS, after)):
-        with _LOCK:
-            work = _RUNNING[-1] if _RUNNING else None
-        if work is not None and work.spent >= max(work.due, after):
+        if _RUNNING[-1] is work and work.spent >= max(work.due, after):
             work.due, work.told = work.spent + min(work.spent, MOST_SECONDS), True
             said = said_of_tasks(*work.count(), work.spent)
             print(f"{work.name}: {work.spent:.1f} s so far{said}", file=sys.stderr, flush=True)
@@ -127,31 +122,22 @@ def said_of_tasks(done: int, tasks: int, spent: float) -> str:
     return f", {done:,} of {tasks:,} tasks{left}"
 
 
-def _show_bar(stop: threading.Event, after: float) -> None:
-    if stop.wait(min(2 * POLL_SECONDS, after)):
+def _show_bar(work: Work, stop: threading.Event, after: float) -> None:
+    if stop.wait(min(POLL_SECONDS, after)):
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )  # fmt: skip
-    shown: dict[Work, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        while True:
-            ended = stop.wait(POLL_SECONDS)
-            with _LOCK:
-                running = list(_RUNNING)
-            for work, line in shown.items():
-                if work not in running:
-                    bar.update(line, total=1, completed=1)
-                    bar.stop_task(line)
-            if ended:
-                return
-            if running and running[-1] not in shown:
-                shown[running[-1]] = bar.add_task(running[-1].name, total=None, tasks="")
-            if running:
-                done, tasks = running[-1].count()
-                if tasks > 1:
-                    bar.update(shown[running[-1]], completed=done, total=tasks, tasks=f"{done}/{tasks} tasks")
+    # results go where stdout goes, whoever watches
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
+        line = bar.add_task(work.name, total=None, tasks="")
+        while not stop.wait(POLL_SECONDS):
+            done, tasks = work.count()
+            if tasks > 1:
+                bar.update(line, completed=done, total=tasks, tasks=f"{done}/{tasks} tasks")
+        tasks = max(work.count()[1], 1)
+        bar.update(line, completed=tasks, total=tasks, tasks=f"{tasks}/{tasks} tasks" if tasks > 1 else "")

@@ -44,7 +44,7 @@ class SparkRows:
 
     def map(self, work: Work, schema: Schema) -> SparkRows:
         """As :meth:`Rows.map`."""
-        return self.map_numbered(partial(_unnumbered, work), schema)
+        return self.map_numbered(partial(_without_number, work), schema)
 
     def map_numbered(self, work: NumberedWork, schema: Schema) -> SparkRows:
         """As :meth:`Rows.map_numbered`."""
@@ -106,7 +106,7 @@ def _one_by_one(works: Sequence[NumberedWork], batches: Batches) -> Batches:
     return batches
 
 
-def _unnumbered(work: Work, task: int, batches: Batches) -> Batches:
+def _without_number(work: Work, task: int, batches: Batches) -> Batches:
     return work(batches)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from dtoss.option import Option
-from pipelines.options.said_amounts import duration
+from pipelines.options.said_amounts import WITNESSES, duration
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,7 @@ class Merging:
         str,
         Option("What tells the time: this machine, or what witnesses say.", written=Literal["wall", "data"]),
     ] = "wall"
-    witnesses: Annotated[
-        str | None,
-        Option("Objects that have to say what time it is: a share, or a count; 1% if not given.", "SHARE"),
-    ] = None
+    witnesses: Annotated[str | None, WITNESSES] = None
     max_ahead: Annotated[
         float | None,
         Option("Rows so long after now are set aside: 5min, or off.", "TIME", parse=duration(), shown="5min"),

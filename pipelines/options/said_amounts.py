@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dtoss.option import Option
 from pipelines.rows.durations_and_shares import seconds_of, share_of
+
+WITNESSES = Option("Objects that have to say what time it is: a share, or a count; 1% if not given.", "SHARE")
+"""Of a cycle, and of a watch."""
 
 
 def duration(never: str | None = "off", option: str | None = None) -> Callable[[str], float | None]:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from dtoss.names import DEFAULT_NAME
 from dtoss.option import Option
-from pipelines.options.said_amounts import duration, names_of
+from pipelines.options.said_amounts import WITNESSES, duration, names_of
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,7 @@ class WatchOptions:
             "Objects that were not heard of for so long leave: 15min, 1h.", "TIME", parse=duration(option="--expire")
         ),
     ] = None
-    witnesses: Annotated[
-        str | None,
-        Option("Objects that have to say what time it is: a share, or a count; 1% if not given.", "SHARE"),
-    ] = None
+    witnesses: Annotated[str | None, WITNESSES] = None
     max_ahead: Annotated[
         float | None,
         Option(
@@ -97,7 +94,7 @@ class SpreadWishes:
 class Questions:
     """Which subscriptions stand: those of files, or of a watch."""
 
-    title: ClassVar[str] = "Questions questions"
+    title: ClassVar[str] = "Questions"
     subscriptions: Annotated[
         list[str] | None,
         Option("File of subscriptions; may stand again.", "FILE"),

@@ -124,6 +124,6 @@ def taken_said(
     taken["position"] = columns.geometry or ", ".join(axes)
     if time is not None:
         taken["time"] = (
-            f"{time}, {time_columns.described(types[time], kinds.get(time), columns.time_format, columns.zone)}"
+            f"{time}, {time_columns.say_time(types[time], kinds.get(time), columns.time_format, columns.zone)}"
         )
     return taken

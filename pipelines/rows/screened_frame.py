@@ -176,7 +176,7 @@ class ScreenedFrame:
         return 0 if self.dropped.counts is None else sum(self.dropped.counts.value.values())
 
     @cached_property
-    def _kept(self) -> tuple[list[list[pa.RecordBatch]], Tally]:
+    def _good_in_memory(self) -> tuple[list[list[pa.RecordBatch]], Tally]:
         """The good rows by task, in this process's memory, and what was seen of all."""
         rows = self._run(_whole, self.screen.needed, "")
         assert isinstance(rows, LocalRows)
@@ -187,13 +187,15 @@ class ScreenedFrame:
     def tally(self) -> Tally:
         """What is seen of all rows: an action. This process keeps the good ones."""
         if self.source.session is None:
-            return self._kept[1]
+            return self._good_in_memory[1]
         return sum(map(pickle.loads, self._run(_tally_of, self.screen.needed, "tally binary").values()), Tally())
 
     def rows(self, names: Sequence[str]) -> Rows:
         """Return some columns of the rows that can be used."""
         if self.source.session is None:
-            return rows_of_batches([[batch.select(list(names)) for batch in batches] for batches in self._kept[0]])
+            return rows_of_batches(
+                [[batch.select(list(names)) for batch in batches] for batches in self._good_in_memory[0]]
+            )
         schema = pa.schema([self.schema.field(name) for name in names])
         return self._run(partial(_good, list(names)), self.screen.needed, schema)
 

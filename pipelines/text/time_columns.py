@@ -26,7 +26,7 @@ def names_zone(pattern: str) -> bool:
     return bool(_ZONED & set(_QUOTED.sub("", pattern)))
 
 
-def described(kind: str, of_text: str | None, pattern: str | None, zone: str | None) -> str:
+def say_time(kind: str, of_text: str | None, pattern: str | None, zone: str | None) -> str:
     """Return how times were read, as a reader is told it; ``kind``: Spark's name of their type."""
     text = kind.startswith(("string", "varchar", "char"))
     number = is_numeric(kind)

@@ -139,7 +139,7 @@ def _of_bytes(
             members = _members(data, name)
             if members.crs is not None:
                 check_crs(crs_name(members.crs), against.space, "the places", _WHOSE)
-            records = _noted(members, lines, broken)
+            records = _note_broken(members, lines, broken)
             if bounds is not None:
                 records = _bounded(records, bounds, name, lines, broken)
             good, bad = check_subscriptions(map(_record_of, records), against, file=name, lines=lines)
@@ -199,7 +199,7 @@ def _members(data: bytes, name: str) -> Members:
     return members_of(data, name)
 
 
-def _noted(members: Members, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
+def _note_broken(members: Members, numbers: list[int], broken: dict[int, str]) -> Iterator[Any]:
     """Yield members; the number of each, and what is wrong with it, are noted as it is taken."""
     for number, value, wrong in members.each:
         numbers.append(number)

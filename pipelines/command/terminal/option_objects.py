@@ -37,14 +37,14 @@ class _Field:
     option: Option | None  # None of an object
 
     @property
-    def called(self) -> str:
+    def option_name(self) -> str:
         """The name of its option."""
         return (self.option and self.option.name) or f"--{self.name.rstrip('_').replace('_', '-')}"
 
     @property
     def turns_off(self) -> bool:
         """Whether its option is a flag that says no."""
-        plain = self.option is not None and self.option.parse is None and "/" not in self.called
+        plain = self.option is not None and self.option.parse is None and "/" not in self.option_name
         return plain and self.kind is bool and self.default is True
 
 
@@ -98,7 +98,7 @@ def takes_objects(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def option_names(said: Mapping[str, Any], kind: type) -> list[str]:
     """Return the names of the options that have said something of a class."""
-    return [field.called for field in _Place(kind, True, ()).fields() if field.name in said]
+    return [field.option_name for field in _Place(kind, True, ()).fields() if field.name in said]
 
 
 def _parts(hint: Any) -> tuple[Any, ...]:
@@ -144,7 +144,9 @@ def _parameter(field: _Field, title: str | None, said: bool) -> inspect.Paramete
         default = option.shown or (str(default) if isinstance(default, float) else None)
     if said or field.turns_off:
         default = False if kind is bool else None
-    told = typer.Option(field.called, help=option.help, metavar=option.metavar, rich_help_panel=title, **option.more)
+    told = typer.Option(
+        field.option_name, help=option.help, metavar=option.metavar, rich_help_panel=title, **option.more
+    )
     annotation: Any = Annotated[kind | None if default is None else kind, told]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -177,7 +179,7 @@ class GroupedCommand(TyperCommand):
         """Run the command."""
         if self.name in GO_ON:
             return super().invoke(ctx)
-        with work_shown(str(self.name)):
+        with work_shown(str(self.name), bar=False):
             return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

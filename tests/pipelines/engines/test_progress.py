@@ -43,6 +43,15 @@ def test_a_terminal_has_a_bar():
     assert "sort" in said.getvalue()
 
 
+def test_results_go_to_stdout_while_a_bar_is_shown(capsys):
+    """Whoever has sent them to a file finds them there."""
+    said = Heard("sort", terminal=True)
+    with redirect_stderr(said), work_shown("sort", after=0.01):
+        assert said.there.wait(60)
+        print("result")
+    assert capsys.readouterr().out == "result\n"
+
+
 def test_a_step_is_shown_in_the_place_of_its_command():
     """With the tasks of this process that begin in it; then the command is again."""
     said = Heard("part: .* so far, 3 of 3 tasks")
