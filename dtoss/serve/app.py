@@ -32,6 +32,7 @@ from dtoss.serve.rights.sight import AS_ASKED, check_call
 from dtoss.serve.routes import (
     area_queries,
     batch_queries,
+    ground_tiles,
     map,
     map_queries,
     object_by_id,
@@ -97,7 +98,8 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *window_regions.handlers(state),
             *peer_questions.handlers(state, held),
             *operations.handlers(state),
-            *static_pages.handlers(),
+            *ground_tiles.handlers(state),
+            *static_pages.handlers(state),
             *plan_report.handlers(state),
             openapi,
         ],

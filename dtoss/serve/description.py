@@ -28,7 +28,7 @@ _PATHS = {
     "Standing questions": {"events", "subscriptions"},
     "Windows": {"windows"},
     "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json", "partial", "forward"},
-    "The map": {"", "docs", "live", "map", "report", "static", "tiles"},
+    "The map": {"", "basemap", "docs", "live", "map", "report", "static", "tiles"},
 }
 """Routes by the first part of their paths; all others are questions."""
 OPERATIONS = {
@@ -52,6 +52,7 @@ OPERATIONS = {
     "POST /map/within": "drawWithin", "GET /map/object": "drawObject", "GET /map/object/{object_id}": "drawObjectById",
     "GET /map/subscriptions": "drawSubscriptions", "GET /map/subscription": "drawSubscription",
     "GET /live": "followMap", "GET /tiles/{snapshot}/{layer}/{z}/{x}/{row}": "getTile",
+    "GET /basemap/{z}/{x}/{y}": "getGroundTile",
     "GET /report": "getReport", "GET /report/{name}": "getReportFile", "POST /report/pass": "openReport",
 }  # fmt: skip
 """What clients call a route. Names stay: programs that were written against them would not compile else."""

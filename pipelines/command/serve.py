@@ -12,7 +12,6 @@ from dtoss.option import Option
 from dtoss.plain_numbers import is_whole, number_in
 from pipelines.command.terminal import options
 from pipelines.command.terminal.lengths import Length, length_of
-from pipelines.command.terminal.output import say_compiling
 from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
@@ -85,7 +84,14 @@ class Serving:
     peers: Annotated[str | None, Option("TOML file of where the plan's servers are: number = URL.", "FILE")] = None
     patterns: Annotated[str | None, Option("Patterns of the day that the page shows.", "FILE")] = None
     report: Annotated[str | None, Option("Folder of a report that the page links to.", "DIR")] = None
-    watch: Annotated[str, Option("Watch of the store whose events and subscriptions are told.", "NAME")] = DEFAULT_NAME
+    basemap: Annotated[
+        str | None,
+        Option("Ground under the map: a PMTiles file, or a URL with {z}, {x} and {y}.", "FILE|URL"),
+    ] = None
+    basemap_attribution: Annotated[
+        str | None, Option("Whose the ground is; what the file says if not given.", "TEXT")
+    ] = None
+    watch: Annotated[str, Option("Watch whose events and subscriptions are served.", "NAME")] = DEFAULT_NAME
     allow_subscribe: Annotated[bool, Option("Let tokens with the word subscribe change subscriptions.")] = False
 
 
@@ -149,9 +155,9 @@ def serve(
     from dtoss.serve.processes.freed_memory import give_back
 
     give_back()
-    say_compiling("open")
     from dtoss.serve.core.server_settings import Limits, Settings, limits_of
     from dtoss.serve.processes.parent import run_server
+    from pipelines.engines.progress import end_beginning
 
     settings = Settings(
         store=store,
@@ -179,6 +185,8 @@ def serve(
         plan=serving.plan,
         patterns=serving.patterns,
         report=serving.report,
+        basemap=serving.basemap,
+        basemap_attribution=serving.basemap_attribution,
         hot=listening.hot,
         watch=serving.watch,
         allow_subscribe=serving.allow_subscribe,
@@ -204,7 +212,7 @@ def serve(
         say.write((json.dumps(facts | {"workers": listening.workers}) if as_json else line) + "\n")
         say.flush()
 
-    code = run_server(settings, no_auth=rights.no_auth, ready=ready)
+    code = run_server(settings, no_auth=rights.no_auth, ready=ready, opened=end_beginning)
     if code:
         print("error: workers died six times within a minute; the log says how", file=sys.stderr)
     return code

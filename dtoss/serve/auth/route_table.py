@@ -104,6 +104,7 @@ CALLS = (
     Call("GET", "/subscriptions/{subscription_id}", READER, AS_A_WHOLE),
     Call("GET", "/report", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
     Call("GET", "/report/{name}", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
+    Call("GET", "/basemap/{z}/{x}/{y}", READER, AS_A_WHOLE, narrowed=GETS_SAME),
     Call("GET", "/count", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/map/nearest", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/tiles/{snapshot}/{layer}/{z}/{x}/{row}", READER, AS_A_WHOLE, _WHERE),

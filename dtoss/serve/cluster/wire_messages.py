@@ -247,7 +247,7 @@ def _read_table(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 
-BOX_SLACK = 1e-9
+BOX_TOLERANCE = 1e-9
 """Radians by which a box round a disc is larger than rounding may make it."""
 
 
@@ -292,10 +292,10 @@ def in_older_words(
 def _boxes_round(shape: Shape, space: Space) -> NDArray[np.float64]:
     """Return boxes west, south, east, north in degrees that hold the discs of a shape, float64 (d, 4)."""
     lon, lat = np.radians(space.positions(shape.discs.centres)).T
-    angle = shape.discs.radii / EARTH_RADIUS + BOX_SLACK
+    angle = shape.discs.radii / EARTH_RADIUS + BOX_TOLERANCE
     south, north = lat - angle, lat + angle
     pole = (south <= -np.pi / 2) | (north >= np.pi / 2)
-    half = np.arcsin(np.where(pole, 0.0, np.sin(angle) / np.cos(lat))) + BOX_SLACK
+    half = np.arcsin(np.where(pole, 0.0, np.sin(angle) / np.cos(lat))) + BOX_TOLERANCE
     whole = pole | (half >= np.pi / 2)
     turned = (np.degrees(np.stack([lon - half, lon + half])) + 180.0) % 360.0 - 180.0
     west, east = np.where(whole, [[-180.0], [180.0]], turned)

@@ -93,6 +93,8 @@ class Settings:
     plan: str | None = None  # plan, patterns: files of the optimiser that the page shows; None where there are none
     patterns: str | None = None
     report: str | None = None  # Folder of the optimiser's report
+    basemap: str | None = None  # PMTiles file or URL of tiles that lie under the map; None where there are none
+    basemap_attribution: str | None = None  # Whose they are; what the file says if None
     hot: bool = True  # Whether frequent questions take the short way below the framework
     # Name of the watch in the store whose events and subscriptions are told; it may not have begun yet. None tells of
     # none

@@ -15,6 +15,7 @@ from dtoss.errors import InputError
 from dtoss.locks import Lock
 from dtoss.serve.cluster.served_plans import Patterns, Plan, read_patterns, read_plan
 from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.map.basemap import Basemap, basemap_of
 from dtoss.watch.watch_folder import Home
 
 REPORT = "report.html"
@@ -29,6 +30,7 @@ class PageFiles:
     patterns_file: Reread[Patterns] | None = None
     report: Path | None = None
     home: Home | None = None
+    basemap: Basemap | None = None
 
     @property
     def plan(self) -> Plan | None:
@@ -60,7 +62,10 @@ def files_of(settings: Settings) -> PageFiles:
     report = None if settings.report is None else Path(settings.report).absolute()
     if report is not None and not (report / REPORT).is_file():
         raise InputError(f"--report {settings.report}: there is no {REPORT}: name the folder that dtoss report wrote")
-    return PageFiles(plan, patterns, report, settings.home())
+    if settings.basemap is None and settings.basemap_attribution is not None:
+        raise InputError("--basemap-attribution needs --basemap: the tiles that it is about")
+    basemap = None if settings.basemap is None else basemap_of(settings.basemap, settings.basemap_attribution)
+    return PageFiles(plan, patterns, report, settings.home(), basemap)
 
 
 T = TypeVar("T")

@@ -24,13 +24,22 @@ CONTENT_TYPES = {
     ".txt": b"text/plain; charset=utf-8",
 }
 """Content types by the end of a name; nothing else is served."""
-POLICY = (
-    b"default-src 'self'; worker-src 'self'; img-src 'self' data: blob:; style-src 'self'; "
-    b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-"""What a page may load and do: nothing of others, nothing inline."""
 SAFE = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 """Headers of all files."""
+
+
+def policies_of(origin: str | None = None) -> list[tuple[bytes, bytes]]:
+    """Return the headers of what a page may load and do: nothing of others, nothing inline.
+
+    ``origin``: tiles of the ground are loaded from there as well, which is told the page's origin, as tile servers ask.
+    """
+    also = "" if origin is None else f" {origin}"
+    policy = (
+        f"default-src 'self'; connect-src 'self'{also}; worker-src 'self'; img-src 'self' data: blob:{also}; "
+        "style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    )
+    told = dict(SAFE) if origin is None else dict(SAFE) | {b"referrer-policy": b"strict-origin"}
+    return [*told.items(), (b"content-security-policy", policy.encode())]
 
 
 @dataclass(frozen=True)
@@ -82,8 +91,6 @@ def ending(name: str) -> str:
 
 
 def _ready(name: str, body: bytes) -> StaticFile:
-    headers = [(b"content-type", CONTENT_TYPES[ending(name)]), (b"cache-control", b"no-cache"), *SAFE]
-    if ending(name) == ".html":
-        headers.append((b"content-security-policy", POLICY))
+    headers = [(b"content-type", CONTENT_TYPES[ending(name)]), (b"cache-control", b"no-cache")]
     tag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
     return StaticFile(body, gzip.compress(body, 6, mtime=0), tuple(headers), tag)

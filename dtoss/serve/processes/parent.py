@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 
-def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[ServedSnapshot, str], None]) -> int:
+def run_server(
+    settings: Settings,
+    *,
+    no_auth: bool,
+    ready: Callable[[ServedSnapshot, str], None],
+    opened: Callable[[], None] = lambda: None,
+) -> int:
     """Return the exit code of a server that has run until it was told to end; 1 where its workers kept dying.
 
     ``no_auth``: whether others than this machine may ask without a token; ``ready``: is called with the first snapshot
-    and the server's URL once all workers listen.
+    and the server's URL once all workers listen; ``opened``: is called when all is loaded, before workers begin.
     """
     _check_certificate(settings)
     _check_plan(settings)
@@ -41,7 +47,7 @@ def run_server(settings: Settings, *, no_auth: bool, ready: Callable[[ServedSnap
         from dtoss.serve.observability.metrics import prepare
 
         folder = prepare()
-        return _run(settings, port, folder, ready)
+        return _run(settings, port, folder, ready, opened)
     finally:
         port.close()
         if folder is not None:
@@ -101,7 +107,13 @@ def _check_doors(settings: Settings) -> None:
         )
 
 
-def _run(settings: Settings, port: Port, folder: str, ready: Callable[[ServedSnapshot, str], None]) -> int:
+def _run(
+    settings: Settings,
+    port: Port,
+    folder: str,
+    ready: Callable[[ServedSnapshot, str], None],
+    opened: Callable[[], None],
+) -> int:
     # the client of Prometheus, which looks for its folder when it is loaded, is among these
     import numpy as np
 
@@ -148,7 +160,8 @@ def _run(settings: Settings, port: Port, folder: str, ready: Callable[[ServedSna
         log.event("worker died", number=number, pid=pid, fate=fate)
 
     load_static_files()
-    load_framework(settings, held.served)
+    load_framework(settings, held.served, files)
+    opened()  # a thread that shows it would not outlive the fork
     # pages that nobody writes to stay shared: a collection would write to all of them
     gc.collect()
     gc.freeze()

@@ -18,6 +18,7 @@ from dtoss.serve.auth.hosts import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.server_settings import Settings
+from dtoss.serve.map.map_files import PageFiles
 from dtoss.serve.requests.front import RequestIds
 from dtoss.serve.requests.hot_protocol import Desk, HotProtocol
 from dtoss.serve.state.worker_state import WorkerState
@@ -61,9 +62,10 @@ class _Written(asyncio.Transport):
         pass
 
 
-def load_framework(settings: Settings, served: ServedSnapshot) -> None:
+def load_framework(settings: Settings, served: ServedSnapshot, files: PageFiles) -> None:
     """Make an application and forget it: what the framework loads for it is shared by all workers that are forked."""
     silent = cast(Any, _Silent())
+    silent.files = files
     loop = asyncio.new_event_loop()
     try:
         state = WorkerState(0, settings, Serving(served), silent, silent, silent, silent, silent, silent)

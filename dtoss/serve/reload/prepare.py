@@ -27,6 +27,7 @@ import dtoss.conditions
 import dtoss.queries
 import dtoss.tiles
 from dtoss.commits.chain import Commit, silent
+from dtoss.compiled.compiling import expect
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError, reading
 from dtoss.index import Index
@@ -60,9 +61,10 @@ def load_kernels() -> int:
     for room in (dtoss.queries, dtoss.cells, dtoss.building, dtoss.conditions, dtoss.tiles):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
-    ours = [kernel for name, kernel in DECLARED.items() if name.startswith("dtoss.")]
-    for kernel in ours:
-        kernel.ready()
+    ours = [name for name in DECLARED if name.startswith("dtoss.")]
+    expect(ours)
+    for name in ours:
+        DECLARED[name].ready()
     return len(ours)
 
 

@@ -69,13 +69,17 @@ _CYCLE = fields(
     "MapCycle", number=NATURAL, time=maybe(STRING), kind=maybe(STRING), snapshot=maybe(STRING), objects=maybe(NATURAL),
     updated=maybe(NATURAL), seconds=maybe(NUMBER),
 )  # fmt: skip
+_BASEMAP = fields(
+    "Basemap", kind=STRING, tiles=STRING, minzoom=NATURAL, maxzoom=NATURAL, bounds=array(NUMBER),
+    layers=maybe(array(STRING)), attribution=array(fields("Credit", text=STRING, link=maybe(STRING))),
+)  # fmt: skip
 MAP = also(
     told(
         "MapFacts", commit=NATURAL, objects=NATURAL, sites=maybe(NATURAL), partitions=NATURAL, made=NUMBER,
         age_seconds=NUMBER, crs=STRING, metric=STRING, unit=STRING, id_type=STRING, plane=_PLANE, view=array(NUMBER),
         sample=NATURAL, refused=maybe(STRING), columns=array(_COLUMN), regions=_REGIONS, layers=array(_LAYER),
-        plan=maybe(_PLAN), patterns=maybe(_PATTERNS), report=maybe(STRING), problems=array(STRING),
-        history=array(_CYCLE), token=FLAG, sums=FLAG,
+        plan=maybe(_PLAN), patterns=maybe(_PATTERNS), report=maybe(STRING), basemap=maybe(_BASEMAP),
+        problems=array(STRING), history=array(_CYCLE), token=FLAG, sums=FLAG,
     ),
     nowhere=NATURAL,
 )  # fmt: skip
@@ -113,6 +117,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
                     "plan": showing.plan() if token.sums else None,
                     "patterns": showing.patterns() if token.sums else None,
                     "report": None if files.report is None else "/report/",
+                    "basemap": _basemap(showing.files, served),
                     "problems": files.problems,
                     "history": history.of((serving.now.commit, serving.refused)) if cycles else [],
                     "token": settings.token_file is not None,
@@ -158,6 +163,12 @@ def _layers(served: ServedSnapshot) -> list[dict[str, Any]]:
         }
         for name in LAYERS
     ]
+
+
+def _basemap(files: PageFiles, served: ServedSnapshot) -> dict[str, Any] | None:
+    """Return the ground under the map; None without one, and of a plane that has no place on the Earth."""
+    earth = served.tiles.frame.plane is None
+    return files.basemap.facts() if files.basemap is not None and earth else None
 
 
 class _History:

@@ -13,7 +13,7 @@ export function countsTold() {
   const aside = Object.entries(quarantined).sort((a, b) => b[1] - a[1]), lost = aside.reduce((sum, [, count]) => sum + count, 0)
   $('w-facts').replaceChildren(...pairs([
     ['watermark', mark == null ? 'none yet' : `${timeText(mark)} UTC`], ['batch', whole.format(batch)],
-    ['rows read', number('rows')], ['counted', number('counted')], ['losers', number('losers')], ['set aside', whole.format(lost)],
+    ['rows read', number('rows')], ['counted', number('counted')], ['duplicates', number('losers')], ['set aside', whole.format(lost)],
     ...aside.map(([reason, count]) => [`· ${reason}`, whole.format(count)]),
     ['results', `${number('results')}, ${number('revised')} revised`], ...(counts.jumps ? [['jumps', number('jumps')]] : []),
   ]).childNodes)

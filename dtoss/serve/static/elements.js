@@ -12,6 +12,9 @@ export function fail(error) {
   errorTimer = setTimeout(() => { $('error').hidden = true }, 12000)
 }
 
+/** Say no more what went wrong. */
+export const clearFailure = () => { $('error').hidden = true }
+
 /** Tell those who do not see what has happened. */
 export const tell = text => { $('told').textContent = text }
 

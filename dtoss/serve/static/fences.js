@@ -2,9 +2,11 @@
 
 import { ask } from './asking.js'
 import { $, fail } from './elements.js'
+import { colourNames, drawNames } from './names.js'
 import { collection, feature, fences } from './style.js'
 
-export const FENCES = ['fence-fill', 'fence-edge', 'fence-point']
+const NAMES = 'fence-name'
+export const FENCES = ['fence-fill', 'fence-edge', 'fence-point', NAMES]
 /** Milliseconds before what is in view is asked for. */
 const PAUSE = 120
 const LISTED = 30
@@ -19,6 +21,8 @@ export function fencesOn(made, given) {
   map.on('moveend', () => look())
 }
 
+const letters = () => [hooks.colours().fence, hooks.colours().halo]
+
 /** Add the layers of subscriptions, or give them the colours of now. */
 export function drawFences() {
   const specs = fences(hooks.colours(), opacity), hidden = hooks.hidden('subscriptions')
@@ -27,6 +31,7 @@ export function drawFences() {
     for (const spec of specs) map.addLayer({ ...spec, layout: { visibility: hidden ? 'none' : 'visible' } }, 'above-fences')
   }
   for (const spec of specs) for (const [name, value] of Object.entries(spec.paint)) map.setPaintProperty(spec.id, name, value)
+  colourNames(map, NAMES, letters())
 }
 
 /** Ask for the subscriptions of what is in view, soon. */
@@ -51,6 +56,7 @@ async function asked() {
   drawFences()
   const named = shape => featuresOf(shape).map(one => ({ ...one, properties: { ...one.properties, id: shape.id } }))
   map.getSource('fences')?.setData(collection(seen.shapes.flatMap(named)))
+  drawNames(map, NAMES, seen.shapes.map(({ id, fill }) => ({ name: id, fill })), letters(), hooks.hidden('subscriptions'))
   $('stage').dataset.fences = `${seen.shown} of ${seen.found}`
   hooks.changed()
 }
@@ -92,7 +98,7 @@ export function drawnAt(at) {
   if (!map.getSource('fences') || hooks.hidden('subscriptions')) return []
   const { x, y } = map.project(at), near = [[x - 4, y - 4], [x + 4, y + 4]]
   const inside = map.queryRenderedFeatures([x, y], { layers: [FENCES[0]] })
-  const close = map.queryRenderedFeatures(near, { layers: FENCES.slice(1) })
+  const close = map.queryRenderedFeatures(near, { layers: FENCES.slice(1, 3) })
   const ids = new Set([...inside, ...close].map(one => one.properties.id))
   return [...ids].sort((a, b) => sizes.get(a) - sizes.get(b)).slice(0, LISTED)
 }

@@ -4,10 +4,10 @@ import { isoOf, lastEnd, moving, nameOf, now, shown, unit, valueOf } from './cou
 import { $, coloured, fail, make } from './elements.js'
 import { drawFlows } from './flows.js'
 import {
-  boundsOf, boundTexts, classOf, colourRegions, drawnRegions, drawRegions, hasRegion, MEASURES, placeOfRegion, regionAt, showRegions,
+  boundsOf, classOf, colourRegions, drawnRegions, drawRegions, hasRegion, MEASURES, placeOfRegion, regionAt, showRegions,
   spreadColours, valueText,
 } from './heat.js'
-import { whole } from './places.js'
+import { compact, whole } from './places.js'
 import { ask, asked, newest } from './window_answers.js'
 
 const PAUSE = 60
@@ -125,7 +125,7 @@ export function legendOf() {
   if (shown() && !now.drawable) part(facts.name, said('The regions of these windows are in another CRS than the map, and not drawn'))
   else if (shown() && now.undrawn) part(facts.name, said(now.undrawn))
   else if (shown() && frame) {
-    const ends = boundTexts(scale.bounds).map(textContent => make('span', { textContent }))
+    const ends = scale.bounds.map(bound => make('span', { textContent: compact.format(bound) }))
     const colours = make('div', { className: 'ramp' }, ...ramp().map(coloured)), steps = make('p', { className: 'steps' }, ...ends)
     part(`${facts.name}: ${MEASURES[see.measure].title}`, ...(ends.length ? [colours, steps] : []),
       said(`${unit()} in ${see.length}; a colour from its number on, none for 0`))

@@ -1,9 +1,10 @@
 // The heat map of windows: their regions on the map, the colour of each by a measure, and what colours mean.
 
-import { compact, short } from './places.js'
+import { short } from './places.js'
+import { colourNames, drawNames } from './names.js'
 import { byZoom, collection } from './style.js'
 
-const SOURCE = 'windows', FILL = 'windows-fill', EDGE = 'windows-edge'
+const SOURCE = 'windows', FILL = 'windows-fill', EDGE = 'windows-edge', NAMES = 'windows-name'
 /** Times that a count may be that of other places, so that classes have one width. */
 const WIDEST = 12
 const counted = (title, unit) => ({ title, unit, whole: true })
@@ -22,6 +23,13 @@ let bright = null, lit = null
 /** Begin to draw on a map; `given` returns the colours of now. */
 export function heatOn(made, given) {
   [map, colours] = [made, given]
+  map.on('moveend', nameRegions)
+}
+
+const letters = () => [colours().label, colours().halo], isShown = () => map.getLayoutProperty(FILL, 'visibility') !== 'none'
+function nameRegions() {
+  if (!map.getLayer(FILL)) return
+  drawNames(map, NAMES, known.map(one => ({ name: one.properties.name, fill: one.geometry?.coordinates })), letters(), !isShown())
 }
 
 /** Return the regions that are drawn, and whether that of a key is. */
@@ -37,8 +45,8 @@ export function drawRegions(features, hidden) {
     map.removeFeatureState({ source: SOURCE })
     map.getSource(SOURCE).setData(data)
     lit = null
-    lightRegion(bright)
-    return
+    nameRegions()
+    return lightRegion(bright)
   }
   map.addSource(SOURCE, { type: 'geojson', data, maxzoom: 16, tolerance: 0.2 })
   const layout = { visibility: hidden ? 'none' : 'visible' }
@@ -49,7 +57,8 @@ export function drawRegions(features, hidden) {
     },
   }, 'above-regions')
   map.addLayer({ id: EDGE, type: 'line', source: SOURCE, layout, paint: edges() }, 'above-cells')
-  lightRegion(bright)
+  nameRegions()
+  return lightRegion(bright)
 }
 
 /** Return what edges look like in the colours of now: that of the region that is asked for is seen. */
@@ -62,10 +71,11 @@ function edges() {
 export function repaintEdges() {
   if (!map.getLayer(EDGE)) return
   for (const [name, value] of Object.entries(edges())) map.setPaintProperty(EDGE, name, value)
+  colourNames(map, NAMES, letters())
 }
 
 export function showRegions(on) {
-  for (const id of [FILL, EDGE]) if (map.getLayer(id)) map.setLayoutProperty(id, 'visibility', on ? 'visible' : 'none')
+  for (const id of [FILL, EDGE, NAMES]) if (map.getLayer(id)) map.setLayoutProperty(id, 'visibility', on ? 'visible' : 'none')
 }
 
 /** Colour regions: `colourOf` returns the colour of a key, null for none. */
@@ -86,7 +96,7 @@ export function lightRegion(key) {
 
 /** Return the key of the region at a pixel, null where there is none, or regions are not shown. */
 export function regionAt(point) {
-  if (!map.getLayer(FILL) || map.getLayoutProperty(FILL, 'visibility') === 'none') return null
+  if (!map.getLayer(FILL) || !isShown()) return null
   const found = map.queryRenderedFeatures(point, { layers: [FILL] })[0]
   return found == null ? null : String(known[found.id].properties.key)
 }
@@ -138,6 +148,3 @@ export function classOf(bounds, value) {
 /** Return a value as text. */
 export const valueText = (measure, value) => (
   value == null ? 'none' : MEASURES[measure]?.whole ? value.toLocaleString('en') : short.format(value))
-
-/** Return the texts of bounds. */
-export const boundTexts = bounds => bounds.map(value => compact.format(value))

@@ -3,18 +3,19 @@
 // In this order: layers, the map, answers, questions, the panel, what is live, the link, keys.
 
 import { ask, headers, listen, noAnswer, openReport, post } from './asking.js'
-import { objectsTable } from './answers.js'
+import { nearestTold, objectTold, withinTold } from './answers.js'
 import { drawOn, setTool, stopDrawing } from './drawing.js'
-import { $, coloured, colourList, connection, covered, fail, fill, make, pairs, table, tell, textButton, warn } from './elements.js'
+import { GROUND, credit, groundIds, groundLayers, groundSources, groundError } from './basemap.js'
+import { $, clearFailure, connection, covered, fail, fill, make, pairs, table, tell, warn } from './elements.js'
 import { drawnAt, FENCES, goTo, look } from './fences.js'
 import { legendOf, readingAt } from './framing.js'
 import { regionAt } from './heat.js'
+import { objectsLegend, partitionsLegend } from './legend.js'
 import { asCount, copyLink, linkOf, readLink } from './link.js'
 import { closed } from './over_time.js'
-import { measuresOf, partitionColours, partitionsTable, slotNow, spread } from './partitions.js'
+import { measuresOf, partitionColours, partitionsTable, slotNow } from './partitions.js'
 import {
-  age, apart, area, clock, compact, exactly, example, globeZoom, graticule, length, middleOf, nice, placeIn, placeOf, placeText, short,
-  shortest, whole,
+  age, apart, clock, compact, exactly, example, globeZoom, graticule, middleOf, nice, placeIn, placeOf, placeText, short, whole,
 } from './places.js'
 import { pulse, servers } from './pulse.js'
 import { collection, coloursOf, feature, ground, LAYERS, sky } from './style.js'
@@ -45,8 +46,14 @@ const classColours = () => {
   return classes.map((_, i) => scale[Math.round(i * (scale.length - 1) / Math.max(classes.length - 1, 1))])
 }
 
+/** Return the colours of objects: of ink where a fill may have those, which a ramp has on light paper alone. */
+const dots = () => {
+  const isRamp = see.measure !== 'none' || fills(see.regions)
+  return see.regions === 'server' || (isRamp && night() === 'light') ? colours().ink : colours().dots
+}
 /** What layers look like: few objects are drawn larger. */
-const looks = () => [colours(), classColours(), facts.objects < FEW]
+const looks = () => [{ ...colours(), dots: dots() }, classColours(), facts.objects < FEW]
+const groundNow = () => groundLayers(facts.basemap, colours())
 
 // ---- layers: what is drawn of one stays until all of the next has arrived
 
@@ -108,11 +115,18 @@ function repaint() {
   for (const [name, list] of Object.entries(drawn)) {
     for (const version of list) for (const spec of LAYERS[name].paint(...looks())) paint(idOf(version, spec), spec.paint)
   }
-  for (const layer of ground(c, !facts.plane)) paint(layer.id, layer.paint)
+  for (const layer of ground(c, !facts.plane, groundNow())) paint(layer.id, layer.paint)
   watch.repaintWatch()
   windows.repaintWindows()
   paintRegions()
   legend()
+}
+
+/** Colour objects as what lies below them lets them be seen. */
+function paintDots() {
+  for (const spec of LAYERS.objects.paint(...looks())) {
+    for (const version of drawn.objects) map.setPaintProperty(idOf(version, spec), 'circle-color', spec.paint['circle-color'])
+  }
 }
 
 const measures = () => measuresOf(facts, load, slots, see.slot)
@@ -145,17 +159,20 @@ function start() {
     style: {
       version: 8, projection: { type: see.globe ? 'globe' : 'mercator' }, ...(see.globe && { sky: sky(night() === 'dark') }),
       sources: {
+        ...groundSources(facts.basemap),
         ...(!facts.plane && { land: { type: 'geojson', data: '/static/land.geojson', tolerance: 0.2, maxzoom: 6 } }),
         grid: { type: 'geojson', data: collection([]), maxzoom: 4, tolerance: 0 },
         answer: { type: 'geojson', data: collection([]), maxzoom: 18, tolerance: 0.1 },
       },
-      layers: ground(colours(), !facts.plane),
+      layers: ground(colours(), !facts.plane, groundNow()),
     },
-    transformRequest: url => (url.startsWith(`${location.origin}/tiles/`) ? { url, headers: headers() } : { url }),
+    transformRequest: url => (/^\/(tiles|basemap)\//.test(url.replace(location.origin, '')) ? { url, headers: headers() } : { url }),
   })
   map.on('error', event => failed(event).catch(fail))
   map.on('style.load', () => {
     for (const name of Object.keys(LAYERS)) draw(name)
+    for (const name of see.hidden) setVisible(name, false)
+    credit(facts.basemap, !see.hidden.has('ground'))
     grid()
     if (asked) again()
   })
@@ -170,8 +187,8 @@ function start() {
     again: () => (asked?.kind === 'subscription' ? again() : null),
   })
   windows.windowsOn(map, {
-    see, colours, setRegions, link, answer, show, nearest, changed: legend, unit: () => facts.unit, token: () => ask('/snapshot'),
-    fills: () => fills(see.regions), objects: on => { setVisible('objects', on); switches() },
+    see, colours, setRegions, link, answer, show, nearest, changed: () => { paintDots(); legend() }, unit: () => facts.unit,
+    token: () => ask('/snapshot'), fills: () => fills(see.regions), objects: on => { setVisible('objects', on); switches() },
     rendered: then => { map.once('render', then); map.triggerRepaint() }, moveTo: windowMoved,
     ask: (id, move) => question({ kind: 'region', id }, move), again: () => (asked?.kind === 'region' ? again() : null),
   })
@@ -188,12 +205,16 @@ function globeView() {
 
 /** Ask again for a tile that the server was too busy or away for, or that wants another token; tell what else fails. */
 async function failed({ error, sourceId, tile }) {
-  const { status } = error ?? {}
+  const { status } = error ?? {}, isLocal = sourceId !== GROUND || facts.basemap.tiles.startsWith('/')
+  if (!isLocal) throw groundError(facts.basemap, error)
   if (status === 410) return refresh()
-  if (status === 0 && tile) fail(noAnswer())
+  if (status === 0) fail(noAnswer())
+  if (status === 0 && !tile) return undefined
   if (!tile || ![0, 401, 429, 503].includes(status)) {
     const problem = await error?.body?.text().then(JSON.parse).catch(() => null)
-    throw new Error(problem?.detail ?? error?.message ?? String(error))
+    const why = problem?.detail ?? error?.message ?? String(error)
+    if (status === 400 && see.where && sourceId === drawn.objects.at(-1)?.source) return refuse(why)
+    throw new Error(why)
   }
   if (status === 401) await ask('/snapshot')
   else await new Promise(done => { setTimeout(done, BUSY_MS) })
@@ -252,6 +273,7 @@ function show(features) {
 }
 
 function answer(title, ...children) {
+  clearFailure()
   $('answer-title').textContent = title
   $('answer-body').replaceChildren(...children.filter(Boolean))
   $('answer').hidden = false
@@ -267,44 +289,16 @@ function closeAnswer() {
   link()
 }
 
-const condition = (before, otherwise = '') => (see.where ? `${before} ${see.where}` : otherwise)
-
-function showNearest({ hits, place: { at } }) {
-  show([
-    ...hits.flatMap((hit, i) => (hit.cell?.length ? [feature('cell', 'Polygon', hit.cell, i + 1)] : [])),
-    ...hits.map((hit, i) => feature('line', 'LineString', shortest(at, hit.at), i + 1001)),
-    ...hits.map(hit => feature('hit', 'Point', hit.at)), feature('place', 'Point', at),
-  ])
-  if (!hits.length) return answer('Nothing found here')
-  const caption = `From ${placeText(at, map.getZoom())}${condition(', where')}`
-  return answer(`${hits.length} nearest, the first ${length(hits[0].distance)} away`, objectsTable(map, caption, hits, follow))
-}
-
-function showWithin(told) {
-  show([feature('area', 'Polygon', [told.ring]), ...told.objects.map(one => feature('inside', 'Point', one.at))])
-  const within = told.radius != null ? `within ${length(told.radius)}` : 'in the polygon'
-  const some = told.count > told.objects.length
-  const note = some ? `The first ${told.objects.length} of them${condition(', where')}` : condition('Where', 'All of them')
-  const title = `${whole.format(told.count)} ${told.count === 1 ? 'object' : 'objects'} ${within}`
-  answer(title, told.objects.length ? objectsTable(map, note, told.objects, follow) : null)
+function showAnswer({ features, title, parts }) {
+  show(features)
+  answer(title, ...parts)
 }
 
 function showObject(told, move) {
   const last = track.at(-1)
   if (!last || last[0] !== told.at[0] || last[1] !== told.at[1]) track.push(told.at)
   track = track.slice(-200)
-  show([
-    ...(told.cell?.length ? [feature('cell', 'Polygon', told.cell, 1)] : []),
-    ...(track.length > 1 ? [feature('track', 'LineString', track)] : []), feature('place', 'Point', told.at),
-  ])
-  const projected = !facts.plane && told.x !== told.at[0]
-  const said = [
-    ['place', placeText(told.at, map.getZoom())], ...(projected ? [['x, y', `${exactly(told.x)}, ${exactly(told.y)}`]] : []),
-    ...Object.entries(told.attributes), ...(told.area != null ? [['cell', area(told.area)]] : []),
-  ]
-  const near = told.neighbours ?? [], chips = near.slice(0, 60).map(id => textButton(id, () => follow(id, true)))
-  answer(`Following ${told.id}`, pairs(said), near.length ? make('div', {},
-    make('p', { className: 'note', textContent: `${near.length} neighbours` }), make('div', { className: 'chips' }, ...chips)) : null)
+  showAnswer(objectTold(map, told, track, facts.plane, follow))
   if (!move && map.getBounds().contains(told.at)) return
   map.easeTo({ center: told.at, zoom: move ? Math.max(map.getZoom(), 15) : map.getZoom(), duration: 500 })
 }
@@ -336,7 +330,7 @@ async function again(move = false) {
   try {
     if (kind === 'nearest') {
       const query = new URLSearchParams({ lon: given.at[0], lat: given.at[1], k: see.k, ...where })
-      showNearest(await ask(`/map/nearest?${query}`, signal))
+      showAnswer(nearestTold(map, await ask(`/map/nearest?${query}`, signal), see.where, follow))
     } else if (kind === 'object') {
       showObject(await ask(`/map/object?${new URLSearchParams({ id: given.id })}`, signal), move)
     } else if (kind === 'region') {
@@ -344,9 +338,10 @@ async function again(move = false) {
     } else if (kind === 'subscription') {
       showSubscription(await watch.subscriptionAt(given.id, map.getZoom() + 2, signal), given, move)
     } else {
-      showWithin(await post('/map/within', { ...given, ...where }, signal))
+      showAnswer(withinTold(map, await post('/map/within', { ...given, ...where }, signal), see.where, follow))
     }
   } catch (error) {
+    if (error.status === 400 && see.where && /\bwhere\b/.test(error.message)) return refuse(error.message)
     if (given.id == null || error.status !== 404) return fail(error)
     const note = make('p', { className: 'note', textContent: 'It is looked for again in each snapshot.' })
     if (kind === 'subscription') show([])
@@ -378,8 +373,11 @@ function pick(at) {
 
 /** Follow an id, or go to a place and ask there. */
 function search(text) {
-  const pair = text.match(/^\s*(-?[\d.]+)\s*[,; ]\s*(-?[\d.]+)\s*$/)
-  if (!pair) return text.trim() ? follow(text.trim(), true) : null
+  const pair = text.match(/^\s*(-?[\d.]+)\s*[,; ]\s*(-?[\d.]+)\s*$/), id = text.trim()
+  if (!pair && facts.id_type === 'int64' && id && !/^[+-]?\d+$/.test(id)) {
+    return fail(new Error(`${id} is no id here, as ids are whole numbers; a place is two numbers: ${exampleHere()}`))
+  }
+  if (!pair) return id ? follow(id, true) : null
   const at = placeOf(+pair[1], +pair[2])
   if (!(Math.abs(at[0]) <= 180 && Math.abs(at[1]) <= 90)) {
     return fail(new Error(`${text} is no place on this map: ${facts.plane ? 'x' : 'longitude'} comes first`))
@@ -388,10 +386,21 @@ function search(text) {
   return nearest(at)
 }
 
+let unasked = ''
+/** Say beside the condition why it cannot be asked; no text where it can. */
+function refuse(why) {
+  unasked = why
+  $('where').setAttribute('aria-invalid', Boolean(why))
+  warn('where-problem', 'Not asked', why)
+  legend()
+}
+
 function setWhere(text) {
   if (see.where === text.trim()) return
   see.where = text.trim()
   $('where').value = see.where
+  clearFailure()
+  refuse('')
   draw('objects')
   if (asked && asked.kind !== 'object') again()
   link()
@@ -410,7 +419,7 @@ function panel() {
   const names = facts.columns.map(one => one.name).join(', ')
   $('where-columns').textContent = names ? `Columns: ${names}` : 'The objects carry no columns'
   $('where').disabled = !names
-  $('query').placeholder = `42 or ${example([0, 1].map(i => (facts.view[i] + facts.view[i + 2]) / 2))}`
+  $('query').placeholder = `42 or ${exampleHere()}`
   $('report-link').hidden = !facts.report
   $('slot').max = (facts.patterns?.slots ?? 1) - 1
   warn('refused', 'A newer snapshot is refused', facts.refused)
@@ -438,6 +447,8 @@ function panel() {
   legend()
 }
 
+const exampleHere = () => example([0, 1].map(i => (facts.view[i] + facts.view[i + 2]) / 2))
+
 function partsTable() {
   if ($('parts').open) partitionsTable($('parts-table'), facts, measures()[see.regions], go)
 }
@@ -461,27 +472,12 @@ function wholeOrSample() {
 
 /** Say what colours mean. */
 function legend() {
-  const c = colours(), named = column(), measure = measures()[see.regions], parts = []
-  const part = (title, ...children) => parts.push(make('div', {}, make('h2', { textContent: title }), ...children))
-  const note = text => make('p', { className: 'note', textContent: text })
-  if (!see.hidden.has('objects')) {
-    const all = facts.sample <= 1 || sampled === false
-    const some = `Sample: 1 of ${whole.format(facts.sample)} objects. Closer in, all of them.`
-    const how = note(all ? 'Every object is drawn.' : some)
-    const title = named?.kind === 'time' ? `Age of ${named.name}` : named?.name
-    if (named) part(title, colourList(classColours(), named.classes), how)
-    else part('Objects on one spot', colourList(c.dots, ['1', '2 to 3', '4 to 15', 'more']), how)
-  }
-  if (measure?.kinds) {
-    const list = facts.plan.servers, names = list.slice(0, 8).map(one => `${one.number} ${one.type ?? ''}`)
-    part('Server', colourList(c.kinds, names), list.length > 8 ? note(`and ${list.length - 8} more, colours again`) : null)
-  } else if (measure?.values) {
-    const ends = spread(measure).map(value => make('span', { textContent: compact.format(value) }))
-    part(`Partitions: ${measure.title}`, make('div', { className: 'ramp' }, ...c.ramp.map(coloured)),
-      make('p', { className: 'ends' }, ...ends), measure.unit ? note(measure.unit) : null)
-  }
-  parts.unshift(...legendOf())
-  parts.push(...watch.legendOf())
+  const c = colours(), where = see.where, wrong = Boolean(unasked), sample = sampled === false ? 1 : facts.sample
+  const objects = { dots: dots(), column: column(), classes: classColours(), sample, where, wrong }
+  const parts = [
+    ...legendOf(), ...(see.hidden.has('objects') ? [] : objectsLegend(objects)),
+    ...partitionsLegend(measures()[see.regions], facts.plan, c), ...watch.legendOf(),
+  ]
   $('legend').hidden = !parts.length
   $('legend').replaceChildren(...parts)
 }
@@ -493,6 +489,7 @@ function setRegions(name) {
   setVisible('regions', name !== 'none')
   $('slot-row').hidden = name !== 'slot'
   if (name === 'slot') setSlot(see.slot ?? slotNow(facts.patterns))
+  paintDots()
   paintRegions()
   partsTable()
 }
@@ -521,10 +518,11 @@ function play() {
 function setVisible(name, on) {
   see.hidden[on ? 'delete' : 'add'](name)
   const ids = (drawn[name] ?? []).flatMap(version => version.specs.map(spec => idOf(version, spec)))
-  const others = { land: ['land', 'shore'], subscriptions: FENCES }
+  const others = { land: ['land', 'shore'], subscriptions: FENCES, ground: groundIds(facts.basemap) }
   for (const id of drawn[name] ? ids : others[name] ?? [name]) {
     if (map.getLayer(id)) map.setLayoutProperty(id, 'visibility', on ? 'visible' : 'none')
   }
+  if (name === 'ground') credit(facts.basemap, on)
   watch.switched(name, on)
   legend()
   link()
@@ -533,6 +531,7 @@ function setVisible(name, on) {
 function switches() {
   const live = watch.watched() ? [['subscriptions', 'Subscriptions'], ['events', 'Events']] : []
   const tiled = { objects: 'Objects', cells: 'Cells', uncertified: 'Uncertified cells' }, land = facts.plane ? [] : [['land', 'Land']]
+  if (facts.basemap) land.push(['ground', 'Ground'])
   const names = [...facts.layers.flatMap(({ name: of }) => (tiled[of] ? [[of, tiled[of]]] : [])), ...live, ...land, ['grid', 'Grid']]
   $('switches').replaceChildren(...names.map(([name, title]) => make('label', {},
     make('input', { type: 'checkbox', checked: !see.hidden.has(name), onchange: event => setVisible(name, event.target.checked) }),
@@ -585,6 +584,7 @@ function refresh(name) {
 async function refreshed(name) {
   take(await ask(name ? `/map?snapshot=${encodeURIComponent(name)}` : '/map'))
   slots = new Map()
+  refuse('')
   panel()
   for (const layer of Object.keys(LAYERS)) draw(layer)
   if (see.regions === 'slot') setSlot(see.slot)

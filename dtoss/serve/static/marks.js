@@ -5,12 +5,14 @@ import { $ } from './elements.js'
 /** Milliseconds that a mark is seen, over which those of a second are spread, and between two pictures. */
 const SEEN = 5000, SPREAD = 900, FRAME = 33, CALM = 500
 const calm = matchMedia('(prefers-reduced-motion: reduce)')
-let map, colours, marks = [], frame = null, last = 0
+let map, colours, whenGone, marks = [], frame = null, last = 0
 
-/** Draw marks over a map; `given` returns the colours of enter, leave and inside. */
-export function marksOn(made, given) {
-  [map, colours] = [made, given]
+/** Draw marks over a map; `given` returns the colours of enter, leave and inside, `none` is called when all are gone. */
+export function marksOn(made, given, none) {
+  [map, colours, whenGone] = [made, given, none]
 }
+
+export const hasMarks = () => marks.length > 0
 
 /** Add events, each [kind, longitude, latitude]. */
 export function addMarks(events) {
@@ -34,6 +36,7 @@ function draw(now) {
     $('marks').dataset.count = marks.length
   }
   if (marks.length) frame = requestAnimationFrame(draw)
+  else whenGone()
 }
 
 /** Return whether a place is on the far side of the globe: another one is seen where it would be. */

@@ -5,7 +5,7 @@ let space
 /** Take what the server says of its space. */
 export const placeIn = facts => { space = facts }
 /** Return x and y, or longitude and latitude, as they are searched for: of a plane those of a place on the map. */
-export const example = place => (space.plane ? planeOf(place) : [121.47, 31.23]).map(value => +value.toPrecision(5)).join(', ')
+export const example = place => (space.plane ? planeOf(place) : place).map(value => +value.toPrecision(5)).join(', ')
 
 const digits = (count, more = {}) => new Intl.NumberFormat('en', { maximumSignificantDigits: count, ...more })
 export const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })

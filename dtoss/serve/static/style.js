@@ -7,8 +7,11 @@ const COLOURS = {
     cell: 'rgba(30,60,110,0.4)', doubt: '#b3541e', label: '#33475c', halo: '#ffffff', answer: '#0a5f9e', place: '#c2185b',
     dots: ['rgba(36,84,160,0.7)', 'rgba(30,70,145,0.8)', 'rgba(22,52,120,0.9)', '#0b1f57'], glow: 'rgba(40,90,180,0.16)',
     scale: ['#440154', '#46307e', '#365c8d', '#277f8e', '#1fa187', '#3fb56b', '#76c94f', '#a5b81e'],
+    ink: ['rgba(10,16,26,0.55)', 'rgba(10,16,26,0.7)', 'rgba(10,16,26,0.85)', '#000000'],
+    green: '#e7eedd', built: '#f3f0ea', building: '#e9e4dc', street: '#d3cabb', lane: '#dfd8cb', boundary: '#b3a4bd', name: '#5b6875',
+    dim: 1,
     ramp: ['#e3eef3', '#bcdbe3', '#8fc3d1', '#5fa5bd', '#3b82a6', '#2a5f8d', '#213f70'],
-    kinds: ['#0072b2', '#d55e00', '#00875f', '#b8588f', '#c98500', '#2e93d1', '#7a6a00', '#6b7280'], unknown: '#8a929c',
+    kinds: ['#0072b2', '#d55e00', '#00875f', '#b8588f', '#c98500', '#4b2e83', '#7a6a00', '#6b7280'], unknown: '#8a929c',
     fence: '#7d3c98', enter: '#00795a', leave: '#d1490a', inside: '#4a5a6c', flow: '#c2410c',
   },
   dark: {
@@ -16,8 +19,11 @@ const COLOURS = {
     cell: 'rgba(160,200,255,0.35)', doubt: '#ff9d5c', label: '#c9d8ea', halo: '#0a111c', answer: '#7cc4ff', place: '#ff7ab2',
     dots: ['rgba(255,178,84,0.7)', 'rgba(255,194,102,0.8)', 'rgba(255,214,140,0.95)', '#fff3d1'], glow: 'rgba(255,170,70,0.16)',
     scale: ['#3f6fb5', '#2f8a9c', '#25a18c', '#3fb877', '#74cc5a', '#a9da3c', '#d9e32f', '#fdf391'],
+    ink: ['rgba(4,8,14,0.6)', 'rgba(4,8,14,0.75)', 'rgba(4,8,14,0.9)', '#000000'],
+    green: '#18292c', built: '#1b2637', building: '#212e42', street: '#3a4a62', lane: '#28374c', boundary: '#5d5675', name: '#93a5bc',
+    dim: 0.5,
     ramp: ['#1c3046', '#1f4a63', '#22677d', '#2f8790', '#55a896', '#93c795', '#e4e59a'],
-    kinds: ['#56b4e9', '#e69f00', '#1fc39a', '#f0e442', '#e08cbb', '#f0803c', '#7f9cf5', '#b6c0cc'], unknown: '#7c8794',
+    kinds: ['#56b4e9', '#e69f00', '#1fc39a', '#f0e442', '#e08cbb', '#f0803c', '#8b5cf6', '#b6c0cc'], unknown: '#7c8794',
     fence: '#c9a2f5', enter: '#2fe0b0', leave: '#ff7a5c', inside: '#b9c9db', flow: '#ff9e6d',
   },
 }
@@ -91,8 +97,12 @@ export function fences(c, { fill, edge }) {
   ]
 }
 
-/** Return what lies under and over the layers: shores, graticule, places, answers. */
-export function ground(c, sphere) {
+/** Zooms over which the outline of continents fades: it is up to 20 km off, so at the scale of a city it is none. */
+const COARSE = [6.5, 8]
+const fading = (shown, gone) => byZoom(COARSE[0], shown, COARSE[1], gone)
+
+/** Return what lies under and over the layers: continents, the ground `under`, graticule, places, answers. */
+export function ground(c, sphere, under) {
   const of = (id, is, type, paint) => (
     { id, type, source: 'answer', filter: ['in', ['get', 'is'], ['literal', is]], paint })
   const lit = (yes, no) => ['case', ['boolean', ['feature-state', 'lit'], false], yes, no]
@@ -100,11 +110,16 @@ export function ground(c, sphere) {
   const dot = (fill, size, wide) => (
     { 'circle-radius': size, 'circle-color': fill, 'circle-stroke-color': c.halo, 'circle-stroke-width': wide })
   const line = (colour, width, more = {}) => ({ 'line-color': colour, 'line-width': width, ...more })
+  const coast = (id, type, paint) => ({ id, type, source: 'land', maxzoom: COARSE[1], paint })
   return [
-    { id: 'water', type: 'background', paint: { 'background-color': c.water, 'background-color-transition': { duration: 0 } } },
-    ...(sphere ? [{ id: 'land', type: 'fill', source: 'land', paint: { 'fill-color': c.land, 'fill-antialias': false } }] : []),
-    mark('above-regions', 'none'),
-    ...(sphere ? [{ id: 'shore', type: 'line', source: 'land', paint: line(c.shore, byZoom(0, 0.6, 8, 1.2)) }] : []),
+    {
+      id: 'water', type: 'background',
+      paint: { 'background-color': sphere ? fading(c.water, c.land) : c.water, 'background-color-transition': { duration: 0 } },
+    },
+    ...(sphere ? [coast('land', 'fill', { 'fill-color': c.land, 'fill-antialias': false, 'fill-opacity': fading(1, 0) })] : []),
+    ...under, mark('above-regions', 'none'),
+    // on a ground with shores of its own they would be second ones
+    ...(sphere && !under.length ? [coast('shore', 'line', line(c.shore, byZoom(0, 0.6, 8, 1.2), { 'line-opacity': fading(1, 0) }))] : []),
     { id: 'grid', type: 'line', source: 'grid', paint: line(c.grid, 1) },
     mark('above-cells', 'none'), mark('above-uncertified', 'none'), mark('above-fences', 'none'), mark('above-objects', 'none'),
     of('a-area', ['area', 'fence'], 'fill', { 'fill-color': c.answer, 'fill-opacity': 0.12 }),

@@ -1,9 +1,10 @@
 // The watch of the store: its subscriptions in view, how often what happens, and which of them are the busiest.
 
+import { moment } from './answers.js'
 import { ask } from './asking.js'
 import { $, coloured, make, pairs, table, textButton, warn } from './elements.js'
 import { drawFences, featuresOf, fencesOn, look, seen } from './fences.js'
-import { addMarks, clearMarks, marksOn } from './marks.js'
+import { addMarks, clearMarks, hasMarks, marksOn } from './marks.js'
 import { exactly, length, placeText, short, whole } from './places.js'
 
 const KINDS = ['enter', 'leave', 'inside']
@@ -14,7 +15,7 @@ let map, hooks, told = null, mark = null, order = []
 /** Begin to show a watch; `hooks` are colours(), hidden(name), follow(id, move, at), nearest(at), began(), again(), changed(). */
 export function watchOn(made, given) {
   [map, hooks] = [made, given]
-  marksOn(map, hooks.colours)
+  marksOn(map, hooks.colours, hooks.changed)
   fencesOn(map, { ...hooks, changed: () => { panel(); hooks.changed() } })
 }
 
@@ -62,7 +63,7 @@ export function subscriptionTold(one, others, at) {
   const said = [
     ['place', placeOf(one.place, one.unit, map.getZoom())], ['where', one.where ?? 'any'], ...(one.words ? [['words', one.words]] : []),
     ['wants', one.wants.join(', ')], ['had', counted ? counted.join(', ') || 'no event yet' : 'not counted: too many events'],
-    ['version', String(one.version)], ...(one.expires ? [['expires', one.expires]] : []), ...(one.meta ? [['meta', one.meta]] : []),
+    ['version', String(one.version)], ...(one.expires ? [['expires', moment(one.expires)]] : []), ...(one.meta ? [['meta', one.meta]] : []),
   ]
   const chips = others.filter(id => id !== one.id).map(id => textButton(id, () => hooks.follow(id, false, at)))
   const also = make('p', { className: 'note', textContent: 'Also here' })
@@ -77,7 +78,10 @@ const inView = () => (seen && !hooks.hidden('subscriptions')
 function panel() {
   warn('watch-problem', 'The watch cannot be read', told.problem)
   $('watch-name').textContent = told.watch
-  const rates = KINDS.map(kind => make('li', {}, make('strong', { textContent: short.format(told.rates?.[kind] ?? 0) }), ` ${kind}/s`))
+  // of a first batch there is no rate yet
+  const known = !hasMarks() || KINDS.some(kind => told.rates?.[kind])
+  const rate = kind => (known ? short.format(told.rates?.[kind] ?? 0) : '–')
+  const rates = KINDS.map(kind => make('li', {}, make('strong', { textContent: rate(kind) }), ` ${kind}/s`))
   $('watch-rates').replaceChildren(...rates)
   const standing = seen ? `${whole.format(seen.standing)} subscriptions. ` : '', apart = seen && !seen.drawable
   $('watch-note').textContent = standing + (apart ? 'They are in another CRS than the map, and not drawn.' : inView())
@@ -97,7 +101,7 @@ function busiest() {
     return
   }
   const minutes = told.minutes ?? 5, some = told.sampled ? ', counted on a sample' : ''
-  table($('busiest-table'), list.length ? `By events of the last ${minutes} minutes${some}` : 'No events yet',
+  table($('busiest-table'), list.length ? `By events of the last ${minutes} minutes${some}` : `No events in the last ${minutes} minutes`,
     ['subscription', `${minutes} min`, 'in all'], order.map(id => [textButton(id, () => hooks.follow(id, true)), ...line(id)]))
 }
 
@@ -114,7 +118,7 @@ export function legendOf() {
   if (events && !hooks.hidden('events')) {
     parts.push(piece('enter', c.enter, 'disc'), piece('leave', c.leave, 'ring'), piece('inside', c.inside, 'dot'))
     const all = KINDS.reduce((sum, kind) => sum + events[kind], 0)
-    if (marks.length < all) lines.push(`Marks: ${whole.format(marks.length)} of ${whole.format(all)} last events`)
+    if (marks.length < all && hasMarks()) lines.push(`Marks: ${whole.format(marks.length)} of the last ${whole.format(all)} events`)
   }
   if (seen?.drawable && told && !hooks.hidden('subscriptions')) {
     parts.push(piece('subscription', `color-mix(in srgb, ${c.fence} 15%, transparent)`, 'square'))

@@ -16,6 +16,7 @@ from dtoss.serve.requests.bundles import packed_bundle, packed_group
 from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
 from dtoss.shards.shard_queries import ShardQuery
 from tests.dtoss.serve.cluster.several import dealt, several
+from tests.dtoss.serve.map.made_ground import archive, vector_tile
 from tests.dtoss.serve.served import WAIT, running, until
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -38,6 +39,7 @@ SMALL = {
     "/map/subscription": "/map/subscription?id=a", "/subscriptions/{subscription_id}": "/subscriptions/no",
     "/report/{name}": "/report/report.html", "/map/nearest": "/map/nearest?lon=10&lat=50",
     "/tiles/{snapshot}/{layer}/{z}/{x}/{row}": "/tiles/{snapshot}/objects/3/4/2.mvt",
+    "/basemap/{z}/{x}/{y}": "/basemap/0/0/0",
 }  # fmt: skip
 """A good request of each route; others are their paths."""
 BODIES = {
@@ -50,10 +52,18 @@ LONG = "speed > 1 " + " " * LIMITS.condition_length
 WIDE, RING = [9.0, 49.0, 11.0, 51.0], [[9, 49], [11, 49], [11, 51], [9, 51], [9, 49]]
 
 
+def ground_in(folder):
+    """The path of a ground of one tile in a folder."""
+    path = folder / "ground.pmtiles"
+    path.write_bytes(archive({(0, 0, 0): vector_tile([("water", [("POINT (1 1)", {})])])}))
+    return str(path)
+
+
 @contextmanager
 def all_calls(index, folder, doors, **more):
     """A worker of a whole snapshot and one of a plan, which both may be asked all that they have."""
     given = {"store": str(folder / "store"), "report": str(folder / "report"), "allow_subscribe": True}
+    given["basemap"] = ground_in(folder)
     given |= {"limits": LIMITS, "threads": 1, "doors": doors} | more
     with (
         running(index, **given) as alone,

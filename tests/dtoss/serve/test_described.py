@@ -14,7 +14,7 @@ from openapi_schema_validator import OAS31Validator
 from dtoss.serve.answers.responses import wants_arrow
 from dtoss.serve.auth.route_table import CALLS, OPEN, READER
 from dtoss.serve.description import GROUPS, OPERATIONS, name_types, parameter_of
-from tests.dtoss.serve.calling import BODIES, SMALL
+from tests.dtoss.serve.calling import BODIES, SMALL, ground_in
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.events.listening import FENCES, Watch
 from tests.dtoss.serve.served import Asker, running, town
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 def asked(folder):
     """What a worker says of itself, by how ids are to come; of one that is alone, and of one of a plan."""
     index = town(objects=60)
-    given = {"report": str(folder), "allow_subscribe": True}
+    given = {"report": str(folder), "allow_subscribe": True, "basemap": ground_in(folder)}
     with running(index, **given) as alone, Asker(alone) as asker:
         texts = {ids: asker.get("/openapi.json", ids=ids) for ids in (None, "string", "number")}
     dealt_out = dealt(index, 2, "contiguous", np.random.default_rng(0))
@@ -194,7 +194,7 @@ def test_who_may_ask_is_said(text, folder, tmp_path):
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     assert text["security"] == [{}, {name: []}]
     (tmp_path / "tokens").write_text("one s3cret-s3cret\n")
-    given = {"token_file": str(tmp_path / "tokens"), "report": str(folder)}
+    given = {"token_file": str(tmp_path / "tokens"), "report": str(folder), "basemap": ground_in(tmp_path)}
     with running(town(objects=20), **given) as server, Asker(server) as asker:
         text = asker.get("/openapi.json")
     assert text["security"] == [{name: []}]
@@ -251,6 +251,7 @@ def full(tmp_path_factory):
     (made / "report").mkdir()
     (made / "report" / "report.html").write_text("<p>report</p>")
     given = {"store": str(made / "store"), "report": str(made / "report"), "allow_subscribe": True}
+    given["basemap"] = ground_in(made)
     with running(town(objects=300), **given) as server:
         yield server
 

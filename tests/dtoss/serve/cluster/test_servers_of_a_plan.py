@@ -92,18 +92,18 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
         assert [held(port) for port in ports] == [placement.held_by(0), placement.held_by(1)]
         assert [asked(port, "/knn?lon=1&lat=1&k=1")[0] for port in ports] == [401, 401]
         both = {Store(where).current(): index}
-        asked_all(ports, both, 40, 2)
+        asked_all(ports, both, 12, 2)
         other = objects_index(7)
         assert other.partitioning.digest == index.partitioning.digest
         stored(other, where)
         name = Store(where).current()
         both[name] = other
         until(lambda: all(json.loads(asked_body(port, "/snapshot"))["snapshot"] == name for port in ports))
-        asked_all(ports, both, 40, 3)
+        asked_all(ports, both, 12, 3)
         moved = Placement(placement.pivots_hash, ((1,),) * (PARTITIONS - 1) + ((0,),))
         write_plan(path / "plan.json", moved)
         until(lambda: [held(port) for port in ports] == [{PARTITIONS - 1}, set(range(PARTITIONS - 1))])
-        asked_all(ports, both, 40, 4)
+        asked_all(ports, both, 12, 4)
         assert json.loads(asked_body(ports[0], "/snapshot"))["objects"] == OBJECTS
         metrics = asked_body(ports[0], "/metrics").decode()
         assert 'dtoss_forwards_total{what="gathered"}' in metrics
@@ -116,7 +116,7 @@ def test_two_servers_answer_together_swap_and_follow_another_plan(store):
         os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
         first.until("worker died")
         first.until("plan kept", times=3)  # by the worker in its place, too
-        asked_all(ports, both, 20, 5)
+        asked_all(ports, both, 12, 5)
         assert first.stop()[0] == 0
         x, y = other.parts[PARTITIONS - 1].positions[0].tolist()
         status, _, body = asked(ports[1], f"/knn?lon={x}&lat={y}&k=1", f"authorization: Bearer {TOKEN}")

@@ -467,14 +467,44 @@ def test_a_link_shows_what_was_seen(driver, server):
 
 
 def test_what_goes_wrong_is_one_line(driver, server):
+    """Until something else is asked; a name where ids are numbers is no object that has gone."""
     with opened(driver, server.url, near(), checked=False) as seen:
-        idle(seen.page)
-        seen.page.locator("#where").fill("spede > 1")
-        seen.page.keyboard.press("Enter")
-        line = seen.page.locator("#error")
+        page = seen.page
+        idle(page)
+        page.locator("#query").fill("San Francisco")
+        page.keyboard.press("Enter")
+        line = page.locator("#error")
         line.wait_for()
-        assert "spede" in line.inner_text()
+        assert re.search(r"San Francisco is no id .* two numbers: 10\.\d+, 50\.\d+", line.inner_text())
         assert line.bounding_box()["height"] < 120
+        assert page.locator("#answer").is_hidden()
+        page.locator("#query").fill("5")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Following 5").wait_for()
+        assert line.is_hidden()
+
+
+def test_a_condition_that_cannot_be_asked_is_said_beside_it(driver, server):
+    """As long as it stands there; the legend does not say that objects are drawn."""
+    with opened(driver, server.url, near(), checked=False) as seen:
+        page = seen.page
+        idle(page)
+        page.locator("#where").fill("spede > 1")
+        page.keyboard.press("Enter")
+        problem = page.locator("#where-problem")
+        problem.wait_for()
+        assert "spede" in problem.inner_text()
+        assert page.locator("#where").get_attribute("aria-invalid") == "true"
+        assert "No object is drawn" in page.locator("#legend").inner_text()
+        page.keyboard.press("Escape")
+        page.keyboard.press("m")
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(300)
+        assert page.locator("#error").is_hidden()
+        page.locator("#where").fill("")
+        page.keyboard.press("Enter")
+        problem.wait_for(state="hidden")
+        page.locator("#legend", has_text="Every object is drawn.").wait_for()
 
 
 def test_what_can_be_asked_is_a_page_too(driver, server):

@@ -95,14 +95,14 @@ def test_a_view_holds_all_objects_and_is_as_narrow_as_can_be(places):
     west, south, east, north = view_of(keys, round_world=True)
     assert -181 < west <= east < 541
     assert east - west < 360.001
-    slack = 1e-5
-    beyond = (places[:, 0] - west + slack) % 360.0
-    assert (beyond <= east - west + 2 * slack).all()
-    assert south - slack <= places[:, 1].min()
-    assert places[:, 1].max() <= north + slack
+    tolerance = 1e-5
+    beyond = (places[:, 0] - west + tolerance) % 360.0
+    assert (beyond <= east - west + 2 * tolerance).all()
+    assert south - tolerance <= places[:, 1].min()
+    assert places[:, 1].max() <= north + tolerance
     lon = np.sort(places[:, 0] % 360.0)
     narrowest = 360.0 - np.diff(lon, append=lon[0] + 360.0).max()
-    assert east - west <= max(narrowest, 1e-3) + slack
+    assert east - west <= max(narrowest, 1e-3) + tolerance
 
 
 def test_a_view_of_a_plane_does_not_go_round():

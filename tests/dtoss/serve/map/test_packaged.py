@@ -12,7 +12,7 @@ from importlib.resources import files
 import pytest
 
 import dtoss.serve
-from dtoss.serve.map.static_files import POLICY, load_static_files
+from dtoss.serve.map.static_files import load_static_files, policies_of
 from tests.dtoss.serve.served import Asker, Doors, running, town
 
 STATIC = files(dtoss.serve).joinpath("static")
@@ -53,12 +53,14 @@ def test_each_file_is_sent_as_it_is_without_a_token(served):
         for path, name in {"/": "index.html", "/docs": "docs.html"}.items():
             status, headers, body = asker.raw(path)
             assert (status, body) == (200, load_static_files()[name].body)
-            assert headers["content-security-policy"].encode() == POLICY
+            assert {name: headers[name.decode()].encode() for name, _ in policies_of()} == dict(policies_of())
             assert headers["content-type"] == "text/html; charset=utf-8"
 
 
 def test_the_policy_of_the_pages_forbids_frames_inline_code_and_other_origins():
-    told = dict(one.strip().split(" ", 1) for one in POLICY.decode().split(";"))
+    told = dict(
+        one.strip().split(" ", 1) for one in dict(policies_of())[b"content-security-policy"].decode().split(";")
+    )
     assert told["frame-ancestors"] == told["base-uri"] == told["form-action"] == "'none'"
     assert told["default-src"] == "'self'"
     for kind in told.keys() - {"frame-ancestors", "base-uri", "form-action"}:
@@ -106,7 +108,7 @@ def test_pages_hold_nothing_inline_and_name_no_other_origin():
 def test_our_scripts_are_modules_that_a_person_can_read():
     """One idea a file, the map itself in at most 700 lines; none evaluates text or writes HTML, or names an origin."""
     scripts = {name: file.body.decode() for name, file in load_static_files().items() if re.fullmatch(r"\w+\.js", name)}
-    assert len(scripts) == 24
+    assert len(scripts) == 27
     for name, text in scripts.items():
         lines = text.splitlines()
         assert len(lines) <= (700 if name == "map.js" else 150), name
@@ -114,7 +116,7 @@ def test_our_scripts_are_modules_that_a_person_can_read():
         written = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setHTML"
         assert not re.search(written, text), name
         assert not re.search(r"https?://", text), name
-    assert sum(len(text.splitlines()) for text in scripts.values()) <= 2_700
+    assert sum(len(text.splitlines()) for text in scripts.values()) <= 3_000
 
 
 def test_the_page_loads_its_modules_at_once():

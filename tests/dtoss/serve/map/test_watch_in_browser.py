@@ -73,7 +73,7 @@ def test_a_watch_shows_itself_when_it_begins(driver, server):
         ground = middle(page)
         begin(server)
         page.locator("#watch").wait_for()
-        page.locator("#stage[data-fences='2 of 2']").wait_for(state="attached")
+        page.locator("#stage[data-fences='2 of 2'] #map[data-fence-name='2']").wait_for(state="attached")
         idle(page)
         assert np.abs(middle(page).mean(axis=(0, 1)) - ground.mean(axis=(0, 1))).max() > 4
         page.get_by_label("Subscriptions", exact=True).uncheck()
@@ -120,6 +120,23 @@ def test_a_link_to_a_subscription_shows_it_and_what_is_gone_is_said(driver, serv
         change(server.home, (), ["zone"])
         seen.page.get_by_role("heading", name="zone is not there now").wait_for()
         seen.page.locator("#stage[data-fences='1 of 1']").wait_for(state="attached")
+
+
+SQUARE, HOLE = [[0, 0], [9, 0], [9, 9], [0, 9], [0, 0]], [[1, 2], [6, 2], [6, 8], [1, 8], [1, 2]]
+HORSESHOE = [[0, 0], [9, 0], [9, 9], [6, 9], [6, 1], [3, 1], [3, 9], [0, 9], [0, 0]]
+
+
+def test_a_name_stands_inside_of_its_place(driver, server):
+    """Of the largest polygon; neither in a bay nor in a hole."""
+    inside = "async polygons => (await import('/static/names.js').then(of => of.insideOf(of.largest(polygons))))"
+    shapes = {"square": [[SQUARE]], "hole": [[[[50, 50], [51, 50], [50, 51], [50, 50]]], [SQUARE, HOLE]],
+              "bay": [[HORSESHOE]]}  # fmt: skip
+    with opened(driver, server.url, near()) as seen:
+        idle(seen.page)
+        at = {name: seen.page.evaluate(inside, shape) for name, shape in shapes.items()}
+    assert at["square"] == [4.5, 4.5]
+    assert at["hole"] == [7.5, 4.5]
+    assert at["bay"][0] in (1.5, 7.5)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1600, "dark")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dtoss
@@ -33,11 +34,11 @@ def server(tmp_path):
         yield made
 
 
-def begin(server):
-    """Windows by the nearest of three shops."""
+def begin(server, names=None):
+    """Windows by the nearest of three shops, which may be called something."""
     wanted = spec("10s,60s", "10s", space=SPHERE, sites=SHOPS, max_gap="60s")
     home = Home(server.store, "fleet")
-    fixed = FixedSpec(wanted, write_keys(home, of_sites(SHOPS)))
+    fixed = FixedSpec(wanted, write_keys(home, of_sites(SHOPS, names)))
     fix(home, fixed)
     return home, fixed
 
@@ -116,6 +117,18 @@ def test_windows_are_shown_followed_and_gone_back_to(driver, server):
         page.locator("#w-requests").click()
         assert page.locator("#w-measure").input_value() == "none"
         assert page.locator("#regions").input_value() == "load"
+
+
+def test_places_that_are_called_something_have_their_names_on_the_map(driver, server):
+    """While they are shown: all three are in view; that of a place is where its name is read."""
+    count(begin(server, pa.array(["Depot", "<b>Hub</b>", "Yard"])), 0)
+    with opened(driver, server.url, f"{VIEW}&measure=objects&length=10s") as seen:
+        page = seen.page
+        page.wait_for_function(FRAME.format(1))
+        page.locator("#map[data-windows-name='3']").wait_for(state="attached")
+        idle(page)
+        page.locator("#w-regions summary").click()
+        page.locator("#w-regions-table", has_text="<b>Hub</b>").wait_for()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1600, "light")])

@@ -15,6 +15,7 @@ from dtoss.serve.answers.open_snapshots import Serving
 from dtoss.serve.app import application
 from dtoss.serve.core.connection_limits import GuardedProtocol
 from dtoss.serve.core.server_settings import Limits, Settings
+from dtoss.serve.map.map_files import files_of
 from dtoss.serve.processes.warm_up import short_way_works
 from dtoss.serve.processes.worker import config_of
 from dtoss.serve.requests.hot_protocol import HotProtocol
@@ -27,6 +28,7 @@ from tests.dtoss.serve.watched import commit
 def rehearsed(kind="sphere"):
     """(what the rehearsal says, what was told of it)."""
     heard, settings = Heard(), Settings("nowhere")
+    heard.files = files_of(settings)
     serving = Serving(served_of(town(kind)))
     audit = SimpleNamespace(request=lambda **facts: heard.requests.append(facts))
     state = WorkerState(0, settings, serving, heard, heard, heard, Doors(token="secret"), heard, heard, audit=audit)

@@ -83,7 +83,7 @@ def test_questions_of_a_token_are_those_with_its_condition(index, server):
         Asker(server, **bearer("narrow")) as narrow,
         Asker(server, **bearer("all")) as every,
     ):
-        count, rng = max(examples(1_000), 150), np.random.default_rng(3)
+        count, rng = examples(1_000, 150), np.random.default_rng(3)
         kinds = compare(index, rng, count, some, narrow, every, server.serving.now.name)
     assert {route for _, route, status in kinds if status == 200} >= {"knn", "range", "count", "box", "within", "tiles"}
 
@@ -115,7 +115,7 @@ def test_questions_of_a_token_are_those_with_its_condition_on_a_plan(index, tmp_
         for one in servers:
             until(lambda one=one: len(one.state.circle.said) == 4)
         some = [stack.enter_context(Asker(one, **bearer("some"))) for one in (servers[0], servers[3])]
-        for _ in range(max(examples(1_000), 60)):
+        for _ in range(examples(1_000, 60)):
             method, path, parameters, body = asked(index, rng)
             if path.startswith(("/tiles", "/map")):
                 continue  # of what a server holds alone
