@@ -12,14 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import dtoss
 from dtoss.compiled.bridge import GENERIC
-from dtoss.compiled.kept_places import package, writable
 from dtoss.compiled.kernel import DECLARED
+from dtoss.compiled.second_process import SECOND
 
 
 def warm(say: Callable[[str], None] | None = None, names: Sequence[str] = ()) -> int:
@@ -47,32 +46,6 @@ def kernels() -> list[str]:
     return list(DECLARED)
 
 
-def beside(names: Sequence[str]) -> None:
-    """Compile the kernels of these names with what time the machine has to spare, in one process at a time."""
-    with suppress(OSError, AttributeError):
-        os.nice(10)
-    with _one_at_a_time():
-        for name in names:
-            importlib.import_module(name.rpartition(".")[0])
-            DECLARED[name].ready()
-
-
-@contextmanager
-def _one_at_a_time() -> Any:
-    place = writable(package() / "__pycache__")
-    try:
-        import fcntl
-    except ImportError:
-        fcntl = None  # type: ignore[assignment]
-    if place is None or fcntl is None:
-        yield
-        return
-    with (place / "dtoss.compiling").open("w") as held:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-
-
 def make_generic(folder: str, names: Sequence[str] = ()) -> None:
     """Write the code of every kernel for any processor of this platform into a folder, for a wheel.
 
@@ -91,7 +64,7 @@ warm(lambda line: print(line, file=sys.stderr), json.loads(sys.argv[1]))
     target = Path(folder)
     with tempfile.TemporaryDirectory() as kept:
         made_for = {"NUMBA_CPU_NAME": GENERIC, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": kept, "HOME": kept,
-                    "XDG_CACHE_HOME": kept, "DTOSS_KERNELS": "native", "DTOSS_QUIET": "1"}  # fmt: skip
+                    "XDG_CACHE_HOME": kept, "DTOSS_KERNELS": "native", "DTOSS_QUIET": "1", SECOND: "1"}  # fmt: skip
         subprocess.run(
             [sys.executable, "-c", code, json.dumps([*names])],
             env=os.environ | made_for,

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 import ceps
 from ceps import Patterns, Plan, PlanDiff
-from ceps.model.number_text import dollars, how_many, per_cent
+from ceps.model.number_text import bytes_text, dollars, figure, how_many, per_cent
 from ceps.model.patterns import WEEK
 from ceps.model.problem import Progress
 from ceps.offers.payment import LABELS
 from ceps.plan.offer import Offer, safer_than
 from ceps.plan.planning import KEEPS_APART
-from ceps.plan.plans import DAYS_A_MONTH, bytes_text
+from ceps.plan.plans import DAYS_A_MONTH
 from ceps.reporting.offer_rows import option_row, own_offer
 from ceps.reporting.sentences import (
     PAYING,
@@ -125,6 +125,7 @@ def plan(
         "spare": spare,
         "call_cost": call_cost,
         "previous": before,
+        "progress": progress,
     }
     if offer in ("hourly", "mixed"):
         for name, value in (("--spare", spare), ("--pin", pins), ("--move-budget", move_budget),
@@ -133,7 +134,7 @@ def plan(
                 article = "an" if offer == "hourly" else "a"
                 raise ValueError(f"{article} {offer} offer knows no {name}: ask for a fixed one, or leave it out")
     else:
-        wanted |= {"progress": progress, "prove": prove}
+        wanted |= {"prove": prove}
     week = read_patterns(patterns) if weekday in ("mean", "all") else given
     wanted["week"] = week if week.slots != given.slots else None
     made = ceps.rent(given, None, types, offer=offer, copies=copies, safer=True, **wanted, **options)
@@ -291,9 +292,9 @@ def server_rows(made: Plan) -> list[tuple[str, ...]]:
                 name,
                 f"{held[k]:,}",
                 bytes_text(made.bytes[k]),
-                f"{made.peaks[k]:,.4g}",
-                f"{used.max(initial=0.0):.1%}",
-                f"{used.mean():.1%}",
+                f"{figure(made.peaks[k])}",
+                per_cent(used.max(initial=0.0)),
+                per_cent(used.mean()),
                 dollars[k],
             )
         )
@@ -397,7 +398,7 @@ def bound_text(made: Plan) -> str:
         return "none above $0 is known"
     looked = made.extras.get("proof_seconds")
     looking = f"; a cheaper plan was looked for {looked:g} s (--prove)" if looked else ""
-    return f"${made.lower_bound:.3f} a day; the plan costs {made.gap - 1:.2%} more{looking}"
+    return f"${made.lower_bound:.3f} a day; the plan costs {per_cent(made.gap - 1)} more{looking}"
 
 
 def offer_table(made: Plan) -> list[tuple[str, ...]]:
@@ -405,7 +406,7 @@ def offer_table(made: Plan) -> list[tuple[str, ...]]:
     if len(made.offers) < 2:
         return []
     rows: list[tuple[str, ...]] = [
-        ("", "placement", "paid", "$ a month", "late on the worst day", "over its bound", "servers")
+        ("", "placement", "paid", "$ a month", "late on the worst day", "above its lower bound", "servers")
     ]
     for one in made.offers:
         ratio = one.cost_per_day / one.lower_bound - 1 if one.lower_bound else None
@@ -429,7 +430,7 @@ def diff_rows(changes: PlanDiff) -> list[tuple[str, str]]:
     more = "more" if changes.dollars_per_day > 0 else "less"
     return [
         ("changes", f"${abs(changes.dollars_per_day):.3f} a day {more} than before"),
-        ("", f"{bytes_text(changes.bytes_moved)} move, {changes.share_moved:.2%} of what is stored"),
+        ("", f"{bytes_text(changes.bytes_moved)} move, {per_cent(changes.share_moved)} of what is stored"),
         ("", how_many(count, "partition") + named(" moves" if count == 1 else " move", changes.partitions_moved)),
         ("", ", ".join((
             named(f"{len(changes.partitions_new):,} new", changes.partitions_new),

@@ -8,17 +8,15 @@ are the same: no kernel contracts or reorders arithmetic. Where nothing can be k
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from numba.core.compiler_lock import global_compiler_lock
 
 from dtoss.compiled.kept_places import SHIPPED
+from dtoss.compiled.second_process import can_start, run_beside
 
 GENERIC = "generic"
 """The processor that shipped code is made for: what every one of the platform has."""
@@ -29,7 +27,7 @@ _REPLACED: list[Any] = []
 
 def wanted() -> bool:
     """Return whether shipped code may be used: not where DTOSS_KERNELS is native, as in benchmarks."""
-    return os.environ.get("DTOSS_KERNELS") != "native" and bool(sys.executable)
+    return os.environ.get("DTOSS_KERNELS") != "native" and can_start()
 
 
 def shipped(file: str) -> bytes | None:
@@ -54,16 +52,10 @@ def _compile_beside() -> None:
             names = list(_WAITING)
         if not names:
             return
-        known = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", "import sys; from dtoss.warm import beside; beside(sys.argv[1:])", *names],
-            env=os.environ | {"DTOSS_KERNELS": "native", "DTOSS_QUIET": "1", "PYTHONPATH": known},
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True, check=False,
-        )  # fmt: skip
+        made = run_beside(names)
         with _LOCK:
             exchanges = [_WAITING.pop(name) for name in names]
-        if done.returncode == 0:
+        if made:
             for exchange in exchanges:
                 exchange()
 

@@ -14,7 +14,7 @@ import inspect
 import pickle
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -33,6 +33,7 @@ from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.extending import _Intrinsic
 
 from dtoss.compiled.bridge import GENERIC, bridge, exchange_code, shipped, wanted
+from dtoss.compiled.compiling import show_compiling
 from dtoss.compiled.kept_places import places, turn, writable
 
 KEPT_FILES = 8
@@ -44,11 +45,10 @@ class KernelFiles:
     """Where a kernel's compiled code is kept: what numba calls a cache.
 
     numba asks :meth:`load_overload` before it compiles a signature, and hands to :meth:`save_overload` what it made.
-    ``missed`` is called where there is nothing to load, before numba compiles.
     """
 
-    def __init__(self, kernel: Dispatcher, missed: Callable[[], None]) -> None:
-        self._kernel, self._missed = kernel, missed
+    def __init__(self, kernel: Dispatcher) -> None:
+        self._kernel = kernel
         self._stamp: str | None = None
         self._bridged: list[Any] = []
         self._turn: ExitStack | None = None
@@ -72,17 +72,18 @@ class KernelFiles:
             if found is not None:
                 self._bridged.append(signature)
                 bridge(self._name, lambda: self._exchange(target))
-        if found is None:
-            self._missed()
-            if self._turn is not None:
-                self._turn.enter_context(turn(writable(self._beside), self._name))
-                found = self._kept(signature, target, machine)  # another process may have compiled it meanwhile
+        if found is None and self._turn is not None:
+            begun, self._turn = self._turn, None
+            begun.enter_context(show_compiling(self._name))
+            begun.enter_context(turn(writable(self._beside), self._name))
+            found = self._kept(signature, target, machine)  # another process may have compiled it meanwhile
         return found
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Have this process alone compile the kernel, from the first signature on that has no code."""
-        with ExitStack() as self._turn:
+        with ExitStack() as begun:
+            self._turn = begun
             yield
         self._turn = None
 

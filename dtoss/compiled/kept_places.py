@@ -51,17 +51,18 @@ def writable(beside: Path) -> Path | None:
     return None
 
 
-def is_anywhere(kernel: str) -> bool:
-    """Return whether there is code of a kernel, for whatever processor and of whatever version, kept or shipped."""
-    start = f"{kernel}-"
+def kept_kernels() -> frozenset[str]:
+    """Return the names of the kernels of which some code is kept, for whatever processor and of whatever version."""
+    found: set[str] = set()
     for place in places(package() / "__pycache__"):
         with suppress(OSError):
-            if any(file.name.startswith(start) for file in place.iterdir()):
-                return True
-    try:
-        return any(file.name.startswith(start) for file in files("dtoss").joinpath(*SHIPPED).iterdir())
-    except (OSError, ValueError):  # a zip has no such folder
-        return False
+            found.update(file.name.rpartition("-")[0] for file in place.iterdir() if file.suffix == ".nbc")
+    return frozenset(found)
+
+
+def has_shipped() -> bool:
+    """Return whether code of kernels came with this installation."""
+    return files("dtoss").joinpath(*SHIPPED).is_dir()
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
 from dtoss.compiled.kept_code import KernelFiles
+from dtoss.compiled.linked_code import LinkedKernel
 from dtoss.compiled.mode import CHECKED
-from dtoss.compiled.notice import say
 
 if CHECKED:
     from dtoss.compiled.checked import CheckedKernel
@@ -60,8 +60,7 @@ def kernel(*signatures: Any) -> Any:
 def step(function: Callable[..., Any]) -> Any:
     """Return a step of a long kernel: it is written into the kernel that calls it, and never compiled by itself.
 
-    A long kernel cut into kernels takes a third more time to compile, as each is compiled once more with all that it
-    calls, and each call of one with many arguments costs nanoseconds.
+    Each call of a kernel with many arguments costs nanoseconds.
     """
     return CheckedKernel(function) if CHECKED else njit(**_OPTIONS, inline="always")(function)
 
@@ -69,17 +68,17 @@ def step(function: Callable[..., Any]) -> Any:
 def _kept(function: Callable[..., Any], **options: Any) -> Any:
     # what C would call is never needed, and takes time to compile
     dispatcher: Any = njit(**_OPTIONS, no_cfunc_wrapper=True, **options)(function)
-    dispatcher._cache = KernelFiles(dispatcher, say)
+    dispatcher._cache = KernelFiles(dispatcher)
     return dispatcher
 
 
 def _inner(function: Callable[..., Any]) -> Any:
     """Return a kernel that is compiled for what kernels call it with, without the entrance that Python would need.
 
-    A constant counts as any number. Both save a third of the time that compiling takes. Where Python does call it, it
-    is compiled once more.
+    A constant counts as any number, and callers optimise it (:mod:`dtoss.compiled.linked_code`). Where Python does call
+    it, it is compiled once more.
     """
-    dispatcher = _kept(function, no_cpython_wrapper=True)
+    dispatcher = _kept(function, no_cpython_wrapper=True, pipeline_class=LinkedKernel)
     template, with_entrance = dispatcher.get_call_template, lru_cache(maxsize=1)(_kept)
 
     def called_by_a_kernel(args: Any, named: Any) -> Any:

@@ -20,6 +20,7 @@ import typer
 
 from dtoss.compiled.kept_places import only_native
 from dtoss.compiled.notice import COMPILING_SAID, QUIET, quiet
+from dtoss.compiled.second_process import SECOND, can_start, program
 from dtoss.locks import processors
 from dtoss.option import Option
 from pipelines.command.terminal.notes import note
@@ -128,13 +129,13 @@ def forget(
     store: Annotated[str | None, Option("Path or URI of the store, with its watches and windows.")] = None,
     history: Annotated[
         list[str] | None,
-        Option("Path or URI of a history; may stand again.", "H"),
+        Option("Path or URI of a history; may be repeated.", "H"),
     ] = None,
-    id_: Annotated[list[str] | None, Option("Of an object; may stand again.", "ID")] = None,
+    id_: Annotated[list[str] | None, Option("Of an object; may be repeated.", "ID")] = None,
     ids: Annotated[str | None, Option("A file with an id a line.", "FILE")] = None,
     updates: Annotated[
         list[str] | None,
-        Option("Files and folders of yours to look through; may stand again.", "PATH"),
+        Option("Files and folders of yours to look through; may be repeated.", "PATH"),
     ] = None,
     dry_run: Annotated[bool, Option("Say what would go, and change nothing.")] = False,
     allow_again: Annotated[bool, Option("Instead: let rows of these ids count again from now on.")] = False,
@@ -271,6 +272,8 @@ def _count_text(lines: list[str]) -> str:
 
 
 _FROM_THE_END = """
+from dtoss.compiled.beside import end_with_parent
+end_with_parent()
 from ceps.warm_planners import warm as warm_planning
 from dtoss.warm import kernels, warm
 warm_planning()
@@ -285,9 +288,10 @@ def warm() -> None:
     then of the index from their last on. Who comes to a kernel that the other compiles takes what that one made.
     """
     note("compiling for this processor: two minutes of it where nothing is compiled yet")
-    with only_native(**({} if quiet() else {QUIET: COMPILING_SAID})):
-        code = [sys.executable, "-c", _FROM_THE_END]
-        other = subprocess.Popen(code) if processors() > 1 else None
+    told = {} if quiet() else {QUIET: COMPILING_SAID}
+    may = can_start() and processors() > 1
+    with only_native(**{SECOND: "1"}, **told):  # the second process of this command does what another would
+        other = subprocess.Popen(**program(_FROM_THE_END), stdin=subprocess.PIPE) if may else None
         try:
             from dtoss.warm import warm as warm_index
 
@@ -298,7 +302,7 @@ def warm() -> None:
 
                 warm_planning()
         finally:
-            if other is not None and other.poll() is None:
-                other.kill()
-                other.wait()
+            if other is not None:
+                with other:  # closes its pipe, and waits for it
+                    other.kill()
     print(f"{count} kernels of the index are compiled, and those of planning")

@@ -22,6 +22,7 @@ from pipelines.command.terminal.lengths import in_store, length_of
 from pipelines.command.terminal.notes import note, warn
 from pipelines.command.terminal.option_objects import Only, option_names
 from pipelines.command.terminal.output import print_table
+from pipelines.engines.progress import show_step
 from pipelines.options.reading import TEXT, Reading
 from pipelines.options.said_amounts import duration
 
@@ -103,7 +104,7 @@ def patterns(
     snapshot: Annotated[str | None, Option("Name of a snapshot; the current one if not given.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Count how often each partition is asked, by time slot of the day."""
+    """Count how often each partition is queried, by time slot of the day."""
     from pipelines.plan_files import load_costs
     from pipelines.rows.access_rows import Asks
 
@@ -360,32 +361,34 @@ def plan(
         if value is not None and change.previous is None:
             raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
     from ceps.offers.schedules import Terms
+    from pipelines.engines.compiling_steps import show_compiling
 
-    made, changes = run(
-        patterns,
-        servers,
-        weekday=placing.weekday,
-        store=store,
-        method=search.method,
-        previous=change.previous,
-        move_budget=change.move_budget,
-        pins=placing.pin or (),
-        copies=placing.copies,
-        spare=placing.spare,
-        progress=_progress if sys.stderr.isatty() and not quiet() else None,
-        utilisation=placing.utilisation,
-        growth=growth_factor(placing.growth),
-        seed=search.seed,
-        time_limit=search.time_limit,
-        prove=search.prove,
-        call_cost=placing.call_cost,
-        offer=renting.offer,
-        risk=risk_of(placing.risk),
-        zones=placing.zones,
-        at_least=renting.at_least_servers,
-        at_most_types=renting.at_most_types,
-        terms=Terms(renting.restart_seconds, renting.load_rate, renting.spot, renting.reserve_years),
-    )
+    with show_compiling():
+        made, changes = run(
+            patterns,
+            servers,
+            weekday=placing.weekday,
+            store=store,
+            method=search.method,
+            previous=change.previous,
+            move_budget=change.move_budget,
+            pins=placing.pin or (),
+            copies=placing.copies,
+            spare=placing.spare,
+            progress=_progress,
+            utilisation=placing.utilisation,
+            growth=growth_factor(placing.growth),
+            seed=search.seed,
+            time_limit=search.time_limit,
+            prove=search.prove,
+            call_cost=placing.call_cost,
+            offer=renting.offer,
+            risk=risk_of(placing.risk),
+            zones=placing.zones,
+            at_least=renting.at_least_servers,
+            at_most_types=renting.at_most_types,
+            terms=Terms(renting.restart_seconds, renting.load_rate, renting.spot, renting.reserve_years),
+        )
     before = None if change.previous is None else load_plan(change.previous)
     more: dict[str, Any] = {"advice": made.options["advice"]} if "advice" in made.options else {}
     steps: list[tuple[str, str]] = []
@@ -499,8 +502,9 @@ def _day(option: str, text: str | None) -> date | None:
         raise ValueError(f"{option} {text!r} is no day: write YYYY-MM-DD") from None
 
 
-def _progress(method: str, cost: float, bound: float) -> None:
-    print(f"{method}: ${cost:.3f} a day so far, bound ${bound:.3f}", file=sys.stderr)
+def _progress(step: str, cost: float, bound: float) -> None:
+    known = [f"{name} ${value:,.2f} a day" for name, value in (("best so far", cost), ("bound", bound)) if value > 0]
+    show_step(", ".join([step, *known]))
 
 
 def _steps(

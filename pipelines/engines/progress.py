@@ -36,8 +36,11 @@ class Work:
     done: int = 0
     began: float = field(default_factory=time.monotonic)
     due: float = 0.0  # Seconds that it lasts before it is told of, once the usual ones are over
+    step: str = ""  # What is done of it just now
     told: bool = False  # Whether a line has told of it
     bar: bool = False  # Whether a bar shows it
+    stop: threading.Event = field(default_factory=threading.Event)
+    watcher: threading.Thread | None = None
 
     @property
     def spent(self) -> float:
@@ -47,6 +50,16 @@ class Work:
     def count(self) -> tuple[int, int]:
         """Return (finished, all) tasks."""
         return (self.done, self.tasks) if self.asked is None else self.asked()
+
+    def end(self) -> None:
+        """Show it no longer; say how long it took where a line has told of it."""
+        if self.watcher is None:
+            return
+        self.stop.set()
+        self.watcher.join()
+        self.watcher = None
+        if self.told:
+            print(f"{self.name}: {self.spent:.1f} s", file=sys.stderr, flush=True)
 
 
 _RUNNING: list[Work] = []
@@ -77,32 +90,44 @@ def work_shown(name: str, count: Count | None = None, after: float | None = None
     if quiet():
         yield
         return
-    work, stop = Work(name, count), threading.Event()
+    work = Work(name, count)
     wait = float(os.environ.get(AFTER, SHOW_AFTER)) if after is None else after
     with _LOCK:
         work.bar = bar and sys.stderr.isatty() and not any(other.bar for other in _RUNNING)
         _RUNNING.append(work)
-    watcher = threading.Thread(target=_show_bar if work.bar else _show_lines, args=(work, stop, wait), daemon=True)
-    watcher.start()
+    work.watcher = threading.Thread(target=_show_bar if work.bar else _show_lines, args=(work, wait), daemon=True)
+    work.watcher.start()
     try:
         yield
     finally:
-        stop.set()
-        watcher.join()
+        work.end()
         with _LOCK:
             _RUNNING.remove(work)
             if _RUNNING:
                 _RUNNING[-1].due = max(_RUNNING[-1].due, _RUNNING[-1].spent + wait)
-        if work.told:
-            print(f"{name}: {work.spent:.1f} s", file=sys.stderr, flush=True)
 
 
-def _show_lines(work: Work, stop: threading.Event, after: float) -> None:
+def show_step(step: str) -> str:
+    """Show what is done just now of the work that is shown, if any; return what was shown before."""
+    with _LOCK:
+        if not _RUNNING:
+            return ""
+        before, _RUNNING[-1].step = _RUNNING[-1].step, step
+        return before
+
+
+def end_beginning() -> None:
+    """Show no more of what runs: a command that goes on has begun, and tells of itself from now on."""
+    for work in _RUNNING[::-1]:
+        work.end()
+
+
+def _show_lines(work: Work, after: float) -> None:
     """Tell of work once it has lasted long enough, and again whenever it has lasted twice as long; not of its parts."""
-    while not stop.wait(min(POLL_SECONDS, after)):
+    while not work.stop.wait(min(POLL_SECONDS, after)):
         if _RUNNING[-1] is work and work.spent >= max(work.due, after):
             work.due, work.told = work.spent + min(work.spent, MOST_SECONDS), True
-            said = said_of_tasks(*work.count(), work.spent)
+            said = said_of_tasks(*work.count(), work.spent) + (f", {work.step}" if work.step else "")
             print(f"{work.name}: {work.spent:.1f} s so far{said}", file=sys.stderr, flush=True)
 
 
@@ -122,8 +147,8 @@ def said_of_tasks(done: int, tasks: int, spent: float) -> str:
     return f", {done:,} of {tasks:,} tasks{left}"
 
 
-def _show_bar(work: Work, stop: threading.Event, after: float) -> None:
-    if stop.wait(min(POLL_SECONDS, after)):
+def _show_bar(work: Work, after: float) -> None:
+    if work.stop.wait(min(POLL_SECONDS, after)):
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -135,8 +160,10 @@ def _show_bar(work: Work, stop: threading.Event, after: float) -> None:
     # results go where stdout goes, whoever watches
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:
         line = bar.add_task(work.name, total=None, tasks="")
-        while not stop.wait(POLL_SECONDS):
+        while not work.stop.wait(POLL_SECONDS):
             done, tasks = work.count()
+            if work.step:
+                bar.update(line, description=f"{work.name}: {work.step}")
             if tasks > 1:
                 bar.update(line, completed=done, total=tasks, tasks=f"{done}/{tasks} tasks")
         tasks = max(work.count()[1], 1)

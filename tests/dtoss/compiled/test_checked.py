@@ -255,46 +255,54 @@ def test_no_bit_of_nothing_is_looked_for():
 # -- the whole, as Python
 
 
-def run(command, data, **env):
-    """Run Python in checked mode while coverage measures the files with kernels; returns what it printed."""
-    files = [str(file) for file in files_with_kernels()]
-    setting = data.parent.with_suffix(".rc")
-    setting.write_text("[run]\nparallel = true\ninclude =\n" + "".join(f"    {file}\n" for file in files))
-    env = os.environ | {"DTOSS_CHECKED": "1", "DTOSS_QUIET": "1", "COVERAGE_FILE": str(data)} | env
+def run(command, **env):
+    """Run a module of Python in checked mode; returns what it printed."""
+    env = os.environ | {"DTOSS_CHECKED": "1", "DTOSS_QUIET": "1"} | env
     done = subprocess.run(
-        [sys.executable, "-m", "coverage", "run", f"--rcfile={setting}", *command],
-        cwd=ROOT, env=env, capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", *command], cwd=ROOT, env=env, capture_output=True, text=True, timeout=900, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def run_as_python(folder, tests, worlds=()):
-    """Run tests that are marked for it, and compare answers, files and exports of worlds; return which lines were run.
+def run_as_python(tests, worlds=(), measured=(), **env):
+    """Run tests that are marked for it, and compare answers, files and exports of worlds.
 
-    Each in a process of its own: the mode is chosen when dtoss is imported.
+    Each in a process of its own: the mode is chosen when dtoss is imported. ``measured``: what comes before a command.
     """
-    import coverage
-
-    (folder / "coverage").mkdir()
-    measured = folder / "coverage" / "data"
     options = ["-q", *(f"-pno:{plugin}" for plugin in ("cacheprovider", "benchmark", "schemathesis", "faker"))]
-    said = run(["-m", "pytest", "-m", "checked", *options, *tests], measured)
+    said = run([*measured, "pytest", "-m", "checked", *options, *tests], **env)
     assert " passed" in said.splitlines()[-1]
     assert "skipped" not in said.splitlines()[-1]
-    found = json.loads(run([str(HERE / "every_kernel.py"), "--small", *worlds], measured))
+    found = json.loads(run([*measured, "tests.dtoss.compiled.every_kernel", "--small", *worlds], **env))
     assert found["processor"] == "none"
     assert len(found["found"]) > (25 if worlds else 80)
     assert found["found"] == every_kernel.hashes(every_kernel.SMALL, worlds)
+
+
+def run_measured(folder, *arguments):
+    """As :func:`run_as_python`, and return which lines of kernels were run."""
+    import coverage
+
+    (folder / "coverage").mkdir()
+    measured, setting = folder / "coverage" / "data", folder / "coverage.rc"
+    files = [str(file) for file in files_with_kernels()]
+    setting.write_text("[run]\nparallel = true\ninclude =\n" + "".join(f"    {file}\n" for file in files))
+    run_as_python(*arguments, ["coverage", "run", f"--rcfile={setting}", "-m"], COVERAGE_FILE=str(measured))
     whole = coverage.Coverage(data_file=str(measured), config_file=False)
     whole.combine([str(measured.parent)])
     whole.save()
     return lines_of(measured)
 
 
-def test_kernels_as_python_give_the_same(tmp_path):
-    """Cheap tests of all rooms with kernels, and two worlds of some dozen objects; three quarters of the lines."""
-    lines = run_as_python(tmp_path, [*CHEAP, "-k", f"not ({DEARER})"], ["line", "plane"])
+def test_kernels_as_python_give_the_same():
+    """Cheap tests of all rooms with kernels, and two worlds of some dozen objects."""
+    run_as_python([*CHEAP, "-k", f"not ({DEARER})"], ["line", "plane"])
+
+
+@pytest.mark.deep("lines are counted, which takes a third more; the same calls are in make test")
+def test_cheap_calls_run_most_lines_of_kernels(tmp_path):
+    lines = run_measured(tmp_path, [*CHEAP, "-k", f"not ({DEARER})"], ["line", "plane"])
     assert lines.run >= CHEAP_SHARE * lines.kernels, str(lines)
 
 
@@ -305,6 +313,6 @@ def test_kernels_as_python_give_the_same_and_most_of_their_lines_are_run(tmp_pat
 
     What is never run is named at the end of the run of all tests.
     """
-    lines = run_as_python(tmp_path, ["--deep", "tests/dtoss"])
+    lines = run_measured(tmp_path, ["--deep", "tests/dtoss"], [])
     record_property("kernel lines", str(lines))
     assert lines.run >= LEAST_SHARE * lines.kernels, str(lines)

@@ -143,16 +143,17 @@ root = pathlib.Path(dtoss.__file__).parents[1]
 for file in (root / "dtoss").rglob("*.py"):
     if "@kernel(" in file.read_text():
         importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
+from dtoss.compiled import kept_code
 from dtoss.compiled.kernel import DECLARED
 
 class Missed(Exception):
     pass
 
-def missed():
+def missed(name):
     raise Missed
 
+kept_code.show_compiling = missed
 for name, kernel in DECLARED.items():
-    kernel._cache._missed = missed
     with suppress(Missed):
         kernel.ready()
         print(name)
@@ -266,11 +267,47 @@ def test_a_place_that_cannot_be_written_to_is_passed_over(small, tmp_path):
 
 def test_one_line_says_that_compiling_has_begun(small):
     """On stderr, once a process, and not where code is found on disk."""
-    line = "dtoss: compiling for this processor, once; up to a minute. `dtoss warm` compiles everything beforehand\n"
+    line = "dtoss: compiling, kernel 1 of 1, 0 s so far; once for this processor, and `dtoss warm` does it beforehand\n"
     assert small.run(DTOSS_QUIET="").stderr == line
     assert small.run(DTOSS_QUIET="").stderr == ""
     small.helper(body="x + 2")
     assert small.run(DTOSS_QUIET="1").stderr == ""
+
+
+def test_kernels_that_kernels_call_have_what_python_needs(small):
+    """They print and raise, compiled, linked from what is kept, and loaded with their caller."""
+    (small.place / "small" / "telling.py").write_text("""
+from small.kernels import kernel
+
+@kernel
+def inner(x):
+    print("inner", x)
+    if x > 5:
+        raise ValueError("too large")
+    return x + 1
+
+@kernel
+def middle(x):
+    return inner(x) + inner(x + 1)
+
+@kernel("int64(int64)")
+def outer(x):
+    return middle(x)
+""")
+    run = """
+from small.telling import outer
+print(outer(2))
+try:
+    outer(5)
+except ValueError as error:
+    print(error)
+"""
+    said = "inner 2\ninner 3\n7\ninner 5\ninner 6\ntoo large\n"
+    assert small.run(run).stdout == said
+    assert small.run(run).stdout == said
+    for file in Path(small.env["NUMBA_CACHE_DIR"]).rglob("small.telling.outer-*.nbc"):
+        file.unlink()
+    assert small.run(run).stdout == said
 
 
 def test_processes_that_need_a_kernel_at_once_compile_it_once(small):
@@ -308,65 +345,6 @@ def test_a_process_that_was_stopped_while_it_compiled_is_not_waited_for_long(tmp
             pass
     with kept_places.turn(tmp_path / "none", "a.b", longest=0.2), kept_places.turn(None, "a.b"):
         held.communicate("\n", timeout=60)
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
-    """The sources alone: nothing is compiled beside them."""
-    place = tmp_path_factory.mktemp("fresh")
-    for package in ("dtoss", "pipelines", "ceps"):
-        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__", "shipped"))
-    return place
-
-
-WITHOUT_NUMBA = """
-import sys
-sys.modules["numba"] = None
-try:
-    {do}
-except ImportError as error:
-    assert "numba" in str(error), error
-except SystemExit:
-    pass
-"""
-
-
-WHAT = [
-    "import dtoss; dtoss.build",
-    "from dtoss import open",
-    "from pipelines.command.main import main; main(['knn', '--store', 'x', '--at', '1', '2'])",
-    "from pipelines.command.main import main; main(['within', '--store', 'x', '--box', '1', '2', '3', '4'])",
-]
-WHERE = [
-    ({}, "", True),
-    ({"DTOSS_QUIET": "1"}, "", False),
-    ({"NUMBA_DISABLE_JIT": "1"}, "", False),
-    ({}, "cells.cell_kernel.cut_cells snapshots.structure._first_bad", False),
-    ({}, "cells.cell_kernel.cut snapshots.structure._first", True),
-]
-MORE = pytest.mark.deep("every way to begin with every setting")
-
-
-@pytest.mark.parametrize(
-    ("do", "env", "kept", "said"),
-    [
-        pytest.param(do, *where, marks=() if do is WHAT[0] or where is WHERE[0] else MORE)
-        for where in WHERE
-        for do in WHAT
-    ],
-)
-def test_the_line_comes_before_numba_is_loaded(fresh, tmp_path, do, env, kept, said):
-    """Where no code is anywhere it is known that there will be compiling, a second before it can begin."""
-    (tmp_path / "kept" / "dtoss").mkdir(parents=True)
-    for name in kept.split():
-        (tmp_path / "kept" / "dtoss" / f"dtoss.{name}-00.nbc").touch()
-    env = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "XDG_CACHE_HOME": str(tmp_path), "DTOSS_QUIET": ""} | env
-    run = [sys.executable, "-B", "-P", "-c", WITHOUT_NUMBA.format(do=do)]
-    env = os.environ | {"PYTHONPATH": str(fresh)} | env
-    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (done.stderr.startswith("dtoss: compiling for this processor")) == said
-    assert done.stderr.count("dtoss: compiling") == said
 
 
 def test_a_declared_kernel_takes_its_signatures_only(small):

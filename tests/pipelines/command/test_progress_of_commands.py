@@ -26,6 +26,8 @@ def here(tmp_path, monkeypatch):
     rows = {"id": np.arange(N), "lon": rng.uniform(8, 9, N), "lat": rng.uniform(47, 48, N), "t": t}
     pq.write_table(pa.table(rows), "rows.parquet")
     made(pa.table(rows), tmp_path / "store", partitions=4)
+    (tmp_path / "arriving").mkdir()
+    pq.write_table(pa.table(rows | {"lon": rows["lon"] + 0.1}), "arriving/1.parquet")
     places = {"query_id": np.arange(N), "lon": rows["lon"], "lat": rows["lat"]}
     pq.write_table(pa.table(places), "places.parquet")
     ring = [[8.2, 47.2], [8.8, 47.2], [8.5, 47.8], [8.2, 47.2]]
@@ -46,6 +48,9 @@ COMMANDS = {
     "verify": "verify --store store",
     "append": "history append rows.parquet --history past",
     "plan": "plan patterns.parquet --servers servers.toml --out plan.json",
+    "run": "run --updates arriving --store store --time t --cycles 1",
+    "watch": "watch rows.parquet --store store --time t --once",
+    "windows run": "windows run rows.parquet --store store --name w --time t --lengths 1h --slide 1h --once",
     "patterns": "patterns rows.parquet --store store --out found.parquet",
 }
 
@@ -57,5 +62,5 @@ def test_what_takes_long_says_what_it_does(name, here, command, monkeypatch):
     said = command.works(*COMMANDS[name].split()).err
     shown = re.findall(r"^(\w+): \d+\.\d s so far", said, re.MULTILINE)
     assert shown
-    assert {"knn": "join", "range": "join", "rebuild": "build"}.get(name, name) in shown
+    assert {"knn": "join", "range": "join", "rebuild": "build", "windows run": "run"}.get(name, name) in shown
     assert " so far" not in command.works("--quiet", *COMMANDS[name].replace("new", "newer").split()).err

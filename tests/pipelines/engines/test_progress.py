@@ -7,7 +7,7 @@ import re
 from contextlib import redirect_stderr, suppress
 
 from pipelines.engines.local_rows import tasks_here
-from pipelines.engines.progress import count_tasks, work_shown
+from pipelines.engines.progress import count_tasks, end_beginning, show_step, work_shown
 from tests.pipelines.engines.heard import Heard
 
 
@@ -71,3 +71,25 @@ def test_what_fails_is_shown_no_longer():
     said = Heard("next")
     with redirect_stderr(said), work_shown("next", after=0.01):
         assert said.there.wait(60)
+
+
+def test_a_step_is_shown_with_the_work_that_it_is_of():
+    """Until the next one; whoever shows one is told which was shown before."""
+    said = Heard("so far, pack")
+    with redirect_stderr(said), work_shown("plan", after=0.01):
+        assert show_step("bound") == ""
+        assert show_step("pack") == "bound"
+        assert said.there.wait(60)
+    assert show_step("none") == ""
+
+
+def test_work_that_goes_on_is_shown_until_it_has_begun():
+    """What it took to begin is said once, and nothing at its end."""
+    said = Heard("so far")
+    with redirect_stderr(said), work_shown("run", after=0.01):
+        assert said.there.wait(60)
+        end_beginning()
+        begun = said.getvalue()
+        end_beginning()
+    assert re.search(r"^run: \d+\.\d s$", begun, re.MULTILINE)
+    assert said.getvalue() == begun
