@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -90,6 +91,24 @@ class LocalRows:
         """Return the batches of each task."""
         return run_all(self.tasks, list)
 
+    def keep(self, part: Callable[[pa.RecordBatch], tuple[pa.RecordBatch, _T]]) -> tuple[LocalRows, list[_T]]:
+        """Return rows that can be gone through often, of what ``part`` returns for each batch, and the rest of it.
+
+        They wait as exchanged rows do, in memory or in a file.
+        """
+        spool = Spool(len(self.tasks), keep=True)
+
+        def keep_task(batches: Iterator[tuple[int, pa.RecordBatch]]) -> list[_T]:
+            beside = []
+            for task, batch in batches:
+                kept, one = part(batch)
+                spool.add(task, kept, task)
+                beside.append(one)
+            return beside
+
+        found = run_all([partial(_with_origin, task, work) for task, work in enumerate(self.tasks)], keep_task)
+        return LocalRows([partial(spool.read, task) for task in range(len(self.tasks))]), list(chain(*found))
+
     def _exchange_by(self, tasks: int, task_of: Callable[[pa.RecordBatch], Any]) -> LocalRows:
         spool = Spool(tasks)
 
@@ -131,9 +150,9 @@ def _parts(batch: pa.RecordBatch, task: Any) -> Iterator[tuple[int, pa.RecordBat
         return
     order = np.argsort(task.astype(np.uint16), kind="stable")
     numbers, begins = np.unique(task[order], return_index=True)
-    rows = batch.take(arrow_of(order))
-    for number, begin, end in zip(numbers.tolist(), begins, [*begins[1:], len(batch)], strict=True):
-        yield number, rows.slice(begin, end - begin)
+    # each part is memory of its own, which is free once that part was read
+    for number, rows in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+        yield number, batch.take(arrow_of(rows))
 
 
 def run_all(tasks: Sequence[Callable[[], Iterator[_T]]], finish: Callable[[Iterator[_T]], _R]) -> list[_R]:

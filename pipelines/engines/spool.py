@@ -11,6 +11,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ def bytes_for_rows() -> int:
     return int(digits) << _UNITS.get(said[len(digits) :], 0)
 
 
+@cache
 def memory_bytes() -> int:
     """Return the memory of this machine, or of the group of processes that this one is in where that has less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -48,61 +51,113 @@ def memory_bytes() -> int:
     return total
 
 
-class Spool:
-    """Batches of one schema, in groups; each group is read once, and lets go of what was read."""
+class Memory:
+    """Bytes that batches of spools may take together.
 
-    def __init__(self, groups: int, room: int | None = None) -> None:
+    ``most``: when None what this process may take, as :func:`bytes_for_rows`.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.taken = 0
+        self._most = most
         self._lock = threading.Lock()
-        self._groups: list[list[tuple[int, pa.RecordBatch | int]]] = [[] for _ in range(groups)]
-        self._room = bytes_for_rows() if room is None else room
+
+    def take(self, size: int) -> bool:
+        """Return whether so many bytes more are within the bound; they are counted then."""
+        most = bytes_for_rows() if self._most is None else self._most
+        with self._lock:
+            if self.taken + size > most:
+                return False
+            self.taken += size
+            return True
+
+    def give(self, size: int) -> None:
+        """Count so many bytes as free again."""
+        with self._lock:
+            self.taken -= size
+
+
+OF_PROCESS = Memory()
+"""What all spools share that are told of no other."""
+
+
+@dataclass
+class _Held:
+    """Bytes that one spool holds."""
+
+    memory: Memory
+    size: int = 0
+
+    def free(self) -> None:
+        """Count all of them as free."""
+        self.memory.give(self.size)
+
+
+class Spool:
+    """Batches in groups, in memory as far as it goes, which is free again when they were read or nobody has the spool.
+
+    ``keep``: a group can be read as often as is wanted; else once, and what was read is let go of.
+    """
+
+    def __init__(self, groups: int, memory: Memory = OF_PROCESS, *, keep: bool = False) -> None:
+        self._lock = threading.Lock()
+        self._groups: list[list[tuple[int, pa.RecordBatch | slice]]] = [[] for _ in range(groups)]
+        self._keep = keep
+        self._held = _Held(memory)
+        weakref.finalize(self, self._held.free)
         self._file: Any = None
-        self._writer: Any = None
-        self._reader: pa.ipc.RecordBatchFileReader | None = None
-        self._written = 0
+        self._sink: Any = None
+        self._mapped: pa.Buffer | None = None
 
     def add(self, group: int, batch: pa.RecordBatch, origin: int) -> None:
         """Keep a batch of a group, behind the others of its origin and of lower ones."""
+        size = batch.nbytes
+        fits = self._held.memory.take(size)
         with self._lock:
-            if batch.nbytes <= self._room:
-                self._room -= batch.nbytes
-                self._groups[group].append((origin, batch))
-                return
-            self._write(batch)
-            self._groups[group].append((origin, self._written))
-            self._written += 1
+            if fits:
+                self._held.size += size
+            self._groups[group].append((origin, batch if fits else self._write(batch)))
 
     def read(self, group: int) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a group in their order, and let go of them; nothing is added from now on."""
+        """Yield the batches of a group in their order; nothing is added from now on."""
         waiting = deque(batch for _, batch in sorted(self._groups[group], key=lambda pair: pair[0]))
-        self._groups[group] = []
+        if not self._keep:
+            self._groups[group] = []
         while waiting:
             one = waiting.popleft()
-            if isinstance(one, int):
+            if isinstance(one, slice):
                 yield self._load(one)
-            else:
-                yield one
+                continue
+            if not self._keep:
+                with self._lock:
+                    self._held.size -= one.nbytes
+                self._held.memory.give(one.nbytes)
+            yield one
 
-    def _write(self, batch: pa.RecordBatch) -> None:
+    def _write(self, batch: pa.RecordBatch) -> slice:
+        """Write a batch behind the others, as a stream of its own, and return where it lies."""
         folder = _folder()
         try:
-            if self._writer is None:
+            if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
-                self._writer = pa.ipc.new_file(pa.PythonFile(self._file, mode="w"), batch.schema)
-            self._writer.write_batch(batch)
+                self._sink = pa.PythonFile(self._file, mode="w")
+            begin = self._sink.tell()
+            with pa.ipc.new_stream(self._sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            return slice(begin, self._sink.tell())
         except OSError as error:
             raise InputError(
                 f"{folder} cannot take the rows that do not fit in memory ({error.strerror or error}): name a folder "
                 f"with room (TMPDIR), allow more memory ({MEMORY}), or take --engine spark"
             ) from None
 
-    def _load(self, number: int) -> pa.RecordBatch:
+    def _load(self, where: slice) -> pa.RecordBatch:
         with self._lock:
-            if self._reader is None:
-                self._writer.close()
+            if self._mapped is None:
                 self._file.flush()
-                self._reader = pa.ipc.open_file(pa.memory_map(f"/proc/self/fd/{self._file.fileno()}"))
-            return self._reader.get_batch(number)
+                self._mapped = pa.memory_map(f"/proc/self/fd/{self._file.fileno()}").read_buffer()
+        return pa.ipc.open_stream(self._mapped[where]).read_next_batch()
 
 
 def _folder() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -70,12 +71,23 @@ def pack_rows(
     order = np.argsort(narrow, kind="stable")
     ends = np.append(np.searchsorted(partition[order], numbers), len(order))
     rows = rows.take(arrow_of(row[order]))
-    sink, cuts = pa.BufferOutputStream(), [0]
-    for i in range(len(numbers)):
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_batch(rows.slice(ends[i], ends[i + 1] - ends[i]))
+    parts = [rows.slice(begin, end - begin) for begin, end in pairwise(ends)]
+    # a stream that grows takes up to twice the memory
+    sink = pa.MockOutputStream()
+    cuts = _write_streams(sink, rows.schema, parts)
+    data = pa.allocate_buffer(sink.size())
+    _write_streams(pa.FixedSizeBufferWriter(data), rows.schema, parts)
+    return _batch(numbers % tasks, numbers, np.array(cuts), data, most)
+
+
+def _write_streams(sink: pa.NativeFile, schema: pa.Schema, parts: Iterable[pa.RecordBatch]) -> list[int]:
+    """Write a stream of each part, and return where each begins, and the end."""
+    cuts = [0]
+    for part in parts:
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_batch(part)
         cuts.append(sink.tell())
-    return _batch(numbers % tasks, numbers, np.array(cuts), sink.getvalue(), most)
+    return cuts
 
 
 def rows_of(parcels: Iterable[pa.Buffer]) -> pa.Table:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dtoss.partition import values_of
 from dtoss.snapshots.column_types import stored_column
-from pipelines.engines.local_rows import LocalRows, run_all
+from pipelines.engines.local_rows import LocalRows
 from pipelines.engines.rows import Batches, Rows, Schema
 from pipelines.engines.spark_rows import SparkRows, numbered_tasks
 from pipelines.rows.file_splits import Piece
@@ -145,21 +145,21 @@ class KeptSource:
     again = True
 
     @cached_property
-    def _batches(self) -> list[list[pa.RecordBatch]]:
+    def _kept_rows(self) -> LocalRows:
         rows = self.source.rows(lambda number, read: read(self.names), self.names, "")
         assert isinstance(rows, LocalRows)
-        return run_all(rows.tasks, list)
+        return rows.keep(lambda batch: (batch, None))[0]
 
     def rows(self, task: Task, columns: Sequence[str], schema: Schema) -> Rows:
         """As :meth:`Source.rows`."""
         if not set(columns) <= set(self.names):
             return self.source.rows(task, columns, schema)
-        kept, names = self._batches, set(self.names)
+        kept, names = self._kept_rows, set(self.names)
 
         def either(number: int, read: Read) -> Batches:
             def known(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
                 if set(columns) <= names:
-                    return (batch.select(list(columns)) for batch in kept[number])
+                    return (batch.select(list(columns)) for batch in kept.tasks[number]())
                 return read(columns)
 
             return task(number, known)

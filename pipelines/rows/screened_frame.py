@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dtoss.erasure.forgotten import ForgottenIds
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
-from pipelines.engines.local_rows import LocalRows, rows_of_batches, run_all
+from pipelines.engines.local_rows import LocalRows
 from pipelines.engines.rows import Batches, Rows, Schema, one_value
 from pipelines.engines.task_counts import TaskCounts, task_counts
 from pipelines.rows.input_columns import RAW, REASON
@@ -176,26 +176,24 @@ class ScreenedFrame:
         return 0 if self.dropped.counts is None else sum(self.dropped.counts.value.values())
 
     @cached_property
-    def _good_in_memory(self) -> tuple[list[list[pa.RecordBatch]], Tally]:
-        """The good rows by task, in this process's memory, and what was seen of all."""
+    def _kept_good(self) -> tuple[LocalRows, Tally]:
+        """The good rows, which this process keeps, and what was seen of all."""
         rows = self._run(_whole, self.screen.needed, "")
         assert isinstance(rows, LocalRows)
-        done = run_all(rows.tasks, _part)
-        return [batches for batches, _ in done], sum((tally for _, tally in done), Tally())
+        kept, tallies = rows.keep(part_good)
+        return kept, sum(tallies, Tally())
 
     @cached_property
     def tally(self) -> Tally:
         """What is seen of all rows: an action. This process keeps the good ones."""
         if self.source.session is None:
-            return self._good_in_memory[1]
+            return self._kept_good[1]
         return sum(map(pickle.loads, self._run(_tally_of, self.screen.needed, "tally binary").values()), Tally())
 
     def rows(self, names: Sequence[str]) -> Rows:
         """Return some columns of the rows that can be used."""
         if self.source.session is None:
-            return rows_of_batches(
-                [[batch.select(list(names)) for batch in batches] for batches in self._good_in_memory[0]]
-            )
+            return self._kept_good[0].map(lambda batches: (batch.select(list(names)) for batch in batches))
         schema = pa.schema([self.schema.field(name) for name in names])
         return self._run(partial(_good, list(names)), self.screen.needed, schema)
 
@@ -257,15 +255,6 @@ def _good(names: list[str], one: _Pass) -> Batches:
         reasons = rows.column(REASON)
         good = rows.select(names)
         yield good if reasons.null_count == len(rows) else good.filter(reasons.is_null())
-
-
-def _part(batches: Batches) -> tuple[list[pa.RecordBatch], Tally]:
-    kept, tally = [], Tally()
-    for rows in batches:
-        good, seen = part_good(rows)
-        tally = tally + seen
-        kept.append(good)
-    return kept, tally
 
 
 def _tally_of(one: _Pass) -> Batches:

@@ -117,7 +117,7 @@ def judge(profile: Profile, space: Space, max_bad: float, warn: Callable[[str], 
         elif profile.bad.get(NO_NUMBER, 0) > 0.5 * bad:
             hint = "; coordinates are no numbers: is their mark a comma (--decimal ,), or are they points (--geometry)?"
         raise InputError(
-            f"{bad:,} of {profile.read:,} rows are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
+            f"{bad:,} of {profile.read:,} rows are bad ({reasons}), more than --max-bad {100 * max_bad:g}% allows; "
             f"the current snapshot stays{hint}"
         )
     if texts := profile.bad.get(NOT_WHOLE):

@@ -11,12 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.partition import texts as arrow_texts
+from dtoss.partition import values_of
+
 Fields = dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]]
 """Values by the name of their field, and in which texts there is one."""
 LONGEST = 400
 """Bytes of all literals together; so much is never read past the end of the last text."""
 _HUGE = 10**16
 """A number from here on is none of any field."""
+_EMPTY, _ZERO_BYTE = arrow_texts(["", "\0"])
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Texts:
 
 def texts_of(values: pa.Array) -> Texts:
     """Return texts for :func:`read_parts`; null is empty."""
-    joined = pc.binary_join_element_wise(pc.fill_null(values, ""), "", "\0")
+    joined = pc.binary_join_element_wise(pc.fill_null(values, _EMPTY), _EMPTY, _ZERO_BYTE)
     behind = np.frombuffer(joined.buffers()[1], np.int32)[joined.offset : joined.offset + len(joined) + 1]
     held = np.frombuffer(joined.buffers()[2], np.uint8)
     offsets: NDArray[np.int64] = behind.astype(np.int64)
@@ -178,7 +182,7 @@ def _words(
     held = pa.py_buffer(shown)
     codes = pa.Array.from_buffers(pa.binary(part.width), len(at), [None, held]).dictionary_encode()
     read = [part.read(raw.split(b"\0", 1)[0]) for raw in codes.dictionary.to_pylist()]
-    places = codes.indices.to_numpy()
+    places = values_of(codes.indices)
     taken = np.array([-1 if one is None else one[0] for one in read], np.int64)[places]
     values = np.array([0 if one is None else one[1] for one in read], np.int64)[places]
     alive = alive & (taken >= 0)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.partition import numbers as arrow_of
+from dtoss.partition import values_of
 from pipelines.text import time_columns
 from pipelines.text.text_scan import Digits, Literal, Optional, Word, read_whole, texts_of
 from pipelines.text.text_values import numbers as numbers_in
@@ -35,6 +36,7 @@ _ISO = re.compile(
 _TODAY = re.compile("(?:T|(?=[0-9]{1,2}:))" + _TIME, re.ASCII | re.DOTALL)
 _OWN = re.compile(OWN_ZONE, re.ASCII)
 _FIRST, _LAST = -(2**63), 2**63 - 1
+_NAN, _ZERO = arrow_of(np.array([np.nan]))[0], arrow_of(np.array([0]))[0]
 # what Java takes for letters of English where case does not count
 _LETTERS = {"\u212a": "k", "\u017f": "s", "\u0131": "i", "\u0130": "i"}
 
@@ -55,7 +57,7 @@ def moments(texts: pa.Array, pattern: str | None, decimal: str = ".", zone: str 
         here = slice(first, first + ROWS_AT_ONCE)
         some = texts[here].cast(pa.string())
         found, able, has_zone = read(some)
-        micros[here], there[here] = found, able & some.is_valid().to_numpy(zero_copy_only=False)
+        micros[here], there[here] = found, able & values_of(some.is_valid())
         if has_zone is not None:
             own[here] = has_zone
     if zone is not None:
@@ -69,7 +71,7 @@ def moments(texts: pa.Array, pattern: str | None, decimal: str = ".", zone: str 
 def moments_of_numbers(numbers: pa.Array, pattern: str | None, zone: str | None = None) -> pa.Array:
     """Return the moments that numbers count to; null where they are beyond the year 9999. Days of Excel have a zone."""
     values = numbers.cast(pa.float64(), safe=False)
-    seconds = values.fill_null(np.nan).to_numpy() / COUNTED[pattern or "epoch_s"]
+    seconds = values_of(values.fill_null(_NAN)) / COUNTED[pattern or "epoch_s"]
     if pattern == "excel":
         seconds = _round_half_up(seconds) - float(EXCEL_SECONDS)
     there = np.abs(seconds) <= float(LAST_SECOND)
@@ -85,8 +87,8 @@ def moments_of_numbers(numbers: pa.Array, pattern: str | None, zone: str | None 
 def of_zone(timestamps: pa.Array, zone: str) -> pa.Array:
     """Return the moments of times of day in a zone, given as if they were UTC."""
     micros = timestamps.cast(pa.timestamp("us", timestamps.type.tz), safe=False).view(pa.int64())
-    there = micros.is_valid().to_numpy(zero_copy_only=False)
-    return _timestamps(_utc(micros.fill_null(0).to_numpy(), zone), there)
+    there = values_of(micros.is_valid())
+    return _timestamps(_utc(values_of(micros.fill_null(_ZERO)), zone), there)
 
 
 def _timestamps(micros: NDArray[np.int64], there: NDArray[np.bool_]) -> pa.Array:
@@ -127,7 +129,7 @@ def _iso_moments(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_],
     own = found["region"][1].copy() if "region" in found else np.zeros(len(texts), np.bool_)
     odd = np.flatnonzero(~whole)
     known: dict[str | None, tuple[int | None, bool]] = {None: (None, False)}
-    for i, text in zip(odd.tolist(), texts.take(pa.array(odd)).to_pylist(), strict=True):
+    for i, text in zip(odd.tolist(), texts.take(arrow_of(odd)).to_pylist(), strict=True):
         if text not in known:
             known[text] = _iso_moment(text), _OWN.match(text) is not None
         moment, own[i] = known[text]

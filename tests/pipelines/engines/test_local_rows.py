@@ -12,7 +12,7 @@ import pytest
 from dtoss.buckets import hashes_of, seeded_hashes
 from dtoss.errors import InputError
 from pipelines.engines.local_rows import rows_of_batches, run_all, tasks_here
-from pipelines.engines.spool import Spool, bytes_for_rows
+from pipelines.engines.spool import Memory, Spool, bytes_for_rows
 from pipelines.rebuild import rebuild
 from tests.pipelines.stores import snapshot_bytes
 
@@ -36,19 +36,40 @@ def test_an_exchange_brings_each_row_to_its_task_in_order(wide):
     ]
 
 
+@pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("room", [0, 2000, 10**9])
-def test_batches_that_have_no_room_wait_on_disk(room, tmp_path, monkeypatch):
+def test_batches_that_have_no_room_wait_on_disk(room, keep, tmp_path, monkeypatch):
     """All of them, some, or none; in their order, and no file is left that anybody could see."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    spool = Spool(2, room)
+    spool = Spool(2, Memory(room), keep=keep)
     rows = [(seed % 2, seed % 3, batch) for seed in range(9) for batch in batches(seed)]
     for group, origin, batch in rows:
         spool.add(group, batch, origin)
     for group in (1, 0):
         wanted = [batch for origin in range(3) for one, of, batch in rows if (one, of) == (group, origin)]
         assert [batch.to_pylist() for batch in spool.read(group)] == [batch.to_pylist() for batch in wanted]
-        assert list(spool.read(group)) == []
+        assert len(list(spool.read(group))) == (len(wanted) if keep else 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_spools_share_one_bound_of_memory():
+    """What was read, and what nobody has any more, makes room."""
+    batch = pa.record_batch({"n": np.arange(100)})
+    memory = Memory(2 * batch.nbytes)
+    once, kept = Spool(1, memory), Spool(1, memory, keep=True)
+    taken = []
+    for spool in (once, kept, kept):
+        spool.add(0, batch, 0)
+        taken.append(memory.taken // batch.nbytes)
+    assert taken == [1, 2, 2]
+    assert len(list(once.read(0))) == 1
+    assert len(list(kept.read(0))) == 2
+    assert memory.taken == batch.nbytes
+    once.add(0, batch, 0)
+    del spool, kept
+    assert memory.taken == batch.nbytes
+    del once
+    assert memory.taken == 0
 
 
 def test_a_rebuild_that_has_no_room_in_memory_writes_the_same(tmp_path, monkeypatch):
