@@ -11,7 +11,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dtoss.compiled.notice import FIRST_KERNELS, say_early
 from dtoss.errors import DtossError, InputError, StoreError
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from dtoss.index import Index
     from dtoss.joins.sjoin_nearest import sjoin_nearest
     from dtoss.opening import open_index as open
+    from dtoss.update_store import update
     from dtoss.watch.events.read_events import events
     from dtoss.watch.processing.in_memory_watch import Watch, subscriptions
     from dtoss.windows.query.window_query import Windows, open_windows
@@ -45,6 +45,7 @@ __all__ = [
     "open_windows",
     "sjoin_nearest",
     "subscriptions",
+    "update",
 ]
 
 _HOMES = {
@@ -60,6 +61,7 @@ _HOMES = {
     "open_windows": ("dtoss.windows.query.window_query", "open_windows"),
     "sjoin_nearest": ("dtoss.joins.sjoin_nearest", "sjoin_nearest"),
     "subscriptions": ("dtoss.watch.processing.in_memory_watch", "subscriptions"),
+    "update": ("dtoss.update_store", "update"),
 }
 
 
@@ -69,8 +71,6 @@ def __getattr__(name: str) -> Any:
         return import_module("dtoss.history")
     if name not in _HOMES:
         raise AttributeError(f"module 'dtoss' has no attribute {name!r}")
-    if name in FIRST_KERNELS:
-        say_early(name)
     module, attribute = _HOMES[name]
     found = getattr(import_module(module), attribute)
     globals()[name] = found

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+
+from dtoss.errors import InputError
+from dtoss.installed import load_installed
 
 
 def main() -> None:
     """Run the command that is installed as ``dtoss``, which this package does not know; it ends the process."""
     leave_working_folder(Path(__file__).resolve().parents[1])
     try:
-        (command,) = distribution("dtoss").entry_points.select(group="console_scripts", name="dtoss")
-        run = command.load()
-    except (PackageNotFoundError, ImportError, ValueError) as error:
-        why = " ".join(str(error).split())
-        print(f"error: the commands of dtoss are not installed ({why}): pip install . in a checkout", file=sys.stderr)
+        run = load_installed("console_scripts", "dtoss")
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     run()
 

@@ -127,3 +127,13 @@ def _arrow(ids: Any) -> NDArray[np.int64] | Any:
 
 def _fits(value: Any) -> bool:
     return not isinstance(value, int) or -LARGEST - 1 <= value <= LARGEST
+
+
+def check_distinct(ids: Ids, way: str = "") -> None:
+    """Check that ids differ; ``way``: what to do about it, for the message. Cost O(n log n)."""
+    values = ids.to_numpy(zero_copy_only=False) if isinstance(ids, pa.Array) else ids
+    ordered = np.sort(values)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]) if len(ordered) else ordered
+    if len(repeated):
+        some = ", ".join(str(value) for value in repeated[:3])
+        raise ValueError(f"{len(repeated)} ids stand more than once, {some} among them: ids must be distinct{way}")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import distances, whole_number
 from dtoss.index import Index
-from dtoss.names import free_names, renames
+from dtoss.names import renames
 
 if TYPE_CHECKING:
     import pyproj
@@ -150,9 +150,9 @@ def build(
     # numba is loaded with the first index, not with this module
     from dtoss.building.build_progress import show_progress
     from dtoss.building.in_memory import build_in_memory
-    from dtoss.frames.objects_of import given_objects
+    from dtoss.frames.objects_of import attributes_of, given_objects
     from dtoss.geometry.space import SMALLEST, as_positions, space_of
-    from dtoss.ids import as_ids
+    from dtoss.ids import as_ids, check_distinct
     from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
     from dtoss.queries.open_partitions import OpenPartitions, facts_of
     from dtoss.save_index import BuildRecord
@@ -166,6 +166,10 @@ def build(
     seed, threads = whole_number("seed", seed, 0), whole_number("threads", threads, 1)
     given = given_objects(ids, positions, id=id, geometry=geometry, x=x, y=y, columns=columns, crs=crs, metric=metric)
     space = space_of(given.crs, metric)
+    keys = as_ids(given.ids)
+    # kernels come after what can be wrong without them: the first one may take half a minute
+    check_distinct(keys, _way_out(ids, id) if positions is None else "")
+    attributes = attributes_of(given.columns, len(keys))
     places = as_positions(given.positions, space)
     if (near := space.too_near(places)).any():
         row = int(near.argmax())
@@ -174,11 +178,8 @@ def build(
             f"positions row {row} is ({x:g}, {y:g}): a coordinate that is not 0 is at least {SMALLEST:g} in size; "
             "choose a smaller unit"
         )
-    keys = as_ids(given.ids)
     if len(keys) != len(places):
         raise ValueError(f"there are {len(keys)} ids and {len(places)} positions: as many are wanted")
-    _check_distinct(keys, _way_out(ids, id) if positions is None else "")
-    attributes = _attributes(given.columns, len(keys))
     count = partitions or max(-(-len(keys) // OBJECTS_PER_PARTITION), 1)
     _warn_of_swapped(places, space)
     with show_progress(progress) as told:
@@ -239,36 +240,6 @@ def _way_out(frame: Any, id: str | None) -> str:
     if type(frame).__module__.startswith("polars"):
         return f"; frame.unique({id or 'id'!r}, keep='last') keeps the last row of each"
     return f"; frame.drop_duplicates({id or 'id'!r}, keep='last') keeps the last row of each"
-
-
-def _check_distinct(ids: Ids, way: str) -> None:
-    values = ids.to_numpy(zero_copy_only=False) if isinstance(ids, pa.Array) else ids
-    ordered = np.sort(values)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]) if len(ordered) else ordered
-    if len(repeated):
-        some = ", ".join(str(value) for value in repeated[:3])
-        raise ValueError(f"{len(repeated)} ids stand more than once, {some} among them: ids must be distinct{way}")
-
-
-def _attributes(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
-    if nameless := [name for name in columns if not isinstance(name, str)]:
-        raise ValueError(f"a column is called {nameless[0]!r}: names are text")
-    free = free_names(columns)
-    return {free[name]: _column(name, value, count) for name, value in columns.items()}
-
-
-def _column(name: str, value: Any, count: int) -> pa.Array:
-    from dtoss.frames.arrow_tables import column_of
-    from dtoss.frames.objects_of import kept_column
-    from dtoss.partition import numbers
-
-    if isinstance(value, (str, bytes)):
-        raise ValueError(f"column {name!r} is text: {count} values are wanted, one for each object")
-    plain = type(value) is np.ndarray and value.ndim == 1
-    column = kept_column(numbers(value) if plain else column_of(name, value), name)
-    if len(column) != count:
-        raise ValueError(f"column {name!r} has {len(column)} values for {count} objects: as many are wanted")
-    return column
 
 
 def _warn_of_swapped(places: NDArray[np.float64], space: Space) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dtoss.building.border import BorderTable
     from dtoss.conditions.matching_objects import Filters
-    from dtoss.frames.frame_types import Places
+    from dtoss.frames.frame_types import Frame, Places
     from dtoss.geometry.space import Space
     from dtoss.partitioning.regions import Regions
     from dtoss.queries.cell_of import CellView
@@ -663,6 +663,73 @@ class Index:
         from dtoss.export.plot import draw
 
         return draw(self, what, bounds, ax, limit, style)
+
+    # -- what moved ---------------------------------------------------------------------------------------------------
+
+    def with_updates(
+        self, frame: Frame, *, time: str | None = None, deleted: str | None = None, threads: int = 1
+    ) -> Index:
+        """Return an index in which the rows of a frame stand too; this one stays as it is.
+
+        Partitions that a row leaves, enters or lies near are built anew, and all others shared, so it is exact as
+        :func:`dtoss.build` is, without a store: :func:`dtoss.update` is the same with one.
+
+        Parameters
+        ----------
+        frame
+            As :func:`dtoss.build` takes it, in the index's CRS, with the columns that its objects carry. A row is the
+            whole object. Other columns are not looked at.
+        time
+            The column that says when a row is, which the objects carry too: of all rows of an id the latest counts, and
+            at equal times that with the greatest coordinates and attributes. None is the times of a snapshot, or else a
+            column ``t``; where there is none, a row replaces what stands, and ids are distinct.
+        deleted
+            The column, of booleans, that says of a row whether it takes its object away; it needs no position then, and
+            wins at equal times. It is not remembered: an older row that comes later brings the object back.
+        threads
+            How many build partitions side by side.
+
+        Raises
+        ------
+        TypeError
+            If ``frame`` is no frame.
+        ValueError
+            If a column is missing or of another type, ids are of the other kind or stand more than once where there are
+            no times, a position is not legal, or lies outside bounds that were given; or the index is a server's share
+            of the partitions.
+
+        Notes
+        -----
+        Dissertation, section 3.4.6, in memory. The partitions stay those that were chosen when the index was built:
+        build anew once they are uneven. Cost O(u log n) for u rows, and O(n) in the objects of the partitions that they
+        touch.
+
+        Examples
+        --------
+        >>> import dtoss
+        >>> index = dtoss.build({"id": [7, 8], "lon": [0.0, 1.0], "lat": [0.0, 0.0]})
+        >>> moved = index.with_updates({"id": [8, 9], "lon": [5.0, 0.8], "lat": [0.0, 0.0]})
+        >>> index.knn([0.9, 0.0]).id.tolist(), moved.knn([0.9, 0.0], 3).id.tolist()
+        ([8], [9, 7, 8])
+        """
+        from dtoss.merge_frame import merge_frame
+        from dtoss.queries.open_partitions import OpenPartitions, facts_of
+
+        if self._record is None:
+            raise ValueError("the index holds some of the partitions of another one: merge rows with that one")
+        merged = merge_frame(self, self._record, frame, time, deleted, whole_number("threads", threads, 1))
+        if merged is None:
+            return self
+        return Index(
+            self.space,
+            self.partitioning,
+            self.reach,
+            OpenPartitions(merged.partitions, [facts_of(partition) for partition in merged.partitions]),
+            bounds=merged.bounds,
+            string_ids=self.string_ids,
+            border=merged.border,
+            record=merged.record,
+        )
 
     # -- keeping it ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from dtoss.arguments import whole_number
 from dtoss.errors import InputError, StoreError, reason
-from dtoss.names import not_carried
+from dtoss.names import not_carried, renamed_of_manifest
 from dtoss.snapshots.partition_choice import Shape, Wishes
 from dtoss.snapshots.source_columns import Columns
 
@@ -36,6 +35,17 @@ class BuildRecord:
     source: Columns
     renamed: dict[str, str]  # Attributes with reserved names, and what they are called
     areas: tuple[float, ...]  # Of the certified cells of each partition: square CRS units or steradians
+    # Of a plane those that it had before rows were merged with it, from which others grow; None before that
+    first_bounds: tuple[float, float, float, float] | None = None
+
+    @classmethod
+    def of(cls, manifest: dict[str, Any]) -> BuildRecord:
+        """Return that of a snapshot, as if this process had built it."""
+        areas = tuple(entry["area"] for entry in sorted(manifest["partitions"], key=lambda entry: entry["number"]))
+        source = Columns.of(manifest.get("source") or {})
+        first = (manifest.get("policy") or {}).get("bounds")
+        renamed = renamed_of_manifest(manifest)
+        return cls(Wishes.of(manifest["parameters"]), source, renamed, areas, None if first is None else tuple(first))
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,7 @@ def save_index(
     """
     from dtoss.snapshots.store import Store, on_stderr
 
-    if not isinstance(store, (str, PathLike, Store)) or not str(store):
-        raise ValueError(f"store is {store!r}: a path or a URI is wanted")
-    home = (store if isinstance(store, Store) else Store(str(store))).absolute
+    home = Store.at(store)
     if keep is not None:
         keep = whole_number("keep", keep, 1)
     if keep_for is not None and not 0.0 <= keep_for < np.inf:
@@ -117,13 +125,18 @@ def _writing(index: Any, record: BuildRecord, time: str | None) -> Callable[[Sto
     """Return what writes an index that was built in process; what no store can hold is an error before that."""
     carried = index.parts[0].attributes
     types_of(carried)
-    time = TIME if time is None and TIME in carried else time
+    own = index.parts[0].times is not None
+    if own and time is not None:
+        raise ValueError(f"time is {time!r}: the objects have times already, those of {record.source.time!r}")
+    time = TIME if time is None and not own and TIME in carried else time
     called = None if time is None else record.renamed.get(time, time)
     if called is not None:
         if called not in carried:
             raise ValueError(f"time: {not_carried(called, carried)}")
         _check_times(index, called)
         time = next((name for name, fresh in record.renamed.items() if fresh == called), called)
+    elif own:
+        time = record.source.time or TIME
 
     def write(home: Store, snapshot: str) -> dict[str, Any]:
         return write_snapshot(home, snapshot, index, record, _as_stored(index, called), time)
@@ -153,7 +166,7 @@ def _as_stored(index: Any, time: str | None) -> Iterator[Partition]:
 
     for partition in index.parts.all():
         attributes = {name: stored_column(column) for name, column in partition.attributes.items()}
-        yield replace(partition, attributes=attributes, times=None if time is None else attributes[time])
+        yield replace(partition, attributes=attributes, times=partition.times if time is None else attributes[time])
 
 
 def types_of(attributes: Mapping[str, pa.Array]) -> dict[str, str]:

@@ -30,7 +30,7 @@ def _furthest_past(points, pivots, weights, order, distance, region, out):
 def furthest_past(points: NDArray[np.float64], regions: Regions, region: int) -> NDArray[np.float64]:
     """Return ``max_j f_j(x)``, float64 (n,), seen from a region: negative inside it; -inf where it is the only one.
 
-    At least the true maximum, by no more than the slack of the borders.
+    At least the true maximum, by no more than the tolerance of the borders.
     """
     points = operand(points)
     out = np.empty(len(points))
@@ -89,8 +89,8 @@ def uncertified(
     if len(regions) == 1 or not owned.any():
         return np.zeros(0, np.int32)
     mine = np.flatnonzero(owned)
-    slack = CERTIFY * (radius[mine] + np.abs(sites[mine]).max(axis=1))
-    doubtful = mine[furthest_past(sites[mine], regions, region) + 2.0 * radius[mine] + slack > reach]
+    tolerance = CERTIFY * (radius[mine] + np.abs(sites[mine]).max(axis=1))
+    doubtful = mine[furthest_past(sites[mine], regions, region) + 2.0 * radius[mine] + tolerance > reach]
     if len(doubtful) == 0:
         return doubtful.astype(np.int32)
     count = (first[doubtful + 1] - first[doubtful]).astype(np.int64)

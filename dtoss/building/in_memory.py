@@ -16,7 +16,7 @@ from dtoss.building.construct import construct
 from dtoss.building.reach import choose_reach
 from dtoss.geometry.space import Space
 from dtoss.partition import Ids, Partition, numbers
-from dtoss.partitioning.assign import assign
+from dtoss.partitioning.assign import Assignment, assign
 from dtoss.partitioning.pivots import choose_pivots
 from dtoss.partitioning.regions import Regions, planar_bounds
 
@@ -69,7 +69,7 @@ def build_in_memory(
         reaches = np.full(count, np.inf if count == 1 else reach)
     progress.begin("sorting objects")
     sent = assign(vectors, regions, reaches)
-    member, start = _members(sent.home, sent.row, sent.partition, count)
+    member, start = members_of(sent, count)
 
     def one(number: int) -> Any:
         mine = member[start[number] : start[number + 1]]
@@ -100,11 +100,9 @@ def build_in_memory(
     return InMemory(regions, reaches, [b.partition for b in built], box, border, tuple(b.area for b in built))
 
 
-def _members(
-    home: NDArray[np.int32], row: NDArray[np.int32], partition: NDArray[np.int32], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def members_of(sent: Assignment, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of each partition, owned and copied, one partition after another, and where each begins."""
-    where = np.concatenate([home, partition])
-    rows = np.concatenate([np.arange(len(home), dtype=np.int64), row.astype(np.int64)])
+    where = np.concatenate([sent.home, sent.partition])
+    rows = np.concatenate([np.arange(len(sent.home), dtype=np.int64), sent.row.astype(np.int64)])
     order = np.argsort(where, kind="stable")
     return rows[order], np.searchsorted(where[order], np.arange(count + 1))

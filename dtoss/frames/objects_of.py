@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dtoss.frames.arrow_tables import Table, plain_column, read_column, table_of, warn_caller
+from dtoss.frames.arrow_tables import Table, column_of, plain_column, read_column, table_of, warn_caller
 from dtoss.frames.coordinates import Located, locate_rows, places_of, there
 from dtoss.frames.crs_names import agree_crs, short
 from dtoss.geometry.space import NO_CRS, space_of
 from dtoss.ids import as_ids
+from dtoss.names import free_names
 from dtoss.partition import Ids, numbers
 
 ID_COLUMN = "id"
@@ -220,3 +221,21 @@ def kept_column(column: pa.Array, name: str) -> pa.Array:
 
 def _listed(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names)) or "none"
+
+
+def attributes_of(columns: Mapping[str, Any], count: int) -> dict[str, pa.Array]:
+    """Return columns as attributes of so many objects, by the names that are stored."""
+    if nameless := [name for name in columns if not isinstance(name, str)]:
+        raise ValueError(f"a column is called {nameless[0]!r}: names are text")
+    free = free_names(columns)
+    return {free[name]: _column(name, value, count) for name, value in columns.items()}
+
+
+def _column(name: str, value: Any, count: int) -> pa.Array:
+    if isinstance(value, (str, bytes)):
+        raise ValueError(f"column {name!r} is text: {count} values are wanted, one for each object")
+    plain = type(value) is np.ndarray and value.ndim == 1
+    column = kept_column(numbers(value) if plain else column_of(name, value), name)
+    if len(column) != count:
+        raise ValueError(f"column {name!r} has {len(column)} values for {count} objects: as many are wanted")
+    return column

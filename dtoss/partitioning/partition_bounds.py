@@ -52,8 +52,8 @@ def nowhere(dimension):
 @kernel
 def inside_from(place, fences, home):
     """Return how far inside its home a place lies; infinitely where there is one partition only."""
-    slack = 2.0 * PRUNE * np.sqrt(pivot_gap2(place, fences, home))
-    return Inside(place, home, -furthest_past_border(place, fences, home) - slack)
+    tolerance = 2.0 * PRUNE * np.sqrt(pivot_gap2(place, fences, home))
+    return Inside(place, home, -furthest_past_border(place, fences, home) - tolerance)
 
 
 @kernel
@@ -109,11 +109,11 @@ def must_read(place, fences, furthest, home, j, far):
     own are found.
     """
     gap = np.sqrt(pivot_gap2(place, fences, j))
-    slack = PRUNE * (gap + far)
-    if gap - furthest[j] > far + slack:
+    tolerance = PRUNE * (gap + far)
+    if gap - furthest[j] > far + tolerance:
         return False
     owned = min(furthest[j], gap + far)  # no object of j that counts is further from its pivot
-    return past_border(place, fences, home, j, owned * owned) >= -(far + slack)
+    return past_border(place, fences, home, j, owned * owned) >= -(far + tolerance)
 
 
 def reads_of(

@@ -2,8 +2,8 @@
 
 The region of pivot i is where ``|x - p_i|^2 - w_i`` is least (ties: lowest number). The border of i and j is a plane;
 ``f_j(x) = x . n - c`` with n the unit vector from p_i to p_j is the signed distance past it, positive on j's side.
-Powers are rounded, so a place is on a side of a border only within a slack (:func:`power_slack`): whoever compares a
-place with a border, to leave something out, allows it. Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
+Powers are rounded, so a place is on a side of a border only within a tolerance (:func:`power_tolerance`): whoever
+compares a place with a border, to leave something out, allows it. Dissertation, sections 3.1.1, 3.1.3 and 3.3.1.
 
 The borders between partitions as kernels pass them on: one argument in stead of six.
 
@@ -32,10 +32,10 @@ LISTED = 256
 
 
 @kernel
-def power_slack(length2, gap2, weights):
+def power_tolerance(length2, gap2, weights):
     """Return how far rounding may move half the difference of two powers: ``length`` times what it moves a border by.
 
-    ``docs/cells.md`` derives it. Numbers or arrays: ``power_slack.py_func`` takes arrays.
+    ``docs/cells.md`` derives it. Numbers or arrays: ``power_tolerance.py_func`` takes arrays.
 
     ``length2``: squared distance of the two pivots; ``gap2``: squared distance of the place from either pivot.
     """
@@ -83,7 +83,7 @@ class Regions:
         f[:, region] = -np.inf
         return f
 
-    def slack(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
+    def tolerance(self, vectors: NDArray[np.float64], region: int) -> NDArray[np.float64]:
         """Return within what distance of each border rounding decides a vector's side, float64 (n, P); 0 for its own.
 
         A vector with ``f_j(x)`` below minus this belongs to another region than j, one above it to another than this.
@@ -92,9 +92,9 @@ class Regions:
         length2[region] = 1.0
         gap2 = ((vectors - self.pivots[region]) ** 2).sum(axis=1)
         weights = np.abs(self.weights) + abs(self.weights[region])
-        slack = power_slack.py_func(length2, gap2[:, None], weights) / np.sqrt(length2)
-        slack[:, region] = 0.0
-        return slack
+        tolerance = power_tolerance.py_func(length2, gap2[:, None], weights) / np.sqrt(length2)
+        tolerance[:, region] = 0.0
+        return tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,9 @@ def _borders(pivots: NDArray[np.float64], weights: NDArray[np.float64]) -> Borde
         length2[i] = 1.0
         length = np.sqrt(length2)
         far = 0.5 * length + (weights[i] - weights) / (2.0 * length)
-        # less the slack of a place as far away as that: the root of d + slack(d) = far
-        far -= power_slack.py_func(length2, 0.0, np.abs(weights) + np.abs(weights[i])) / length
-        steep = np.maximum(4.0 * power_slack.py_func(0.0, 1.0, 0.0) / length * far, 0.0)
+        # less the tolerance of a place as far away as that: the root of d + tolerance(d) = far
+        far -= power_tolerance.py_func(length2, 0.0, np.abs(weights) + np.abs(weights[i])) / length
+        steep = np.maximum(4.0 * power_tolerance.py_func(0.0, 1.0, 0.0) / length * far, 0.0)
         far = np.where(far > 0.0, 2.0 * far / (1.0 + np.sqrt(1.0 + steep)), far)
         far[i] = np.inf
         best = np.lexsort((np.arange(count), far))[:listed]
@@ -140,7 +140,7 @@ def pivot_gap2(place, fences, i):
 
 @kernel
 def past_border(place, fences, i, j, gap2):
-    """Return f_j(x) seen from region i, positive on j's side, with its slack on top: what it is at the most.
+    """Return f_j(x) seen from region i, positive on j's side, with its tolerance on top: what it is at the most.
 
     ``gap2`` is the squared distance from a pivot of the place whose side is in question: this one, or an object near.
     """
@@ -152,8 +152,8 @@ def past_border(place, fences, i, j, gap2):
         c = pivots[q + 2] - pivots[p + 2]
         along += c * (place.z - pivots[p + 2])
     length2 = a * a + b * b + c * c
-    slack = power_slack(length2, gap2, abs(weights[i]) + abs(weights[j]))
-    return (along - 0.5 * (length2 + (weights[i] - weights[j])) + slack) / np.sqrt(length2)
+    tolerance = power_tolerance(length2, gap2, abs(weights[i]) + abs(weights[j]))
+    return (along - 0.5 * (length2 + (weights[i] - weights[j])) + tolerance) / np.sqrt(length2)
 
 
 @kernel
@@ -273,3 +273,27 @@ def bounds_round(low: NDArray[np.float64], high: NDArray[np.float64], bounds: Ar
             f"bounds {box.tolist()} do not hold all objects, which reach from {low.tolist()} to {high.tolist()}"
         )
     return box
+
+
+def grow_bounds(
+    bounds: NDArray[np.float64], base: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return bounds that hold the box ``low, high`` too, float64 (4,); the same where they do already.
+
+    They grow by 1, 3, 7, ... times the longer side of ``base``, which they were at first. So they depend on all places
+    that ever arrived, and not on the order in which they came.
+    """
+    side = float((base[2:] - base[:2]).max())
+    grown = bounds.copy()
+    for axis in (0, 1):
+        grown[axis] = min(grown[axis], -_reaching(-base[axis], side, -low[axis]))
+        grown[axis + 2] = max(grown[axis + 2], _reaching(base[axis + 2], side, high[axis]))
+    return np.clip(grown, -FURTHEST, FURTHEST)
+
+
+def _reaching(edge: float, side: float, place: float) -> float:
+    """Return the first of edge, edge + side, edge + 3 side, edge + 7 side, ... that a place is not beyond."""
+    step = 0.0
+    while edge + step * side < place:
+        step = 2.0 * step + 1.0
+    return edge + step * side

@@ -22,7 +22,7 @@ class Wishes:
     pivots: str = "balanced"  # Or "spread", or "keep" those that stand
     reach: Annotated[
         float | None,
-        Option("Lambda: how far past its borders a partition knows objects (chord or CRS units)."),
+        Option("How far past its borders a partition also knows objects, in chord or CRS units."),
     ] = None
     seed: Annotated[int, Option("Of the sample and the random choices.")] = 0
     bounds: Annotated[

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal
 
 from dtoss.errors import InputError
@@ -82,6 +82,12 @@ class Columns:
         except ValueError as error:
             raise InputError(str(error).replace("x= and y=", "--x NAME --y NAME")) from None
         return self.x or names[0], self.y or names[1]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Columns:
+        """Return them from what a manifest holds; names that are not known are left out."""
+        stored = {"attributes" if name == "columns" else name: value for name, value in facts.items()}
+        return cls(**{one.name: stored[one.name] for one in fields(cls) if one.name in stored})
 
     def facts(self) -> dict[str, Any]:
         """Return them as a manifest's ``source`` holds them, from which a cycle takes them again."""

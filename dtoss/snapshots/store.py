@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -104,6 +105,13 @@ class Store:
     def local(self) -> bool:
         """Whether files can be memory-mapped."""
         return isinstance(self.folder, LocalFolder)
+
+    @classmethod
+    def at(cls, place: Any) -> Store:
+        """Return the store that a path, a URI or a store names, whatever directory a process works in."""
+        if not isinstance(place, (str, PathLike, Store)) or not str(place):
+            raise ValueError(f"store is {place!r}: a path or a URI is wanted")
+        return (place if isinstance(place, Store) else cls(str(place))).absolute
 
     @property
     def absolute(self) -> Store:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.errors import StoreError
-from dtoss.geometry.space import FURTHEST, Space
+from dtoss.geometry.space import Space
 from dtoss.names import renamed_of_manifest
-from dtoss.partitioning.regions import Regions, bounds_round
+from dtoss.partitioning.regions import Regions, bounds_round, grow_bounds
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_choice import Wishes
 from dtoss.snapshots.partition_file import decode, decode_tombstones
@@ -110,8 +110,7 @@ def everybody(space: Space) -> tuple[Regions, NDArray[np.float64]]:
 def bounds_of_cycle(stands: Stands, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Return the bounds that hold what stands and the box ``low, high`` of what arrived; None on the sphere.
 
-    Bounds that nobody has given grow by 1, 3, 7, ... times the longer side that they had at first. So they depend on
-    all places that ever arrived, and not on the order or the cycles in which they came.
+    Those that nobody has given grow: :func:`dtoss.partitioning.regions.grow_bounds`.
     """
     if stands.space.dimension != 2:
         return None
@@ -123,17 +122,4 @@ def bounds_of_cycle(stands: Stands, low: NDArray[np.float64], high: NDArray[np.f
     if stands.wishes.bounds is not None or np.isnan(low).any():
         return stands.bounds
     base = np.array((stands.manifest.get("policy") or {}).get("bounds") or stands.bounds)
-    side = float((base[2:] - base[:2]).max())
-    grown = stands.bounds.copy()
-    for axis in (0, 1):
-        grown[axis] = min(grown[axis], -_reaching(-base[axis], side, -low[axis]))
-        grown[axis + 2] = max(grown[axis + 2], _reaching(base[axis + 2], side, high[axis]))
-    return np.clip(grown, -FURTHEST, FURTHEST)
-
-
-def _reaching(edge: float, side: float, place: float) -> float:
-    """Return the first of edge, edge + side, edge + 3 side, edge + 7 side, ... that a place is not beyond."""
-    step = 0.0
-    while edge + step * side < place:
-        step = 2.0 * step + 1.0
-    return edge + step * side
+    return grow_bounds(stands.bounds, base, low, high)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.building.border import border_of
-from dtoss.building.construct import construct
+from dtoss.building.renew import Grounds
+from dtoss.building.renew import renew as renew_partition
 from dtoss.partition import Partition
 from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_file import decode
@@ -121,7 +122,8 @@ def _renewed(plan: CyclePlan, dropped: NDArray[np.uint8] | None, wanted: Wanted)
         build.store.link(build.snapshot, plan.entries[number]["file"], plan.last)
         return {"number": number, "border": write_share(build, number, border_of(partition)), "linked": True}
     rows = np.arange(len(partition.positions)) if keep is None else np.flatnonzero(keep)
-    return write_built(build, _built(plan, partition, rows, came))
+    grounds = Grounds(build.space, build.regions, build.reach, build.bounds)
+    return write_built(build, renew_partition(grounds, partition, rows, came, plan.carried, plan.kind))
 
 
 def stays(
@@ -164,38 +166,3 @@ def erased_of(plan: CyclePlan, partition: Partition) -> NDArray[np.bool_]:
         return np.zeros(len(partition.positions), np.bool_)
     ids = partition.ids if isinstance(partition.ids, pa.Array) else pa.array(partition.ids)
     return np.asarray(pc.is_in(ids, value_set=plan.erased))
-
-
-def _built(plan: CyclePlan, partition: Partition, rows: NDArray[np.int64], came: list[pa.RecordBatch]) -> Any:
-    build, number = plan.build, partition.number
-    owned = partition.owned_sites
-    site_home = np.concatenate([np.full(owned, number, np.int32), partition.replica_home])
-    home = np.repeat(site_home, np.diff(partition.first_object))
-    whole = len(rows) == len(home)
-    taken = None if whole else pa.array(rows)
-
-    def joined(mine: pa.Array | None, column: str) -> pa.Array:
-        theirs = [batch.column(column) for batch in came]
-        if mine is None:
-            return pa.concat_arrays([pa.nulls(len(rows), plan.kind(column)), *theirs])
-        kept = mine if taken is None else mine.take(taken)
-        return pa.concat_arrays([kept, *(values.cast(mine.type) for values in theirs)])
-
-    def numbers(mine: NDArray[Any], column: str) -> NDArray[Any]:
-        kept = mine if whole else mine[rows]
-        return np.concatenate([kept, *(batch.column(column).to_numpy() for batch in came)]).astype(mine.dtype)
-
-    x, y = (numbers(np.ascontiguousarray(partition.positions[:, axis]), "xy"[axis]) for axis in (0, 1))
-    text = isinstance(partition.ids, pa.Array)
-    return construct(
-        number,
-        joined(partition.ids, "id") if text else numbers(partition.ids, "id"),
-        np.stack([x, y], axis=1),
-        numbers(home, "home"),
-        build.space,
-        build.regions,
-        float(build.reach[number]),
-        build.bounds,
-        attributes={name: joined(partition.attributes.get(name), column) for column, name in plan.carried},
-        times=None if partition.times is None else joined(partition.times, "t"),
-    )

@@ -30,14 +30,14 @@ def why_anew(manifest: dict[str, Any]) -> str | None:
     if now.objects == 0:
         return None
     bounds = (
-        ("the largest partition, in means,", now.largest, MOST_UNEVEN, then.get("largest", 0.0)),
-        ("the share of open cells", now.open, MOST_OPEN, then.get("open", 0.0)),
-        ("the share of replicas", now.copied, MOST_COPIED, then.get("copied", 0.0)),
+        ("the largest partition, in means,", now.largest, MOST_UNEVEN, then.get("largest", 0.0), ".3g"),
+        ("the share of open cells", now.open, MOST_OPEN, then.get("open", 0.0), ".2%"),
+        ("the share of replicas", now.copied, MOST_COPIED, then.get("copied", 0.0), ".2%"),
     )
-    for what, share, most, before in bounds:
+    for what, share, most, before, form in bounds:
         most = max(most, WORSE * before)
         if share > most:
-            return f"{what} is {share:.3g}, {most:.3g} at most"
+            return f"{what} is {share:{form}}, {most:{form}} at most"
     chosen = then.get("objects")
     if chosen and manifest["parameters"].get("partitions") is None:
         per = manifest["parameters"].get("objects_per_partition") or OBJECTS_PER_PARTITION
