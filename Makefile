@@ -4,6 +4,8 @@ BIN := .venv/bin
 TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile --no-loadscope-reorder
 KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
+# processes that tests start by the hundred compile our sources once, also where the machine's Python shall keep nothing
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-fast test-deep durations check check-data bench dist sbom docs clients clean
 

@@ -478,7 +478,7 @@ def main() -> int:
         for crs, strings, seed in kinds:
             began = time.monotonic()
             world = made_world(Path(folder), crs, strings, seed)
-            count, bad = run(world, ["touch", False] if few else ["touch", False, True], 11 if few else 1)
+            count, bad = run(world, ["touch", False] if few else ["touch", False, True], 29 if few else 1)
             print(f"{world.name}: {sum(count.values())} cases in {time.monotonic() - began:.0f} s")
             for what, times in sorted(count.items()):
                 print(f"  {what}: {times}")

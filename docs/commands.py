@@ -21,14 +21,14 @@ stdout, progress to stderr: what takes over two seconds says what it does, and h
 order.
 """
 MORE = {
-    "Store": "[inputs.md](inputs.md) says what is read, [cycles.md](cycles.md) what stands after a cycle, "
+    "Store": "[inputs.md](inputs.md) says what is read, [cycles.md](cycles.md) which row counts after a cycle, "
     "[erasure.md](erasure.md) what `forget` leaves.",
     "Ask": "[queries.md](queries.md) says what each question means, [zones.md](zones.md) and [sql.md](sql.md) have "
     "examples, [history.md](history.md) those of the past.",
     "Serve": "[serve.md](serve.md) has routes, limits, tokens, and many servers by a plan.",
     "Follow": "[watch.md](watch.md) says what a subscription is and what once means, [balance.md](balance.md) what "
     "`rehearse` compares, [windows.md](windows.md) what windows count.",
-    "Plan": "[renting.md](renting.md) reads a plan, [ceps.md](ceps.md) says how it is made, [servers.md](servers.md) "
+    "Plan": "[renting.md](renting.md) says what to give and reads a plan, [servers.md](servers.md) "
     "what `servers.toml` holds.",
 }
 """Where more is said of each group."""

@@ -125,7 +125,8 @@ def bill(
     if sum(bad.values()) > max_bad * read:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in bad.items())
         raise InputError(
-            f"{sum(bad.values()):,} of {read:,} accesses are bad ({reasons}), more than --max-bad {max_bad:g} allows"
+            f"{sum(bad.values()):,} of {read:,} accesses are bad ({reasons}), more than --max-bad "
+            f"{100 * max_bad:g}% allows"
         )
     place = {entry["number"]: row for row, entry in enumerate(entries)}
     asked = whole[[place[number] for number in made.partitions.tolist()]] / MILLIONTHS

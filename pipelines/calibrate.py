@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from ceps.model.costs import RequestCosts
-from ceps.model.number_text import how_many
+from ceps.model.number_text import figure, how_many
 from dtoss.errors import InputError
 from dtoss.locks import processors
 from pipelines.calibration.over_http import KS, RADII, curve, weights_by_k
@@ -183,7 +183,9 @@ def calibrate(
     chosen = best[way]
     if chosen is None:
         least = min(rate.p99 for rate in found if rate.way == way)
-        raise InputError(f"p99 was {1000 * least:.3g} ms at best, the limit is {1000 * limit:g} ms: raise it (--p99)")
+        raise InputError(
+            f"p99 was {figure(1000 * least, 3)} ms at best, the limit is {figure(1000 * limit)} ms: raise it (--p99)"
+        )
     costs = _costs(index, places, question, chosen, seconds / 2)
     return Calibration(best, way, found, costs, k, limit, len(index), memory_of_partitions(), processors())
 
@@ -287,7 +289,7 @@ def server_block(measured: Calibration, name: str, dollars_per_hour: float | Non
     how = (
         f"dtoss calibrate: k = {measured.k} nearest of {how_many(measured.objects, 'object')}, {chosen.way}, "
         f"{how_many(chosen.threads, 'thread')} on {measured.cores} cores, pieces of {chosen.batch}, "
-        f"p99 {1000 * chosen.p99:.3g} ms, in process"
+        f"p99 {figure(1000 * chosen.p99, 3)} ms, in process"
     )
     remarks = [f"{way}: {_said(rate)}" for way, rate in measured.best.items()]
     remarks.append("in process, without HTTP, which no server reaches: dtoss calibrate --url measures one")
@@ -318,7 +320,7 @@ def rows(measured: Calibration) -> list[str]:
     """Return a line for each measurement."""
     return [
         f"{rate.way}: {how_many(rate.threads, 'thread')}, pieces of {rate.batch}: {rate.per_second:,.0f} requests/s, "
-        f"p99 {1000 * rate.p99:.3g} ms"
+        f"p99 {figure(1000 * rate.p99, 3)} ms"
         for rate in measured.rates
     ]
 

@@ -494,7 +494,7 @@ def _why_chosen(stands: Stands, merging: Merging) -> str | None:
 
 def _too_many(updates: int, objects: int, until: float) -> str | None:
     if updates > until * objects:
-        return f"{updates:,} updates are more than {until:g} of {objects:,} objects"
+        return f"{updates:,} updates are more than {100 * until:g}% of {objects:,} objects"
     return None
 
 

@@ -255,8 +255,8 @@ def _judge(written: WrittenFiles, max_bad: float) -> None:
     if bad > max_bad * (written.rows + bad):
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in sorted(written.rejected.items()))
         raise InputError(
-            f"{bad:,} of {written.rows + bad:,} rows are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
-            "nothing was appended"
+            f"{bad:,} of {written.rows + bad:,} rows are bad ({reasons}), more than --max-bad {100 * max_bad:g}% "
+            "allows; nothing was appended"
         )
 
 

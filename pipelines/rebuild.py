@@ -6,7 +6,6 @@ Also a script for spark-submit: ``spark-submit pipelines/rebuild.py POSITIONS...
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -337,14 +336,13 @@ def summary(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("cells", f"{sure:.2%} certified at once, {manifest['borders']['fixed']:,} fixed, all exact"))
     share = manifest["replicas"] / max(manifest["objects"], 1)
     finite = [value for value in manifest["reach"] if value is not None]
-    unit = 6_371_008.8 if manifest["metric"] == "sphere" else 1.0
-    reach = f", lambda {min(finite) * unit:,.1f} to {max(finite) * unit:,.1f}" if finite else ""
+    unit, name = (6_371_008.8, " m") if manifest["metric"] == "sphere" else (1.0, "")
+    reach = f", reach {min(finite) * unit:,.1f} to {max(finite) * unit:,.1f}{name}" if finite else ""
     rows.append(("replicas", f"{manifest['replicas']:,} ({share:.2%} of the objects){reach}"))
     rows.append(("bytes", f"{manifest['bytes']:,}"))
     total = sum(manifest["timings"].values())
     spent = ", ".join(f"{name} {seconds:.1f}" for name, seconds in manifest["timings"].items())
-    rate = f", {manifest['objects'] / total:,.0f} objects/s" if total > 0 and not math.isinf(total) else ""
-    rows.append(("seconds", f"{total:.1f} ({spent}){rate}"))
+    rows.append(("seconds", f"{total:.1f} ({spent})"))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""How many examples hypothesis makes where each costs much: all in the deep tier, a quarter in `make test`."""
+"""How many examples hypothesis makes where each costs much: all in the deep tier, few in `make test`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ ALL = [False]
 """Whether this run is of the deep tier; conftest sets it before tests are collected."""
 
 
-def examples(full):
-    """Return ``full`` in the deep tier, else a quarter of it, but ten at least."""
-    return full if ALL[0] else max(full // 4, min(full, 10))
+def examples(full, quick=None):
+    """Return ``full`` in the deep tier, else ``quick``; a quarter of them, but ten at least, if that is not given."""
+    few = max(full // 4, min(full, 10)) if quick is None else quick
+    return full if ALL[0] else few

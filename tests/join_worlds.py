@@ -180,7 +180,7 @@ def _hits(
     if asked.exclude_self:
         where = where & (w.ids != query["query_id"])
     far = worlds.far_from(w, place)
-    eps = worlds.slack(w, far)
+    eps = worlds.tolerance(w, far)
     if any(row["id"] not in at for row in mine):
         return ["an object that there is not"]
     objects = [at[row["id"]] for row in mine]

@@ -183,6 +183,23 @@ def test_each_document_is_in_the_list_of_documents():
     assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 
+def test_first_pages_are_short_and_lead_nowhere_else():
+    """README has at most 220 lines, and the tutorial links no other page before its end."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 220
+    hour, _, after = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("\n## Where next\n")
+    assert "](" not in hour
+    assert "](" in after
+
+
+def test_renting_and_its_proof_say_nothing_twice():
+    """No sentence of one page stands on the other."""
+    said = []
+    for name in ("renting", "ceps"):
+        prose = re.sub(r"```.*?```", "", (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+        said.append({one for one in re.split(r"(?<=[.:]) |\|", re.sub(r"\s+", " ", prose)) if len(one) > 40})
+    assert said[0] & said[1] == set()
+
+
 def test_columns_are_numbered_as_kernels_number_them():
     """Where a document says what stands in a column of the address table."""
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")

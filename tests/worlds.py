@@ -324,7 +324,7 @@ def _unit(p: NDArray[Any]) -> NDArray[Any]:
     return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
 
 
-def slack(w: World, far: NDArray[Any]) -> NDArray[Any]:
+def tolerance(w: World, far: NDArray[Any]) -> NDArray[Any]:
     """Return how much a reported distance may differ from the true one: unit vectors are rounded to a nanometre."""
     return 1e-8 + 0 * far if w.metric == "sphere" else 4e-15 * far + np.longdouble(1e-300)
 
@@ -343,7 +343,7 @@ def compare(w: World, index: dtoss.Index | None = None) -> list[str]:
     for q, place in enumerate(queries):
         far = far_from(w, place)
         order = np.sort(far)
-        eps = slack(w, far)
+        eps = tolerance(w, far)
         for k in (1, 3, 8, n + 1):
             for where in (None, "v < 3"):
                 chosen = np.ones(n, bool) if where is None else w.value < 3
@@ -430,7 +430,7 @@ def _reverse(
     got = {at[i] for i in index.reverse_nearest(place).id.tolist()}
     wrong = []
     for i in range(len(w.ids)):
-        eps = 2 * slack(w, far[i : i + 1])[0]
+        eps = 2 * tolerance(w, far[i : i + 1])[0]
         if (far[i] < nearest[i] - eps and i not in got) or (far[i] > nearest[i] + eps and i in got):
             says = "is" if i in got else "is not"
             wrong.append(f"{w.ids[i]} {says} nearest to {place.tolist()} at {far[i]}, its nearest is at {nearest[i]}")

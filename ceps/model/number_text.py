@@ -1,7 +1,4 @@
-"""Numbers of things and shares, as people write them.
-
-How the report writes dollars.
-"""
+"""Numbers as people write them: of things, figures, shares, dollars and bytes, in all commands and pages."""
 
 from __future__ import annotations
 
@@ -20,11 +17,21 @@ def how_many(count: float, noun: str) -> str:
     >>> how_many(1.0, "day"), how_many(2.5, "day")
     ('1 day', '2.5 days')
     """
-    return f"{count:,g} {noun if count == 1 else _plural(noun)}" if count < 1e6 else f"{count:,.0f} {_plural(noun)}"
+    return f"{figure(count, 6)} {noun if count == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
-def _plural(noun: str) -> str:
-    return _PLURALS.get(noun, noun + "s")
+def figure(value: float, digits: int = 4) -> str:
+    """Return a number with so many digits that count, or whole where it has more; never with an exponent.
+
+    Examples
+    --------
+    >>> [figure(x) for x in (0.0, 0.000026371, 0.5, 1.25, 999.97, 15_340.2)]
+    ['0', '0.00002637', '0.5', '1.25', '1,000', '15,340']
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:,.{max(digits - 1 - math.floor(math.log10(abs(value))), 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def per_cent(value: float) -> str:
@@ -39,10 +46,7 @@ def per_cent(value: float) -> str:
         return "0 %"
     if value < 1e-8:
         return "under 0.000001 %"
-    if value >= 0.1:
-        return f"{100 * value:,.0f} %"
-    text = f"{100 * value:.2g}"
-    return f"{text if 'e' not in text else f'{100 * value:.7f}'.rstrip('0')} %"
+    return f"{figure(100 * value, 2)} %"
 
 
 def per_cent_kept(value: float) -> str:
@@ -68,3 +72,18 @@ def dollars(value: float) -> str:
     """
     sign = "-" if value <= -0.005 else ""
     return f"{sign}${abs(value):,.2f}" if value else "$0"
+
+
+def bytes_text(value: float) -> str:
+    """Return bytes for people.
+
+    Examples
+    --------
+    >>> bytes_text(950.0), bytes_text(1.5e9), bytes_text(3.2e15)
+    ('950 bytes', '1.5 GB', '3,200.0 TB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from ceps.bounds.lower_bounds import hourly_bound
 from ceps.model.argument_checks import number
+from ceps.model.number_text import figure
 from ceps.model.packing import Effort
 from ceps.model.patterns import Patterns, as_patterns
 from ceps.model.problem import TOLERANCE, InfeasibleError, Outcome, build_problem
@@ -228,6 +229,7 @@ class Table:
     def add_grid(self) -> None:
         """Add a plain grid, which is a plan like others where nothing is asked for that grids do not know."""
         market = self.market
+        market.tell("grid")
         shared: dict[str, Any] = {"growth": market.growth, "copies": market.copies, "time_limit": market.time_limit}
         known = {"spare", "pinned", "move_budget"} & {name for name, value in market.options.items() if value}
         alike = not known and market.at_least <= 1 and market.at_most_types is None
@@ -255,6 +257,7 @@ class Table:
 
     def add_autoscaling(self) -> None:
         """Add a grid that scales by itself."""
+        self.market.tell("autoscaling")
         offers = autoscaling_offers(self.market, ways_of(self.market.servers), self.asked)
         self.rows += [Row(offer, None) for offer in offers]
 
@@ -277,7 +280,7 @@ def safer_fleet(market: Market, wanted: float, fixed: Plan) -> Plan | None:
     proportion. It is planned without proofs, and two steps lower where that is not enough; at a higher one where some
     partition fits no server at that one.
     """
-    quick = without(without(market, "prove"), "progress")
+    quick = without(market, "prove")
     count = int((market.utilisation - LOWEST) / STEP + TOLERANCE)
     targets = [round(market.utilisation - STEP * number, 6) for number in range(1, count + 1)]
     asked = fixed if market.week is None else fixed.under(market.week)
@@ -307,7 +310,8 @@ def _note(market: Market, made: Plan) -> str:
     if made.extras.get("resizes"):
         overlap = 60 * float(np.mean(market.terms.overlap_hours(made.bytes)))
         notes.append(
-            f"{made.extras['resizes']:.3g} changes of type a day, each with both servers paid for {overlap:.2g} minutes"
+            f"{figure(made.extras['resizes'], 3)} changes of type a day, each with both servers paid for "
+            f"{figure(overlap, 2)} minutes"
         )
     notes += [f"{count} {word}" for word, count in counts_of(made).items()]
     return "; ".join(notes)

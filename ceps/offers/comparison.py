@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
+from ceps.model.number_text import bytes_text
 from ceps.model.packing import Effort
 from ceps.model.patterns import Patterns, as_patterns
 from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
@@ -17,7 +18,6 @@ from ceps.model.servers import ServerType, checked_servers
 from ceps.offers.hourly import best_schedule
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import plan, run
-from ceps.plan.plans import bytes_text
 
 LABELS = {
     "gp": "Grid, best cell count (GP)",

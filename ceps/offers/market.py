@@ -64,6 +64,11 @@ class Market:
         way = cheapest_way(self.servers, self.terms)
         return any(priced(server, way, self.terms.years)[1] != "list" for server in self.servers)
 
+    def tell(self, step: str) -> None:
+        """Tell what is done next, to whoever wants to know how far the search is."""
+        if self.progress is not None:
+            self.progress(step, 0.0, 0.0)
+
 
 def planned(market: Market, offer: str, risk: float | None) -> Plan:
     """Plan of one offer at the target utilisation, or at the highest below it that is within `risk`."""
@@ -79,8 +84,6 @@ def planned(market: Market, offer: str, risk: float | None) -> Plan:
         except InfeasibleError:
             break
         least = found if worst(found) < worst(least) else least
-        if market.progress is not None:
-            market.progress(f"{offer}, {target:.0%} full", found.cost_per_day, found.lower_bound)
     if worst(least) > risk:
         dollars = (
             all_day(least, cheapest_way(market.servers, market.terms), market.terms.years)
@@ -112,6 +115,7 @@ def worst(made: Plan) -> float:
 
 def at(market: Market, offer: str, target: float) -> Plan:
     """Plan of one offer at one target utilisation, within the limits on zones, types and servers."""
+    market.tell(f"{offer}, planned to {target:.0%} of capacity")
 
     def one(target: float, share: float, copies: int, previous: Plan | None, types: tuple[ServerType, ...]) -> Plan:
         shared: dict[str, Any] = {

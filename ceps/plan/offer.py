@@ -104,7 +104,9 @@ class Offer:
 
     @property
     def label(self) -> str:
-        """Name for people."""
+        """Name for people; where all servers of "mixed" are reserved, nothing of it is resized."""
+        if self.name == "mixed" and self.pools and "list" not in {way for _, way, _, _ in self.pools}:
+            return "reserved servers"
         return NAMES.get(self.name, self.name)
 
 

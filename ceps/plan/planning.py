@@ -207,6 +207,8 @@ def plan(
     if prove > 0 and not spare and bool((problem.prices > 0).all()) and np.isfinite(outcome.cost_per_day):
         from ceps.bounds.improve_or_prove import settle
 
+        if progress is not None:
+            progress("proof", outcome.cost_per_day, 0.0)
         # Methods as written keep their placement, and a repair what it moves.
         better = method in KEEPS_APART and move_budget is None and problem.at_least <= 1
         settled = settle(problem, outcome, 0, prove, better=better)

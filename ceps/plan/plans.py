@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.model.number_text import how_many
+from ceps.model.number_text import figure, how_many
 from ceps.model.patterns import Patterns, hour_slices
 from ceps.model.risk import Risk, risk_from_dict
 from ceps.model.servers import ServerType
@@ -264,7 +264,7 @@ class Plan:
 
         facts = [
             ("cost", f"${self.cost_per_month:,.2f} a month, ${self.cost_per_day:,.2f} a day"),
-            ("lower bound", f"${self.lower_bound:,.2f} a day: the plan costs {self.gap:.4g} times that"),
+            ("lower bound", f"${self.lower_bound:,.2f} a day: the plan costs {figure(self.gap)} times that"),
             ("method", f"{self.method}, servers filled to {100 * self.utilisation:g} %"),
             (
                 "partitions",
@@ -523,18 +523,3 @@ def _rows(plan: Plan) -> Sequence[tuple[int, Ints]]:
 
 def _number(value: float) -> float | None:
     return None if np.isinf(value) else value
-
-
-def bytes_text(value: float) -> str:
-    """Bytes for people.
-
-    Examples
-    --------
-    >>> bytes_text(950.0), bytes_text(1.5e9), bytes_text(3.2e15)
-    ('950 bytes', '1.5 GB', '3,200.0 TB')
-    """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
-        value /= 1000
-    return f"{value:,.1f} TB"

@@ -77,8 +77,8 @@ def server_rows(found: Bill) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     names = ("server", "type", "busy at most", "planned", "on average", "planned", "above capacity", "$")
     rows: list[tuple[str, ...]] = [
         (
-            str(number), _type(made, k), f"{busy[k].max(initial=0.0):.1%}", f"{planned[k].max(initial=0.0):.1%}",
-            f"{found.mean(busy[k]):.1%}", f"{found.mean(planned[k]):.1%}", f"{late[k]:,.0f}", f"{cents[k]:,.2f}",
+            str(number), _type(made, k), per_cent(busy[k].max(initial=0.0)), per_cent(planned[k].max(initial=0.0)),
+            per_cent(found.mean(busy[k])), per_cent(found.mean(planned[k])), f"{late[k]:,.0f}", f"{cents[k]:,.2f}",
         )
         for k, number in enumerate(made.server_ids.tolist())
     ]  # fmt: skip
@@ -89,8 +89,8 @@ def server_rows(found: Bill) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     total, expected = found.loads.sum(axis=0) / whole, found.planned.sum(axis=0) / whole
     rows.append(
         (
-            "all", how_many(len(made), "server"), f"{total.max(initial=0.0):.1%}", f"{expected.max(initial=0.0):.1%}",
-            f"{found.mean(total):.1%}", f"{found.mean(expected):.1%}", f"{late.sum():,.0f}", f"{cents.sum():,.2f}",
+            "all", how_many(len(made), "server"), per_cent(total.max(initial=0.0)), per_cent(expected.max(initial=0.0)),
+            per_cent(found.mean(total)), per_cent(found.mean(expected)), f"{late.sum():,.0f}", f"{cents.sum():,.2f}",
         )
     )  # fmt: skip
     return names, rows

@@ -291,7 +291,7 @@ def moved_chart(report: Report) -> str:
         return ""
     shown = [(row["label"], row["share"], row["text"]) for row in rows]
     label = "Data moved over data stored: " + "; ".join(f"{name} {text}" for name, _, text in shown) + "."
-    ticks = [(0.001, "0.1 %"), (0.01, "1 %"), (0.1, "10 %"), (1.0, "all"), (10.0, "10 times")]
+    ticks = [(0.001, "0.1 %"), (0.01, "1 %"), (0.1, "10 %"), (1.0, "all"), (10.0, "10x")]
     if max(value for _, value, _ in shown) > 10:
-        ticks.append((100.0, "100 times"))
+        ticks.append((100.0, "100x"))
     return _captioned("Data moved over data stored; each line is ten times the one before", dots(label, shown, ticks))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ceps.model.number_text import how_many
+from ceps.model.number_text import bytes_text, how_many
 from ceps.model.patterns import Patterns
 from ceps.model.problem import TOLERANCE, InfeasibleError
 from ceps.model.servers import ServerType
@@ -17,7 +17,7 @@ from ceps.offers.payment import LABELS, way_of, ways_of
 from ceps.offers.schedules import Terms
 from ceps.plan.offer import LEAST_RISK, Offer
 from ceps.plan.overload import overload_risk
-from ceps.plan.plans import DAYS_A_MONTH, Plan, bytes_text
+from ceps.plan.plans import DAYS_A_MONTH, Plan
 from ceps.rollout.actions import actions
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ceps.model.number_text import per_cent
+from ceps.model.number_text import bytes_text, per_cent
 from ceps.model.patterns import DAY, Patterns
 from ceps.model.problem import InfeasibleError
 from ceps.offers.comparison import (
@@ -31,7 +31,7 @@ from ceps.offers.payment import at_base_prices, way_of, ways_of
 from ceps.plan.offer import Offer, safer_than
 from ceps.plan.overload import overload_risk
 from ceps.plan.planning import plan as make_plan
-from ceps.plan.plans import DAYS_A_MONTH, Plan, bytes_text, diff, require_same_pivots
+from ceps.plan.plans import DAYS_A_MONTH, Plan, diff, require_same_pivots
 from ceps.reporting.bill_section import realised_numbers
 from ceps.reporting.offer_rows import (
     action_sentences,
@@ -434,7 +434,7 @@ def _moved(
         priced = [row for row in rows if row["bytesMovedPerDay"] > 0 and row["method"] != "gp-aas-slot"]
         daily = {row["label"].split(",")[0]: row["bytesMovedPerDay"] for row in priced}
     found = [("Changing over, once", once)] if once else []
-    found += [(f"{label}, every day", value) for label, value in daily.items()]
+    found += [(f"{label}, daily", value) for label, value in daily.items()]
     return [
         {
             "label": label,
@@ -447,4 +447,4 @@ def _moved(
 
 
 def _times(moved: float) -> str:
-    return per_cent(moved) if moved < 2 else f"{moved:,.1f} times all"
+    return per_cent(moved) if moved < 2 else f"{moved:,.1f}x"

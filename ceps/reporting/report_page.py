@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from ceps.model.number_text import dollars, how_many, per_cent
-from ceps.plan.offer import NO_RISK
-from ceps.plan.plans import bytes_text
+from ceps.model.number_text import bytes_text, dollars, how_many, per_cent
+from ceps.plan.offer import NAMES, NO_RISK
 from ceps.reporting import charts
 from ceps.reporting.bill_section import realised_section
 from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, steps, table, terms
@@ -93,7 +92,7 @@ def _first_screen(report: Report) -> str:
         f'<span id="risk">{_unbroken(risk_sentence(chosen))}.</span></p>'
         f"{f'<p>{told.strip()}</p>' if told else ''}"
         f'<p class="quiet">{escape(basis)}</p>'
-        f"{cards([*shown, *_compared_card(report)])}{_actions(report)}"
+        f'{cards([*shown, *_compared_card(report)])}<p class="quiet">{escape(_MEANINGS)}</p>{_actions(report)}'
         f"{notes(_remarks(report))}"
     )
 
@@ -111,6 +110,11 @@ def _card_rows(numbers: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 _MOST_CARDS = 3
+_MEANINGS = (
+    "A request is late when it comes above a server's full capacity. Servers a request: how many one request touches, "
+    "on average. A lower bound is what no plan of its kind, paid the same way, can cost less than. A plain grid gives "
+    "each server one piece of the map."
+)
 
 
 def _unbroken(text: str) -> str:
@@ -161,14 +165,24 @@ def discount_sentence(numbers: Mapping[str, Any]) -> str:
 
 
 def _offer_card(offer: Mapping[str, Any], pay: str) -> Card:
-    title = _OFFERS.get(offer["offer"], (offer["label"].capitalize(), ""))[0]
     badge = "recommended" if offer["recommended"] else ""
     if not offer["meetsRisk"] and offer["canBePlanned"]:
         badge = "late too often"
     kind = "chosen" if offer["recommended"] else ""
     return Card(
-        title, dollars(offer["monthlyRate"]), "a month", _facts(offer, pay), _sentence(offer["note"]), kind, badge
+        _title(offer),
+        dollars(offer["monthlyRate"]),
+        "a month",
+        _facts(offer, pay),
+        _sentence(offer["note"]),
+        kind,
+        badge,
     )
+
+
+def _title(offer: Mapping[str, Any]) -> str:
+    """Return what the page calls a placement; its own label where that says more than its kind."""
+    return _OFFERS[offer["offer"]][0] if offer["label"] == NAMES.get(offer["offer"]) else offer["label"].capitalize()
 
 
 def _sentence(note: str) -> str:
@@ -192,9 +206,12 @@ def _facts(offer: Mapping[str, Any], pay: str) -> list[tuple[str, str]]:
     if offer["serversPerRequest"] is not None:
         facts.append(("servers a request", f"{offer['serversPerRequest']:.2f}"))
     if offer["costOverLowerBound"] is not None:
-        above = 100 * (offer["costOverLowerBound"] - 1)
-        facts.append(("above its lower bound", "0 %, proved" if above < 1e-6 else f"{above:.2g} %"))
+        facts.append(("above its lower bound", _above(offer["costOverLowerBound"])))
     return facts
+
+
+def _above(ratio: float | None) -> str:
+    return "" if ratio is None else "0 %, proved" if ratio < 1 + 1e-8 else per_cent(ratio - 1)
 
 
 def _compared_card(report: Report) -> list[Card]:
@@ -310,20 +327,21 @@ def _methods(report: Report) -> str:
             "paid",
             "$ a month",
             "late on the worst day",
-            "over its lower bound",
+            "above its lower bound",
             "servers",
             "moved a day",
             "servers a request",
         ],
         [_offer_cells(row) for row in offers],
+        text=[1],
         chosen=next((number for number, row in enumerate(offers) if row["recommended"]), -1),
     )
-    head = ["method", "$ a month", "over its lower bound", "servers", "above capacity", "moved a day"]
+    head = ["method", "$ a month", "above its lower bound", "servers", "late on days like the pattern", "moved a day"]
     body = [
         [
             row["label"],
             "does not fit" if row["monthlyRate"] is None else dollars(row["monthlyRate"]).replace("$", ""),
-            "" if row["costOverLowerBound"] is None else f"{row['costOverLowerBound']:.3f}",
+            _above(row["costOverLowerBound"]),
             f"{row['nodeCount']:,}",
             per_cent(row["overloadShare"]),
             bytes_text(row["bytesMovedPerDay"]) if row["bytesMovedPerDay"] else "none",
@@ -342,13 +360,13 @@ def _methods(report: Report) -> str:
 
 
 def _offer_cells(row: Mapping[str, Any]) -> list[str]:
-    late, ratio, calls = row["worstDayOverloadShare"], row["costOverLowerBound"], row["serversPerRequest"]
+    late, calls = row["worstDayOverloadShare"], row["serversPerRequest"]
     return [
-        _OFFERS.get(row["offer"], (row["label"].capitalize(), ""))[0],
+        _title(row),
         row["payLabel"] + ("" if row["isAllowed"] else ", not allowed"),
         dollars(row["monthlyRate"]).replace("$", ""),
         "not modelled" if late is None else per_cent(late),
-        "" if ratio is None else f"{ratio:.3f}",
+        _above(row["costOverLowerBound"]),
         f"{row['nodeCount']:,}",
         bytes_text(row["bytesMovedPerDay"]) if row["bytesMovedPerDay"] else "none",
         "" if calls is None else f"{calls:.2f}",
@@ -363,8 +381,5 @@ def _foot(report: Report) -> str:
         f"<footer>Modelled, not billed: {escape(priced)} times rented hours for a month of {n['monthHours']} h, with "
         f"the requests of {how_many(n['daysObserved'], report.period)} observed, times in {escape(n['timeZone'])}."
         f"{source} "
-        "Taxes, other discounts, network and volumes are not included. A request is late when it comes above a "
-        "server's full capacity. A lower bound is what no plan of its kind, paid the same way, can cost less than. A "
-        "plain grid gives each server one piece of the map. Servers a request: how many one request touches, on "
-        "average.</footer>\n"
+        "Taxes, other discounts, network and volumes are not included.</footer>\n"
     )

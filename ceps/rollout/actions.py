@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from ceps.model.argument_checks import number, whole
-from ceps.model.number_text import how_many
+from ceps.model.number_text import bytes_text, figure, how_many
 from ceps.model.problem import TOLERANCE, InfeasibleError
 from ceps.model.servers import ServerType
-from ceps.plan.plans import Plan, bytes_text, require_same_pivots
+from ceps.plan.plans import Plan, require_same_pivots
 
 _SHOWN = 12  # partitions that a line names
 
@@ -318,7 +318,7 @@ def action_rows(listed: Sequence[Action], most: int = 40) -> list[tuple[str, str
     """
     rows = [("hours", "action")]
     for action in listed[:most]:
-        hours = f"{action.start:,.4g}" + (f" to {action.finish:,.4g}" if action.finish > action.start else "")
+        hours = figure(action.start) + (f" to {figure(action.finish)}" if action.finish > action.start else "")
         rows.append((hours, str(action)))
     if len(listed) > most:
         rows.append(("...", f"and {how_many(len(listed) - most, 'action')} more, in the plan's file"))

@@ -78,9 +78,9 @@ def _between(u, v, i, j, dx, dy, h):
 
 
 @kernel
-def _furthest_run(u, v, m, dx, dy, h, slack):
+def _furthest_run(u, v, m, dx, dy, h, tolerance):
     """Return the first and last of the run of vertices outside that holds the furthest one, or (-1, -1)."""
-    far, deepest = -1, slack
+    far, deepest = -1, tolerance
     for i in range(m):
         depth = u[i] * dx + v[i] * dy - h
         if depth > deepest:
@@ -90,24 +90,24 @@ def _furthest_run(u, v, m, dx, dy, h, slack):
     first = far
     while True:
         i = first - 1 if first > 0 else m - 1
-        if i == far or u[i] * dx + v[i] * dy - h <= slack:
+        if i == far or u[i] * dx + v[i] * dy - h <= tolerance:
             break
         first = i
     last = far
     while True:
         i = last + 1 if last + 1 < m else 0
-        if i == far or u[i] * dx + v[i] * dy - h <= slack:
+        if i == far or u[i] * dx + v[i] * dy - h <= tolerance:
             break
         last = i
     return first, last
 
 
 @kernel
-def _outside(u, v, m, dx, dy, h, slack):
+def _outside(u, v, m, dx, dy, h, tolerance):
     """Return the mask of vertices outside."""
     outside = 0
     for base in range(0, m, WIDTH):
-        outside |= above(lanes_at(u, base) * dx + lanes_at(v, base) * dy - h, splat(slack)) << base
+        outside |= above(lanes_at(u, base) * dx + lanes_at(v, base) * dy - h, splat(tolerance)) << base
     return outside & ((1 << m) - 1)
 
 
@@ -136,7 +136,7 @@ def _crossing(outline, i, j, dx, dy, h):
 
 
 @kernel
-def cut(outline, m, dx, dy, h, number, slack):
+def cut(outline, m, dx, dy, h, number, tolerance):
     """Cut the polygon by ``u * dx + v * dy <= h`` for site ``number``.
 
     Returns the new number of vertices, at most m + 1, or -1 where nothing was cut. One run of vertices is removed, so
@@ -145,7 +145,7 @@ def cut(outline, m, dx, dy, h, number, slack):
     # the run of vertices outside: a is the last one inside before it, b the first after it
     u, v = outline.u, outline.v
     if m <= MASKED:
-        outside = _outside(u, v, m, dx, dy, h, slack)
+        outside = _outside(u, v, m, dx, dy, h, tolerance)
         if outside == 0:
             return -1
         whole = (1 << m) - 1
@@ -157,16 +157,16 @@ def cut(outline, m, dx, dy, h, number, slack):
             a = trailing_zeros(a)
             b = trailing_zeros(inside & (((outside << 1) | (outside >> (m - 1))) & whole))
         else:
-            a, b = _furthest_run(u, v, m, dx, dy, h, slack)
+            a, b = _furthest_run(u, v, m, dx, dy, h, tolerance)
             a = a - 1 if a > 0 else m - 1
             b = b + 1 if b + 1 < m else 0
     else:
-        a, b = _furthest_run(u, v, m, dx, dy, h, slack)
+        a, b = _furthest_run(u, v, m, dx, dy, h, tolerance)
         if a < 0:
             return -1
         a = a - 1 if a > 0 else m - 1
         b = b + 1 if b + 1 < m else 0
-        if u[a] * dx + v[a] * dy - h > slack:
+        if u[a] * dx + v[a] * dy - h > tolerance:
             return -1
 
     # where the cut crosses the edges that lead out and back; e is the one that ends in b

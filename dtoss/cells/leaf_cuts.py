@@ -12,7 +12,7 @@ from dtoss.compiled.kernel import kernel, step
 from dtoss.compiled.lanes8 import WIDTH, above, equal, lanes_at, larger, least, put_lanes, roots, splat, where
 from dtoss.compiled.pointers import bits_float, shift, trailing_zeros
 from dtoss.geometry.distance import SPHERE, Place
-from dtoss.geometry.rounding import CUT, DISC_SLACK
+from dtoss.geometry.rounding import CUT, DISC_TOLERANCE
 
 COMPACT = 32.0 * 32.0
 """Squared ratio of the distances of a compact cell's furthest vertex and nearest edge, at the most."""
@@ -59,7 +59,7 @@ def _draw_discs(cell, m, discs):
             put_lanes(discs.x, i, a + x)
             put_lanes(discs.y, i, b + y)
             wide = _size(a) + _size(b)
-            put_lanes(discs.reach, i, a * a + b * b + wide * (wide + (abs(x) + abs(y))) * DISC_SLACK)
+            put_lanes(discs.reach, i, a * a + b * b + wide * (wide + (abs(x) + abs(y))) * DISC_TOLERANCE)
         return
     for i in range(0, m, WIDTH):
         a, b = lanes_at(u, i), lanes_at(v, i)
@@ -72,7 +72,7 @@ def _draw_discs(cell, m, discs):
         put_lanes(discs.z, i, r)
         p, q, r = p - x, q - y, r - z
         wide = _size(p) + _size(q) + _size(r)
-        put_lanes(discs.reach, i, p * p + q * q + r * r + wide * (wide + 1.0) * DISC_SLACK)
+        put_lanes(discs.reach, i, p * p + q * q + r * r + wide * (wide + 1.0) * DISC_TOLERANCE)
 
 
 @kernel

@@ -35,6 +35,10 @@ _COAST = 10.0
 """Degrees that a view spans where the shores are drawn."""
 
 
+_TICKS, _NARROW = 6, 0.4
+"""Numbers along a view as wide as tall; a view this much narrower has them upright, as two would not fit."""
+
+
 def draw(index: Any, what: str, bounds: ArrayLike | None, ax: Any, limit: int | None, style: dict[str, Any]) -> Any:
     """Draw an index and return the Axes; what :meth:`dtoss.Index.plot` does.
 
@@ -264,7 +268,14 @@ def _flat(ring: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 def _frame(ax: Any, space: Space, view: Box) -> None:
     """Name the axes, and draw the shores where the view is wide."""
     ax.ticklabel_format(useOffset=False, style="plain")
-    ax.locator_params(axis="x", nbins=6)
+    # as wide as tall on the ground, at the middle; a map of the world is not stretched
+    wide, tall = view[2] - view[0], view[3] - view[1]
+    middle = 0.0 if space.metric != "sphere" or wide > 90.0 else min(abs(view[1] + view[3]) / 2, 85.0)
+    squeeze = float(np.cos(np.radians(middle)))
+    share = wide * squeeze / tall
+    ax.locator_params(axis="x", nbins=int(np.clip(_TICKS * share, 1, _TICKS)), min_n_ticks=1)
+    if share < _NARROW:
+        ax.tick_params(axis="x", labelrotation=90.0)
     if space.metric != "sphere":
         unit = "" if space.crs.lower() == "none" else f", {space.crs}"
         ax.set_xlabel(f"x{unit}")
@@ -273,10 +284,7 @@ def _frame(ax: Any, space: Space, view: Box) -> None:
         return
     ax.set_xlabel("longitude, degrees")
     ax.set_ylabel("latitude, degrees")
-    wide = view[2] - view[0]
-    # as wide as tall on the ground, at the middle; a map of the world is not stretched
-    middle = 0.0 if wide > 90.0 else min(abs(view[1] + view[3]) / 2, 85.0)
-    ax.set_aspect(1.0 / np.cos(np.radians(middle)))
+    ax.set_aspect(1.0 / squeeze)
     if view[2] > 180.0 or view[0] < -180.0:
         ax.xaxis.set_major_formatter(lambda value, _: f"{(value + 180.0) % _TURN - 180.0:g}")
     if wide >= _COAST:

@@ -54,12 +54,12 @@ def side_beyond(a, b, p, beside):
     n, o = ux * vy, uy * vx
     value = (i - j) * x + (k - m) * y + (n - o) * z
     size = (abs(i) + abs(j)) * abs(x) + (abs(k) + abs(m)) * abs(y) + (abs(n) + abs(o)) * abs(z)
-    slack = DETERMINANT * size
+    tolerance = DETERMINANT * size
     if beside > 0.0:
-        slack += beside * (abs(ux - vx) + abs(uy - vy) + abs(uz - vz))
-    if value > slack:
+        tolerance += beside * (abs(ux - vx) + abs(uy - vy) + abs(uz - vz))
+    if value > tolerance:
         return 1
-    if value < -slack:
+    if value < -tolerance:
         return -1
     return 0
 

@@ -40,15 +40,15 @@ HALF_SPACES = 5
     HIGHEST_U,
     LOWEST_V,
     HIGHEST_V,
-    FLAT_SLACK,
+    FLAT_TOLERANCE,
     PER_STRIP,
-    SIDE_SLACK,
+    SIDE_TOLERANCE,
 ) = range(17)
 """Columns of ``facts``: the axes of the projection, the least height over its plane, the rectangle grown by what
 rounding may do, that, strips for each unit, and how far from an edge, in radians, something else may decide."""
 
 
-FACT_COLUMNS = SIDE_SLACK + 1
+FACT_COLUMNS = SIDE_TOLERANCE + 1
 
 
 class Areas(NamedTuple):
@@ -85,17 +85,17 @@ def areas_of(polygons: list[Polygon]) -> Areas:
     lowest = np.minimum.reduceat(height, first[:-1])
     band = np.array([polygon.band for polygon in polygons])
     by_vectors = np.array([polygon.degrees is None and polygon.straight is None for polygon in polygons])
-    slack = (PROJECTED + band) / lowest**2 if sphere else np.zeros(len(polygons))
+    tolerance = (PROJECTED + band) / lowest**2 if sphere else np.zeros(len(polygons))
     facts[:, LEAST_UP] = lowest - (1e-9 + band if sphere else 0.0)
-    facts[:, FLAT_SLACK] = slack
-    facts[:, SIDE_SLACK] = np.where(by_vectors, 0.0, VECTOR + band)
+    facts[:, FLAT_TOLERANCE] = tolerance
+    facts[:, SIDE_TOLERANCE] = np.where(by_vectors, 0.0, VECTOR + band)
     for column, of, sign, bound in (
         (LOWEST_U, 0, -1.0, np.minimum),
         (HIGHEST_U, 0, 1.0, np.maximum),
         (LOWEST_V, 1, -1.0, np.minimum),
         (HIGHEST_V, 1, 1.0, np.maximum),
     ):
-        facts[:, column] = bound.reduceat(flat[:, of], first[:-1]) + sign * slack
+        facts[:, column] = bound.reduceat(flat[:, of], first[:-1]) + sign * tolerance
     tall = facts[:, HIGHEST_V] - facts[:, LOWEST_V]
     crossed = np.add.reduceat(np.abs(flat[:, V_BEGIN] - flat[:, V_END]), first[:-1]) / np.maximum(tall, 1e-300)
     strips = np.clip(LISTED_EDGES * sizes / np.maximum(crossed, 1.0), 1, np.minimum(sizes, MOST_STRIPS)).astype(
@@ -167,10 +167,11 @@ def _strips(flat: Any, facts: Any, first: Any, strip: Any) -> Any:
     edges = np.empty(0, np.int32)
     for turn in range(2):
         for p in range(polygons):
-            bottom, slack, per_strip = facts[p, LOWEST_V], 2.0 * facts[p, FLAT_SLACK], facts[p, PER_STRIP]
+            bottom, tolerance, per_strip = facts[p, LOWEST_V], 2.0 * facts[p, FLAT_TOLERANCE], facts[p, PER_STRIP]
             strips = strip[p + 1] - strip[p]
             for e in range(first[p], first[p + 1]):
-                low, high = min(flat[e, V_BEGIN], flat[e, V_END]) - slack, max(flat[e, V_BEGIN], flat[e, V_END]) + slack
+                low = min(flat[e, V_BEGIN], flat[e, V_END]) - tolerance
+                high = max(flat[e, V_BEGIN], flat[e, V_END]) + tolerance
                 begin = strip[p] + strip_of(low, bottom, per_strip, strips)
                 end = strip[p] + strip_of(high, bottom, per_strip, strips)
                 for s in range(begin, end + 1):

@@ -1,8 +1,8 @@
-"""Slacks: how far rounding may put a number from the truth, for all who decide something by comparing numbers.
+"""Tolerances: how far rounding may put a number from the truth, for all who decide something by comparing numbers.
 
 Each says which error it covers and why it is enough; a test is named where one is known to fail without it. Where a
-slack keeps what could have been left out, more of it costs only time; where it leaves out what is too small to tell,
-more of it would cost edges.
+tolerance keeps what could have been left out, more of it costs only time; where it leaves out what is too small to
+tell, more of it would cost edges.
 ``u`` is 2^-53, half the distance of 1 to the next number.
 """
 
@@ -28,7 +28,7 @@ PARALLEL = 1e-6
 Their own equations have lost six digits and more, and a second step no longer mends it; the chord is shorter than that.
 """
 
-DISC_SLACK = 16 * 2.0**-53
+DISC_TOLERANCE = 16 * 2.0**-53
 """How much rounding makes of squared distances to a corner, as a share of its distance times how far it is from 0.
 
 Its centre is off by 4 u, which counts twice, and a square by 8 u: 16 u. What it keeps is tried once more: time alone.
@@ -73,25 +73,25 @@ Test: ``test_the_work_grows_as_the_logarithm``.
 # certificates, borders of partitions
 
 CERTIFY = 1e-12
-"""Relative slack of the corners of cells and of their distances: thousands of roundings, where dozens are made.
+"""Relative tolerance of the corners of cells and of their distances: thousands of roundings, where dozens are made.
 
 A site that is kept from being certified for it is cut again with those of other partitions: that costs time alone.
 """
 BORDER = 32 * 2.0**-53
 """What rounding makes of half the difference of two powers, at most, as a share of the squares in it: 32 u.
 
-``docs/cells.md`` derives it. Test: ``test_a_region_owns_nothing_beyond_the_slack_of_its_borders``.
+``docs/cells.md`` derives it. Test: ``test_a_region_owns_nothing_beyond_the_tolerance_of_its_borders``.
 """
 
 # queries
 
 PRUNE = 1e-12
-"""Relative slack of distances when something is left out for being too far: thousands of roundings, dozens are made.
+"""Relative tolerance of distances where something is left out as too far: thousands of roundings, dozens are made.
 
 What it keeps is looked at once more: that costs time alone.
 """
 SURE, TINY = 1e-9, 1e-300
-"""Relative slack of squared distances within which only the reported distance tells what lies in the disc.
+"""Relative tolerance of squared distances within which only the reported distance tells what lies in the disc.
 
 Reported distances have an error of some u. The second is the least that it is: the squares of the shortest distances
 have few digits.

@@ -139,7 +139,7 @@ def _numbers(column: pa.Array, kind: str) -> NDArray[np.float64]:
 
 
 def _said(number: float) -> str:
-    whole = abs(number) < _WRITTEN_OUT and number == int(number)
+    whole = abs(number) < _WRITTEN_OUT and (number == int(number) or abs(number) >= 1_000)
     return f"{number:,.0f}" if whole else f"{number:.4g}"
 
 

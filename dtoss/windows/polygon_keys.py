@@ -24,7 +24,7 @@ from dtoss.watch.watch_settings import Rows
 from dtoss.windows.keys import DIGEST_DIGITS, Keys, Labels, offsets
 from dtoss.windows.patches import NO_KEY
 
-_SLACK = 1e-13
+_TOLERANCE = 1e-13
 """Of an orientation, for its factors: what is less may be rounding, and is no crossing."""
 _INWARD = 1e-6
 """Of the length of an edge: how far from its middle a place is tried that only one of two polygons may hold."""
@@ -130,8 +130,8 @@ def _side(begin: NDArray[np.float64], end: NDArray[np.float64], point: NDArray[n
     """Return on which side of each edge (n) each place (m) is, float64 (n, m): -1, 1, or 0 where it may be either."""
     across = np.cross(begin, end)
     found = across @ point.T
-    slack = _SLACK * (np.abs(begin) * np.abs(end).max(axis=1, keepdims=True)).sum(axis=1)[:, None]
-    return np.where(np.abs(found) <= slack * np.abs(point).max(), 0.0, np.sign(found))
+    tolerance = _TOLERANCE * (np.abs(begin) * np.abs(end).max(axis=1, keepdims=True)).sum(axis=1)[:, None]
+    return np.where(np.abs(found) <= tolerance * np.abs(point).max(), 0.0, np.sign(found))
 
 
 def _shares(a: Polygon, b: Polygon) -> bool:

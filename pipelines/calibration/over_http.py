@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import dtoss
 from ceps.model.costs import Curve, RequestCosts
+from ceps.model.number_text import figure
 from dtoss.client.address import Address, address_of
 from dtoss.client.url_and_hits import target
 from dtoss.errors import InputError
@@ -142,8 +143,8 @@ def said(window: Window) -> str:
     """Return a window as a line."""
     failed = window.statuses.total() - window.statuses[200]
     line = (
-        f"{window.rate:,.0f} requests/s for {window.seconds:g} s: p50 {1000 * window.p50:.3g} ms, p99 "
-        f"{1000 * window.p99:.3g} ms, sent late by {1000 * window.lag:.2g} ms, "
+        f"{window.rate:,.0f} requests/s for {window.seconds:g} s: p50 {figure(1000 * window.p50, 3)} ms, p99 "
+        f"{figure(1000 * window.p99, 3)} ms, sent late by {figure(1000 * window.lag, 2)} ms, "
         f"{window.spare:.0%} to spare"
     )
     return f"{line}, {failed:,} failed" if failed else line
@@ -299,7 +300,8 @@ def highest(
             least = min(window.p99 for window in tried)
             _refuse(tried, limit)
             raise InputError(
-                f"p99 was {1000 * least:.3g} ms at best, the limit is {1000 * limit:g} ms: raise it (--p99)"
+                f"p99 was {figure(1000 * least, 3)} ms at best, the limit is {figure(1000 * limit)} ms: "
+                "raise it (--p99)"
             )
         if kept(high / 2, quick):
             low = high / 2
@@ -315,8 +317,8 @@ def highest(
             return Held(tried[-1], tuple(tried))
     _refuse(tried, limit)
     raise InputError(
-        f"{rate:g} requests/s were not kept for {seconds:g} s, though more were for {quick:g} s: is something else "
-        "busy on these machines?"
+        f"{figure(rate)} requests/s were not kept for {seconds:g} s, though more were for {quick:g} s: is something "
+        "else busy on these machines?"
     )
 
 
@@ -354,6 +356,7 @@ def _refuse(tried: Sequence[Window], limit: float) -> None:
     if lowest is not None and late(lowest, limit):
         raise InputError(
             f"the senders were the slow ones: at {lowest.rate:,.0f} requests/s the busiest had "
-            f"{lowest.spare:.0%} of its time to spare, and requests were sent up to {1000 * lowest.lag:.3g} ms late "
-            "(p99); the server may answer more: ask from another machine, or by more --processes"
+            f"{lowest.spare:.0%} of its time to spare, and requests were sent up to "
+            f"{figure(1000 * lowest.lag, 3)} ms late (p99); the server may answer more: ask from "
+            "another machine, or by more --processes"
         )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ceps.model.costs import RequestCosts
-from ceps.model.number_text import how_many
+from ceps.model.number_text import figure, how_many
 from pipelines.calibration.over_http import OverHttp
 
 MEMORY_SHARE = 0.8
@@ -61,11 +61,11 @@ def block_over_http(measured: OverHttp, name: str, dollars_per_hour: float | Non
     source = (
         f"dtoss calibrate: k = {measured.k} nearest of {how_many(measured.objects, 'object')}, over HTTP, "
         f"{how_many(measured.connections, 'connection')}, {measured.source}, dtoss {measured.version}, snapshot "
-        f"{measured.snapshot}, held for {window.seconds:g} s, p99 {1000 * window.p99:.3g} ms"
+        f"{measured.snapshot}, held for {window.seconds:g} s, p99 {figure(1000 * window.p99, 3)} ms"
     )
     remarks = [
-        f"p50 {1000 * window.p50:.3g} ms, p99 {1000 * window.p99:.3g} ms of {1000 * measured.limit:g}; sent late by "
-        f"{1000 * window.lag:.2g} ms (p99) by {how_many(measured.processes, 'process')}"
+        f"p50 {figure(1000 * window.p50, 3)} ms, p99 {figure(1000 * window.p99, 3)} ms of {1000 * measured.limit:g}; "
+        f"sent late by {figure(1000 * window.lag, 2)} ms (p99) by {how_many(measured.processes, 'process')}"
     ]
     rate = f"{window.rate:.10g} # over HTTP"
     memory = memory_of_partitions() if measured.here else None

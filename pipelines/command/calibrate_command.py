@@ -21,10 +21,10 @@ class Subject:
     """What is measured."""
 
     title: ClassVar[str] = "What is measured"
-    store: Annotated[str | None, Option("Path or URI of the store; with --url, its objects are places asked.")] = None
+    store: Annotated[str | None, Option("Path or URI of the store; with --url, its objects are queried.")] = None
     url: Annotated[str | None, Option("Of dtoss serve: measure the server, over HTTP.")] = None
     k: Annotated[int, Option("How many nearest each request asks for.", name="-k")] = 8
-    accesses: Annotated[str | None, Option("With --url: the server's access log, whose places are asked.", "LOG")] = (
+    accesses: Annotated[str | None, Option("With --url: the server's access log, whose places are queried.", "LOG")] = (
         None
     )
     token_file: TokenFile = None

@@ -15,7 +15,6 @@ from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.notes import say as windows_say
 from pipelines.command.terminal.notes import say_json as windows_say_json
 from pipelines.command.terminal.option_objects import Without
-from pipelines.command.terminal.output import say_compiling
 from pipelines.options.beats import Beats
 from pipelines.options.snapshot_options import SnapshotOptions
 
@@ -85,7 +84,6 @@ def run_cycles(
     )
     if beside.history is not None and "://" not in beside.history:
         check_folder("--history", beside.history)
-    say_compiling("windows" if beside.windows else "build")
     numbers = Metrics(beside.metrics, beside.metrics_file)
     sessions = engine.sessions(numbers.started)
     listeners = Listeners(

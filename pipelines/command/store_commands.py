@@ -19,7 +19,7 @@ from pipelines.command.history.as_of_rebuild import Past, rebuild_past
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import Json, Snapshot, Store
-from pipelines.command.terminal.output import print_table, say_compiling
+from pipelines.command.terminal.output import print_table
 from pipelines.command.terminal.store_info import facts_of_manifest, print_info, roll_back
 from pipelines.options.beats import Beats
 from pipelines.options.said_amounts import duration
@@ -40,7 +40,7 @@ class RebuildOptions:
         str | None, Option("Instead: a folder of updates, of which those not read before are merged.", "DIR")
     ] = None
     history: cycles.History = None
-    as_of: Annotated[str | None, Option("Instead: what stood at a time, by --history.", "TIME")] = None
+    as_of: Annotated[str | None, Option("Instead: the objects of a past time, by --history.", "TIME")] = None
     max_age: Annotated[
         float | None,
         Option("With --as-of: leave out objects not heard of for so long before.", "TIME", parse=duration()),
@@ -123,7 +123,6 @@ def _rebuild_all(
     _say_skipped(inputs)
     if (odd := said_of_ids(inputs, named)) is not None:
         on_stderr(odd)
-    say_compiling("build")
     with nullcontext() if dry_run else StorePlace(store).writer(lease=wanted.keeping.lease) as lock:
         keys = []
         if history is not None:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ceps import Patterns, Reads
+from ceps.model.number_text import bytes_text, figure
 from ceps.model.patterns import DAY
 from ceps.model.reads import bound_reads, reads_together
 from dtoss.errors import InputError
@@ -64,7 +65,7 @@ def check_seen(seen: RowCounts, asks: Asks, max_bad: float) -> tuple[date, date]
     if total > max_bad * seen.read:
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in seen.bad.items())
         raise InputError(
-            f"{total:,} of {seen.read:,} accesses are bad ({reasons}), more than --max-bad {max_bad:g} allows; "
+            f"{total:,} of {seen.read:,} accesses are bad ({reasons}), more than --max-bad {100 * max_bad:g}% allows; "
             "no patterns are written"
         )
     if (seen.first is None or seen.last is None) and (asks.since is None or asks.until is None):
@@ -169,28 +170,24 @@ def summary(counted: CountedPatterns) -> list[tuple[str, str]]:
     rows.append(("days", f"{whole.days:,.0f}, {counted.first} to {counted.last}, {whole.time_zone}"))
     asked = counted.requests or 1.0
     idle = int((whole.loads.max(axis=1, initial=0.0) == 0).sum())
-    rows.append(("partitions", f"{len(whole):,} of {whole.sizes.sum():,.0f} bytes, {idle:,} never asked"))
+    rows.append(("partitions", f"{len(whole):,} of {bytes_text(float(whole.sizes.sum()))}, {idle:,} never queried"))
     sets = f"; {len(whole.reads):,} sets of partitions are read together" if whole.reads is not None else ""
     if whole.reads is not None and whole.reads.sampled:
         sets += f", a sample that stands for {whole.reads.sampled:.0%} of their requests"
     rows.append(("reads", f"{counted.reads / asked:.3f} partitions a request{sets}"))
     if counted.weighed != 1.0:
-        rows.append(("weighed", f"{counted.weighed:.3g} base requests for each partition that a request reads"))
+        rows.append(("weighed", f"{figure(counted.weighed, 3)} base requests for each partition that a request reads"))
     mean = float(whole.total.mean())
-    scale = f", {whole.requests_per_event:g} for each access" if whole.requests_per_event != 1.0 else ""
+    scale = f", {figure(whole.requests_per_event)} for each access" if whole.requests_per_event != 1.0 else ""
     peak = int(whole.total.argmax()) * whole.slot_seconds
     rows.append(
         (
             "requests/s",
-            f"mean {_rate(mean)}, peak of the mean day {_rate(whole.peak)} at {peak // 3600:02d}:"
+            f"mean {figure(mean)}, peak of the mean day {figure(whole.peak)} at {peak // 3600:02d}:"
             f"{peak % 3600 // 60:02d}{scale}",
         )
     )
     if len(counted.patterns) > 1:
-        peaks = ", ".join(f"{_DAYS[p.weekday or 0]} {_rate(p.peak)}" for p in counted.patterns[1:])
+        peaks = ", ".join(f"{_DAYS[p.weekday or 0]} {figure(p.peak)}" for p in counted.patterns[1:])
         rows.append(("weekdays", f"peaks of their own mean days: {peaks}"))
     return rows
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 1000.0 else f"{rate:.4g}"

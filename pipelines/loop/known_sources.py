@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from dtoss.commits.offsets import Ledger
@@ -31,13 +30,10 @@ def columns_of(manifest: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> 
     fields of :class:`pipelines.rows.input_columns.Columns` that are otherwise; None stands for what is not.
     """
     stored = dict((manifest or {}).get("source") or {})
-    if "columns" in stored:
-        stored["attributes"] = stored.pop("columns")
     if manifest is not None and manifest.get("crs") == NO_CRS:
         stored["crs"] = NO_CRS  # numbers on a plane are taken as they are
     said = {name: value for name, value in asked.items() if value is not None}
     if "geometry" in said or {"x", "y"} & set(said):
         # the other way to say where positions are holds no more
         stored |= dict.fromkeys(("x", "y") if "geometry" in said else ("geometry",))
-    stored |= said
-    return Columns(**{one.name: stored[one.name] for one in fields(Columns) if one.name in stored})
+    return Columns.of(stored | said)

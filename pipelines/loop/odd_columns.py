@@ -127,4 +127,6 @@ def check_rows(frame: ScreenedFrame, max_bad: float) -> None:
     bad, rows = frame.tally.bad, frame.tally.read
     if sum(bad.values()) > max_bad * rows:
         worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(bad.items(), key=lambda x: -x[1])[:3])
-        raise Unfitting(f"{sum(bad.values()):,} of {rows:,} rows are bad ({worst}), and --max-bad bears {max_bad:.0%}")
+        raise Unfitting(
+            f"{sum(bad.values()):,} of {rows:,} rows are bad ({worst}), more than --max-bad {100 * max_bad:g}% allows"
+        )

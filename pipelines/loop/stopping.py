@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from dtoss.snapshots.deferred_signals import ENDING, set_handlers
+from pipelines.engines.progress import end_beginning
 
 GRACE_SECONDS = 2.5
 """That a cycle may go on after SIGTERM; ending Spark takes about a second more."""
@@ -94,7 +95,8 @@ class Stopping:
             raise Ending("asked to end")
 
     def wait(self, seconds: float) -> bool:
-        """Wait, at most until a signal comes; return whether one has."""
+        """Wait, at most until a signal comes; return whether one has. Who waits has begun, and is shown no longer."""
+        end_beginning()
         ends = time.monotonic() + seconds
         while not self._asked and (left := ends - time.monotonic()) > 0.0:
             time.sleep(min(left, _SLICE_SECONDS))

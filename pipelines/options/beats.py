@@ -16,10 +16,8 @@ class Beats:
 
     title: ClassVar[str] = "When"
     # Seconds; a beat that is missed is left out
-    every: Annotated[float, Option("Time from beat to beat: 60s, 5min.", "TIME", parse=duration(None), shown="60s")] = (
-        60.0
-    )
-    cycles: Annotated[int | None, Option("Beats after which to end; 1 for cron.", more={"min": 1})] = None
+    every: Annotated[float, Option("From cycle to cycle: 60s, 5min.", "TIME", parse=duration(None), shown="60s")] = 60.0
+    cycles: Annotated[int | None, Option("Looks after which to end; 1 for cron.", more={"min": 1})] = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.every) and self.every > 0.0):

@@ -52,7 +52,7 @@ class Guards:
             return
         shrunk = f"{objects:,} objects, the current snapshot has {before:,}: {1.0 - objects / before:.1%} fewer"
         if self.max_shrink is not None and before - objects > self.max_shrink * before:
-            raise InputError(f"{shrunk}, more than --max-shrink {self.max_shrink:.4g} allows; {stays}")
+            raise InputError(f"{shrunk}, more than --max-shrink {100 * self.max_shrink:g}% allows; {stays}")
         if self.max_shrink is None and before - objects > TOLD * before:
             warn(f"{shrunk}; --max-shrink 50% would have refused that")
 
@@ -60,7 +60,7 @@ class Guards:
 Lease = Annotated[
     bool,
     Option(
-        "Whether other writers are kept out meanwhile; off: who commits first is through.",
+        "Whether other writers are kept out meanwhile; off: the first commit wins.",
         written=Literal["on", "off"],
         parse="on".__eq__,
         shown="on",

@@ -39,7 +39,7 @@ class WatchOptions:
     beat: Annotated[
         float,
         Option(
-            "Without rows, adopt subscriptions and let objects expire so often.",
+            "Heartbeat: without rows, take changes of subscriptions and let objects expire so often.",
             "TIME",
             parse=duration(None, "--beat"),
             shown="10s",
@@ -97,7 +97,7 @@ class Questions:
     title: ClassVar[str] = "Questions"
     subscriptions: Annotated[
         list[str] | None,
-        Option("File of subscriptions; may stand again.", "FILE"),
+        Option("File of subscriptions; may be repeated.", "FILE"),
     ] = None
     store: Annotated[str | None, Option("Take those of a watch of this store.")] = None
     watch: Annotated[str, Option("Name of that watch.", "NAME")] = DEFAULT_NAME

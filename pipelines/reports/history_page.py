@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ceps.model.number_text import dollars, how_many, per_cent
-from ceps.plan.plans import bytes_text
+from ceps.model.number_text import bytes_text, dollars, figure, how_many, per_cent
 from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps
 from ceps.reporting.kit.palette import series
@@ -107,7 +106,7 @@ def _basis(facts: Facts) -> str:
         f"By the last {how_many(asked['compared'], 'question')} that were asked, as if there were "
         f"{asked['aDay']:,g} a day. Ours is counted from the boxes of its "
         f"blocks; the others are modelled from {how_many(sample['rows'], 'row')}, each standing for "
-        f"{sample['standsFor']:,.3g}. List prices of {prices['date']}: {prices['source']}."
+        f"{figure(sample['standsFor'], 3)}. List prices of {prices['date']}: {prices['source']}."
     )
 
 
@@ -128,7 +127,7 @@ def _card(one: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Card:
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return figure(value, 2)
 
 
 def _remarks(facts: Facts) -> list[tuple[str, str]]:

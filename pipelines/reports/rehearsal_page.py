@@ -1,8 +1,6 @@
-"""The page of a rehearsal, made of the kit: which strategy to take and why, then its map, hot cells and all figures.
+"""The page of a rehearsal: which strategy to take and why, then its map, hot cells and all figures.
 
-The map of workers over rounds, and the hottest cells: what a page of a rehearsal draws of its best strategy.
-
-A rehearsal as files: a page, JSON, and a line for each round.
+Beside it the same as JSON, and as CSV with a line for each round.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ from numpy.typing import NDArray
 
 from ceps.balance.cell_layout import Layout
 from ceps.balance.rehearse import StrategyRun
-from ceps.model.number_text import how_many
-from ceps.plan.plans import bytes_text
-from ceps.reporting.kit.html_page import Card, cards, document, notes, section, table, terms
+from ceps.model.number_text import bytes_text, how_many, per_cent
+from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps, whole_view
 from ceps.reporting.kit.palette import series
 from ceps.reporting.kit.steps import step_through
@@ -62,11 +59,12 @@ def page(facts: Facts, rounds: Rounds, results: Sequence[StrategyRun], geographi
     ``geographic``: whether positions are degrees.
     """
     counts = sorted({one["workers"] for one in facts["strategies"]})
+    drawn = [(count, _map(rounds, _result(facts, results, count), geographic)) for count in counts]
     return document(
         "Rehearsal of a watch",
         _head(facts),
         *(_first_screen(facts, count) for count in counts),
-        *(_map(facts, rounds, results, count, geographic) for count in counts),
+        *(_map_of(facts, count, parts, folded=len(counts) > 1) for count, parts in drawn),
         _table(facts),
         _foot(facts),
     )
@@ -87,7 +85,16 @@ def _head(facts: Facts) -> str:
         f"{facts['rows']:,} rows in {facts['rounds'] + 1:,} rounds of {_duration(facts['roundSeconds'])}, "
         f"{how_many(facts['subscriptions'], 'subscription')} of {bytes_text(facts['subscriptionBytes'])}"
     )
-    return f"<header><h1>Rehearsal of a watch</h1><span>{escape(about)}</span></header>\n"
+    why = (
+        "A batch is over when its busiest worker is: at 2 times the mean, half of what you pay for waits. While all "
+        "subscriptions fit the memory of each worker, replicated is even without any move, and is taken. Else, of "
+        "strategies within 5 % of the evenest, the one that moves fewest bytes is, and then the one that stores fewest "
+        "copies."
+    )
+    return (
+        f"<header><h1>Rehearsal of a watch</h1><span>{escape(about)}</span></header>\n"
+        f'<p class="quiet">{escape(why)}</p>\n'
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -100,33 +107,22 @@ def _duration(seconds: float) -> str:
 def advice(facts: Facts, count: int) -> str:
     """Return which strategy to take, and what it costs, in words."""
     best = _taken(facts, count)
-    moved = f"{_percent(best['movedShare'])} of the subscriptions' bytes move in a round"
+    share = best["movedShare"]
+    moved = f"{per_cent(share)} of the subscriptions' bytes move in a round" if share else "No subscription moves"
     return (
         f"Take {best['strategy']} with {how_many(count, 'worker')}: the busiest has {best['mean']:.2f} times the mean "
         f"work. {moved}, and all workers together store {best['copies']:.2f} copies"
     )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %" if share else "Nothing"
-
-
 def _first_screen(facts: Facts, count: int) -> str:
     ranked, best = _of(facts, count), _taken(facts, count)
     shown = [best, *(one for one in ranked if one is not best)][:3]
     lead = f'<p class="lead">{escape(advice(facts, count))}.</p>'
-    whole = bytes_text(facts["subscriptionBytes"])
-    why = (
-        f"All subscriptions take {whole}: while that fits each worker's memory, replicated is even without any move. "
-        "A batch is over when its busiest worker is: at 2 times the mean, half of what you pay for waits. "
-        "Of strategies within 5 % of the evenest, the one that moves fewest bytes is taken, and then the one that "
-        "stores fewest copies."
-    )
     title = f"With {how_many(count, 'worker')}"
     return (
-        f"<section><h2>{escape(title)}</h2>{lead}"
-        f'<p class="quiet">{escape(why)}</p>{cards([_card(one, one is best) for one in shown])}'
-        f"{_course(facts, ranked, best)}{_moved(facts, ranked, best)}</section>\n"
+        f"<section><h2>{escape(title)}</h2>{lead}{cards([_card(one, one is best) for one in shown])}"
+        f"{_course(facts, ranked, best)}{_moves_of(ranked, best)}</section>\n"
     )
 
 
@@ -137,7 +133,7 @@ def _card(one: Facts, chosen: bool) -> Card:
         "times the mean",
         [
             ("worst round", f"{one['worst']:.2f}"),
-            ("moved a round", _percent(one["movedShare"]).lower()),
+            ("moved a round", per_cent(one["movedShare"])),
             ("copies stored", f"{one['copies']:.2f}"),
         ],
         why=_MEANINGS.get(one["strategy"], ""),
@@ -147,7 +143,9 @@ def _card(one: Facts, chosen: bool) -> Card:
 
 
 def _course(facts: Facts, ranked: Sequence[Facts], best: Facts) -> str:
-    """Draw the busiest worker over the mean, round by round."""
+    """Draw the busiest worker over the mean, round by round; nothing of one round, which is no course."""
+    if facts["rounds"] < 2:
+        return ""
     chosen = [best, *(one for one in ranked if one is not best)][:_MOST_LINES]
     most = min(max(max(one["maxOverMean"]) for one in chosen), _TOP)
     ticks = nice(most)
@@ -175,33 +173,40 @@ def _rounds(facts: Facts) -> list[Tick]:
     return found
 
 
-def _moved(facts: Facts, ranked: Sequence[Facts], best: Facts) -> str:
-    rows = [
-        Bar(one["strategy"], one["movedShare"], _percent(one["movedShare"]).lower(), chosen=one is best)
-        for one in sorted(ranked, key=lambda one: (-one["movedShare"], one["strategy"]))
-    ]
-    caption = (
-        '<p class="about">Bytes of subscriptions moved in a round, as a share of all; a mean of the later rounds.</p>'
-    )
-    return f"{caption}{bars('Share of bytes moved in a round, by strategy', rows)}"
+def _moves_of(ranked: Sequence[Facts], best: Facts) -> str:
+    """Draw how much strategies move, those that move anything."""
+    moving = sorted((one for one in ranked if one["movedShare"]), key=lambda one: (-one["movedShare"], one["strategy"]))
+    rows = [Bar(one["strategy"], one["movedShare"], per_cent(one["movedShare"]), chosen=one is best) for one in moving]
+    if not rows:
+        return '<p class="about">No strategy moves a subscription.</p>'
+    others = " The strategies that are not named move nothing." if len(rows) < len(ranked) else ""
+    caption = f"Bytes of subscriptions moved in a round, as a share of all; a mean of the later rounds.{others}"
+    return f'<p class="about">{caption}</p>{bars("Share of bytes moved in a round, by strategy", rows)}'
 
 
-def _map(facts: Facts, rounds: Rounds, results: Sequence[StrategyRun], count: int, geographic: bool) -> str:
+def _result(facts: Facts, results: Sequence[StrategyRun], count: int) -> StrategyRun:
+    """Return what the strategy that is taken has done."""
     best = _taken(facts, count)
-    result = next(one for one in results if one.name == best["strategy"] and one.workers == count)
-    if result.layouts[-1].held.all() and count > 1:
-        about = f"With {best['strategy']} each of {count} workers has every cell: there is nothing to draw."
-        return section(f"Where {how_many(count, 'worker')} work", about, notes([("", "Rows are spread by a hash.")]))
+    return next(one for one in results if one.name == best["strategy"] and one.workers == count)
+
+
+def _map(rounds: Rounds, result: StrategyRun, geographic: bool) -> tuple[str, str]:
+    """Return the film and the table of hot cells; two empty texts where each worker has every cell."""
+    if result.layouts[-1].held.all() and result.workers > 1:
+        return "", ""
+    return film(f"film{result.workers}", rounds, result, geographic), hottest(rounds, result)
+
+
+def _map_of(facts: Facts, count: int, parts: tuple[str, str], *, folded: bool) -> str:
+    title = f"Where {how_many(count, 'worker')} work"
     about = (
-        f"Each cell of the grid in the colour of its worker under {best['strategy']}; of a cell that is shared, of the "
-        "worker with the largest share, with a line around it. Cells without rows and subscriptions are left out."
+        f"Each cell of the grid in the colour of its worker under {_taken(facts, count)['strategy']}. A shared cell "
+        "has that of the worker with the largest share, and a line around it. Cells without rows and subscriptions "
+        "are left out."
     )
-    return section(
-        f"Where {how_many(count, 'worker')} work",
-        about,
-        film(f"film{count}", rounds, result, geographic),
-        hottest(rounds, result),
-    )
+    if folded and any(parts):
+        return fold(title, f'<p class="about">{escape(about)}</p>', *parts)
+    return section(title, about, *parts)
 
 
 def _table(facts: Facts) -> str:
@@ -212,15 +217,18 @@ def _table(facts: Facts) -> str:
             str(one["workers"]),
             f"{one['mean']:.3f}",
             f"{one['worst']:.2f}",
-            _percent(one["movedShare"]).lower(),
-            _percent(one["mostMovedShare"]).lower(),
+            per_cent(one["movedShare"]),
+            per_cent(one["mostMovedShare"]),
             f"{one['copies']:.3f}",
             bytes_text(one["messageBytes"]),
         ]
         for one in sorted(facts["strategies"], key=lambda one: (one["workers"], one["mean"]))
     ]
-    about = "Mean and worst: the busiest worker over the mean. Moved: a round. Messages: sent for a decision."
-    return section("All strategies", about, table("All strategies, the evenest first", head, rows))
+    about = (
+        "Mean and worst of all rounds: the busiest worker over the mean. Moved: bytes of subscriptions, in a round. "
+        "Copies: workers that store a subscription, on average. Messages: what is sent for a decision."
+    )
+    return fold("All strategies", f'<p class="about">{about}</p>', table("The evenest first", head, rows))
 
 
 def _foot(facts: Facts) -> str:
@@ -236,7 +244,7 @@ def _foot(facts: Facts) -> str:
         remarks.append(("warn", f"{facts['skipped']:,} rows have no legal position, time or id and were left out."))
     used = {one["strategy"] for one in facts["strategies"]}
     meant = [(name, text) for name, text in _MEANINGS.items() if name in used]
-    return section("What was compared", "In a line each.", terms(meant), notes(remarks))
+    return fold("What each strategy does", terms(meant)) + notes(remarks)
 
 
 MOST_FRAMES = 24

@@ -33,6 +33,8 @@ NEAR_BEST = 0.05
 """A strategy is as good as the best if its mean is within so much of the best one's: then moves and copies decide."""
 FEW_MOVED, FEW_COPIES = 1e-3, 1e-2
 """Shares moved a round, and copies, that make no difference."""
+SMALL_BYTES = 64e6
+"""Subscriptions that fit the memory of any worker, where it is not said how much that is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,7 @@ class Rehearsal:
     rows: int  # Rows of the stream, and those that were none
     skipped: int  # Rows of the stream, and those that were none
     round_seconds: float
+    fits: bool  # Whether all subscriptions fit the memory of each worker
 
 
 def rehearse_stream(
@@ -88,7 +91,8 @@ def rehearse_stream(
             "as a sample to begin with; make --round shorter"
         )
     results = [rehearse(name, strategy, rounds.each()) for name, _, strategy in made]
-    return Rehearsal(rounds, space, results, len(stream.rows), stream.skipped, round_seconds)
+    fits = float(asked.bytes.sum()) <= (SMALL_BYTES if memory_bytes is None else memory_bytes)
+    return Rehearsal(rounds, space, results, len(stream.rows), stream.skipped, round_seconds, fits)
 
 
 def _chosen(strategies: Sequence[str], memory_bytes: float | None) -> list[str]:
@@ -123,12 +127,15 @@ def _standing(table: Any, space: Space, rows: Rows, text: str | None) -> Standin
     return Standing(build(table, space, schema, text is not None), None)
 
 
-def best_of(results: Sequence[StrategyRun]) -> StrategyRun:
+def best_of(results: Sequence[StrategyRun], fits: bool) -> StrategyRun:
     """Return the one to take: of those whose mean is near the best the one that moves least, then that copies least.
 
-    Those that have everything everywhere are left out where others are there: they are always even, and always whole.
+    One that has everything everywhere is always even: it is taken where all fits each worker, else only where no other
+    one is there.
     """
-    results = [one for one in results if one.copies.max() < one.workers - FEW_COPIES] or results
+    parted = [one for one in results if one.copies.max() < one.workers - FEW_COPIES]
+    whole = [one for one in results if one.copies.max() >= one.workers - FEW_COPIES]
+    results = (whole or parted) if fits else (parted or whole)
     least = min(float(one.max_over_mean[one.settled].mean()) for one in results)
     good = [one for one in results if float(one.max_over_mean[one.settled].mean()) <= least * (1.0 + NEAR_BEST)]
     return min(
@@ -163,7 +170,7 @@ def facts_of(rehearsal: Rehearsal) -> dict[str, Any]:
                 "movedBytes": [round(float(value)) for value in one.moved],
             }
         )
-    take = [best_of([one for one in rehearsal.results if one.workers == count]) for count in counts]
+    take = [best_of([one for one in rehearsal.results if one.workers == count], rehearsal.fits) for count in counts]
     return {
         "format": 1,
         "rows": rehearsal.rows,

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from dtoss.names import position_names
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 
-SLACK = 1e-9
+PLACE_TOLERANCE = 1e-9
 """Of radians, and of a planar coordinate and a radius relatively: far more than rounding makes of either."""
 
 
@@ -42,7 +42,7 @@ def concerned(
             continue
         reach = float(entry["furthest"])
         if space.metric == "plane":
-            spans = [_around(value, reach + SLACK * (abs(value) + reach)) for value in pivot]
+            spans = [_around(value, reach + PLACE_TOLERANCE * (abs(value) + reach)) for value in pivot]
         elif space.geographic:
             spans = _spans_on_sphere(pivot, reach)
         else:
@@ -82,11 +82,13 @@ def _spans_on_sphere(pivot: Sequence[float], chord: float) -> list[tuple[float, 
     A cap of angle a round latitude b that holds no pole spans asin(sin a / cos b) of longitude to both sides.
     """
     x, y, z = pivot
-    angle = 2.0 * math.asin(min(chord / 2.0, 1.0)) + SLACK
+    angle = 2.0 * math.asin(min(chord / 2.0, 1.0)) + PLACE_TOLERANCE
     lat = math.atan2(z, math.hypot(x, y))
-    lats = _around(math.degrees(lat), math.degrees(angle) + SLACK)
-    if abs(lat) + angle >= math.pi / 2.0 - SLACK:
+    lats = _around(math.degrees(lat), math.degrees(angle) + PLACE_TOLERANCE)
+    if abs(lat) + angle >= math.pi / 2.0 - PLACE_TOLERANCE:
         return [(-180.0, 180.0), lats]
-    lons = _around(math.degrees(math.atan2(y, x)), math.degrees(math.asin(math.sin(angle) / math.cos(lat)) + SLACK))
+    lons = _around(
+        math.degrees(math.atan2(y, x)), math.degrees(math.asin(math.sin(angle) / math.cos(lat)) + PLACE_TOLERANCE)
+    )
     # what lies beyond the antimeridian has a longitude of the other sign
     return [lons if lons[0] > -180.0 and lons[1] < 180.0 else (-180.0, 180.0), lats]

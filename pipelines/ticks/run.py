@@ -105,7 +105,7 @@ def _beats(loop: Steady, beats: Beats, renew: Callable[[], None] | None) -> Ran:
             # it ends some time, and has then read its updates, or left them
             if ran == Ran():
                 raise StoreError(str(busy)) from None
-            loop.listeners.warn(f"this beat is left out: {busy}")
+            loop.listeners.warn(f"this cycle is left out: {busy}")
             loop.listeners.metrics.skipped()
             made = False
         except Exception as error:

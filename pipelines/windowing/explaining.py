@@ -60,9 +60,9 @@ def explain(spec: Spec, cells: float = CELLS) -> Explained:
 
     operators = {
         READ: Operator((FILE,), "rows lie as their files do; each is screened alone"),
-        "losers": Operator((OBJECT,), "of rows of one object and time one counts, also of those of before"),
+        "distinct": Operator((OBJECT,), "of rows of one object and time one counts, also of those of before"),
     }
-    steps = [READ, "losers"]
+    steps = [READ, "distinct"]
     operators["keys"] = Operator(None, f"each row alone: --by {spec.by.partition(':')[0]}")
     steps.append("keys")
     if spec.moves or "here" in spec.measures:
@@ -81,7 +81,7 @@ def explain(spec: Spec, cells: float = CELLS) -> Explained:
     operators[COMMIT] = Operator((), "one for each batch")
     rates = dict.fromkeys(pairwise(steps), ROWS)
     rates[PANES, WINDOWS] = rates[WINDOWS, "results"] = cells * ROWS
-    rates["losers", "watermark"] = ROWS
+    rates["distinct", "watermark"] = ROWS
     rates["results", COMMIT] = rates["watermark", COMMIT] = 1.0
     found = fuse({name: one.by for name, one in operators.items()}, rates)
     return Explained(operators, rates, found)
@@ -131,7 +131,7 @@ def lines_of(found: Explained, cells: float | None, placement: Placement | None,
     for name, one in found.operators.items():
         by = "anything" if one.by is None else " or ".join(one.by) or "one place"
         lines.append(f"  {name:{wide}s}  {by:13s}  {one.why}")
-    lines.append(f"together, by the exact witnesses{'' if found.fusion.proven else ' (not proven)'}:")
+    lines.append(f"together, where one split suits all{'' if found.fusion.proven else ' (not proven)'}:")
     order = list(found.operators)
     parts = zip(found.fusion.components, found.fusion.attributes, strict=True)
     for names, shared in sorted(parts, key=lambda part: min(map(order.index, part[0]))):

@@ -20,6 +20,7 @@ from ceps.plan.plans import plan_from_dict
 from ceps.planners.fewer_calls import _packed_cells, anneal_labels
 from tests.ceps import oracles
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
+from tests.examples import examples
 
 REQUESTS = st.lists(
     st.tuples(st.sets(st.integers(0, 5), min_size=1, max_size=4), st.integers(1, 8)), min_size=1, max_size=12
@@ -64,7 +65,7 @@ def test_where_nothing_is_asked_or_all_read_one_partition():
     assert ceps.servers_a_request(np.empty((0, 1), int), Reads([0], [], [], total=0.0)) == 1.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(small_patterns(), small_servers(), REQUESTS, st.integers(1, 2), st.booleans(), st.booleans())
 def test_never_dearer_and_never_more_calls_than_without_reads(patterns, types, requests, copies, spare, pins):
     """And every slot, every byte, copies and pins hold."""

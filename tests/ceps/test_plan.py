@@ -212,6 +212,15 @@ def test_progress_is_told():
     assert told[-1][1:] == (plan.cost_per_day, plan.lower_bound)
 
 
+def test_steps_of_renting_are_told():
+    """Each offer before it is planned, by the share of the capacity that it is planned to."""
+    told = []
+    ceps.rent(waves(60, 9_300.0), None, M3, progress=lambda step, *_: told.append(step))
+    steps = list(dict.fromkeys(told))
+    assert steps[:3] == ["fixed, planned to 90% of capacity", "fleet", "hourly, planned to 90% of capacity"]
+    assert {"grid", "autoscaling"} <= set(steps)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -50,10 +50,10 @@ CONSUMER = "a program of its own; tests/pipelines/command/watch/test_reader_exam
 NOT_RUN = {
     ("README.md", "pip install '.[serve]'"): "the same on the way of the tutorial, which runs; the loop goes on",
     ("docs/tutorial.md", "pip install '.[serve]'"): "it is installed",
-    ("docs/ceps.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
-    ("docs/ceps.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
+    ("docs/renting.md", "dtoss patterns --live --store STORE --out usual.parquet --every"): "goes on and on",
     ("docs/renting.md", "dtoss patterns accesses/*.parquet --store STORE"): "calibrates a server for minutes",
     ("docs/map.md", "dtoss serve --store demo/store"): DEMO,
+    ("docs/map.md", "dtoss serve --basemap city.pmtiles"): "a file and a host of yours; test_basemap.py has made ones",
     ("docs/operating.md", "mkdir -p arriving secrets"): "containers; test_operating.py runs what is in them",
     ("docs/sql.md", "frame = spark.read.format"): FOLDER,
     ("docs/sql.md", "$ cat near.sql"): FOLDER,
@@ -407,13 +407,13 @@ def cities(names, folder):
 
 GIVEN = {
     "README.md": fleet,
-    "docs/ceps.md": patterns,
     "docs/engines.md": fleet_of_two,
     "docs/erasure.md": recorded,
     "docs/format.md": a_file,
     "docs/history.md": past,
     "docs/inputs.md": cities,
     "docs/queries.md": queries,
+    "docs/renting.md": patterns,
     "docs/sql.md": sql,
     "docs/watch.md": watched,
     "docs/windows.md": counted,

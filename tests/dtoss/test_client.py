@@ -76,7 +76,7 @@ def asked(index, positions, seed, count):
 CARRIED = st.sampled_from([(), ("speed",), ("mood", "name", "speed")])
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25, 5), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), count=st.integers(0, 40), k=st.integers(1, 90),
     limit=st.sampled_from([None, 0.0, 0.01, 3e4, np.inf]), columns=CARRIED,
@@ -93,7 +93,7 @@ def test_the_nearest_are_the_same(town, seed, count, k, limit, columns, where, h
         same(index.knn(places[0], k, max_distance=limit), there.knn(places[0], k, max_distance=limit))
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(20, 5), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), count=st.integers(0, 30), columns=CARRIED,
     where=st.sampled_from(CONDITIONS), having=st.sampled_from(CONDITIONS),
@@ -116,7 +116,7 @@ def test_all_within_radii_are_the_same(town, seed, count, columns, where, having
     assert [row for hits in ours for row in hits] == [row for hits in theirs for row in hits]
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15, 4), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 5), columns=CARRIED, where=st.sampled_from(CONDITIONS))
 def test_shapes_hold_the_same(town, seed, count, columns, where):
     """Boxes, some over the antimeridian on the sphere; rings, GeoJSON with holes, heights and properties."""

@@ -279,8 +279,15 @@ def no_room(name):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+EACH = pytest.mark.deep("a fault at each step; at some they come in make test")
+
+
 @pytest.mark.parametrize(
-    ("fault", "steps"), [("killed", range(1, 64, 4)), ("full", range(1, 50))], ids=["killed", "full"]
+    ("fault", "steps"),
+    [
+        *(("killed", range(1, 64, 7)), ("full", range(1, 50, 2))),
+        *(pytest.param(fault, range(1, 64), marks=EACH) for fault in ("killed", "full")),
+    ],
 )
 def test_a_fault_leaves_the_old_snapshot_or_the_new_one(tmp_path, fault, steps):
     """Whichever change of a file it meets; the next save goes through and clears what was left."""

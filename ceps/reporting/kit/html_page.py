@@ -43,7 +43,8 @@ ul.notes li.warn { border-color: var(--warn); }
 .card p.why { font-size: 13.5px; color: var(--quiet); margin: 6px 0 0; line-height: 1.4; }
 .next { border: 1px solid var(--rule); border-radius: 8px; padding: 10px 16px; margin: 0; }
 .next p { margin: 0; } .next ol { margin: 6px 0 0; padding-left: 24px; font-size: 15px; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 14px; }
+.scroll { overflow-x: auto; } .scroll + .scroll { margin-top: 18px; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; }
 caption { text-align: left; color: var(--quiet); padding-bottom: 4px; }
 th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--rule); vertical-align: top;
   font-variant-numeric: tabular-nums; }

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ceps.model.number_text import figure
 from ceps.reporting.kit.palette import HEAT_STEPS, series
 
 Floats = NDArray[np.float64]
@@ -71,8 +72,8 @@ def short(value: float) -> str:
     """
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else size):,.3g}{unit}"
-    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+            return f"{figure(value / (1e3 if unit == 'k' else size), 3)}{unit}"
+    return figure(value, 3)
 
 
 def curves(

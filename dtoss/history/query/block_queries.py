@@ -20,7 +20,7 @@ from dtoss.geometry.space import Space
 from dtoss.history.schema import Schema
 from dtoss.history.time_scale import interval_of
 
-SLACK, LEAST_SLACK = 1.0 + 1e-9, 1e-12
+RADIUS_TOLERANCE, LEAST_TOLERANCE = 1.0 + 1e-9, 1e-12
 """Times which, and by which, a chord is longer than computed where blocks are chosen: rounding loses none."""
 
 
@@ -31,16 +31,16 @@ class BlockQueries:
     spans: Spans  # The interval of each of m questions
     # float64 (b, dimension). Discs that hold all that a question asks about; None where it asks about everywhere
     centres: NDArray[np.float64] | None = None
-    chords: NDArray[np.float64] | None = None  # float64 (b,). Their radii as distances of vectors, with slack
+    chords: NDArray[np.float64] | None = None  # float64 (b,). Their radii as distances of vectors, with tolerance
     question: NDArray[np.int64] | None = None  # int64 (b,), ascending. Which question each disc is of
     # int64, ascending. Of the ids that are asked about (:func:`dtoss.history.row_blocks.id_words`); None for all
     words: NDArray[np.int64] | None = None
 
 
 def chords_of(radii: NDArray[np.float64], space: Space) -> NDArray[np.float64]:
-    """Return radii in metres or CRS units as distances of vectors, with slack."""
+    """Return radii in metres or CRS units as distances of vectors, with tolerance."""
     chords = chord_of(radii) if space.metric == "sphere" else np.asarray(radii, np.float64)
-    return np.asarray(chords * SLACK + LEAST_SLACK)
+    return np.asarray(chords * RADIUS_TOLERANCE + LEAST_TOLERANCE)
 
 
 def discs(centres: NDArray[np.float64], radii: NDArray[np.float64], spans: Spans, space: Space) -> BlockQueries:

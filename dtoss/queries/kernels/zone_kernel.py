@@ -12,7 +12,7 @@ from dtoss.geometry.distance import SPHERE, Place
 from dtoss.geometry.point_in_polygon import side_beyond
 from dtoss.geometry.polygon_tables import (
     FACT_COLUMNS,
-    FLAT_SLACK,
+    FLAT_TOLERANCE,
     HALF_SPACES,
     HIGHEST_U,
     HIGHEST_V,
@@ -20,7 +20,7 @@ from dtoss.geometry.polygon_tables import (
     LOWEST_U,
     LOWEST_V,
     PER_STRIP,
-    SIDE_SLACK,
+    SIDE_TOLERANCE,
     U_AXIS,
     U_AXIS_Y,
     U_AXIS_Z,
@@ -94,30 +94,30 @@ def _apart(tables, polygon, ball, dimension):
 
 
 @step
-def _crossed(tables, edge, site, u, v, slack, beside):
+def _crossed(tables, edge, site, u, v, tolerance, beside):
     """Return whether the ray from a place crosses an edge: 1 or 0, 2 where rounding could turn it, -1 on the edge."""
     at = edge * FLAT_COLUMNS
     ua, va = tables.flat[at + U_BEGIN], tables.flat[at + V_BEGIN]
     ub, vb = tables.flat[at + U_END], tables.flat[at + V_END]
     found = 0
-    if slack == 0.0 and va == v and vb == v:
+    if tolerance == 0.0 and va == v and vb == v:
         found = -1 if min(ua, ub) <= u <= max(ua, ub) else 0
-    elif (abs(va - v) > slack and abs(vb - v) > slack) or slack == 0.0:
+    elif (abs(va - v) > tolerance and abs(vb - v) > tolerance) or tolerance == 0.0:
         if (va >= v) != (vb >= v):
-            if slack == 0.0 and ua == ub:
+            if tolerance == 0.0 and ua == ub:
                 found = -1 if u == ua else int(u < ua)
-            elif ua > u + slack and ub > u + slack:
+            elif ua > u + tolerance and ub > u + tolerance:
                 found = 1
-            elif ua >= u - slack or ub >= u - slack:
+            elif ua >= u - tolerance or ub >= u - tolerance:
                 at = edge * CORNER_COLUMNS
                 begins, ends = tables.begins, tables.ends
                 a = Place(begins[at], begins[at + 1], begins[at + 2], SPHERE)
                 b = Place(ends[at], ends[at + 1], ends[at + 2], SPHERE)
                 side = side_beyond(a, b, site, beside)
                 found = 2 if side == 0 else int((side > 0) == (vb >= v))
-        elif slack == 0.0 and ((ua == u and va == v) or (ub == u and vb == v)):
+        elif tolerance == 0.0 and ((ua == u and va == v) or (ub == u and vb == v)):
             found = -1
-    elif min(va, vb) - slack <= v <= max(va, vb) + slack and max(ua, ub) >= u - slack:
+    elif min(va, vb) - tolerance <= v <= max(va, vb) + tolerance and max(ua, ub) >= u - tolerance:
         found = 2
     return found
 
@@ -138,9 +138,9 @@ def polygon_holds(tables, polygon, site):
         return OUT
     first, end = tables.strip[polygon], tables.strip[polygon + 1]
     strip = first + strip_of(v, facts[f + LOWEST_V], facts[f + PER_STRIP], end - first)
-    odd, slack, beside = 0, facts[f + FLAT_SLACK], facts[f + SIDE_SLACK]
+    odd, tolerance, beside = 0, facts[f + FLAT_TOLERANCE], facts[f + SIDE_TOLERANCE]
     for t in range(tables.listed[strip], tables.listed[strip + 1]):
-        found = _crossed(tables, int(tables.edges[t]), site, u, v, slack, beside)
+        found = _crossed(tables, int(tables.edges[t]), site, u, v, tolerance, beside)
         if found == 1:
             odd ^= 1
         elif found < 0:

@@ -19,7 +19,7 @@ _GROWN = 1e-9
 _NEAR_POLE = QUARTER_TURN - 1e-6
 _WIDEST = 170.0
 """Degrees of longitude up to which a polygon's rectangle is made of its corners."""
-_CHORD_SLACK = 1e-11
+_CHORD_TOLERANCE = 1e-11
 _WHOLE = 5.0
 """More than any squared chord."""
 
@@ -41,11 +41,11 @@ def squared_chords(radius: NDArray[np.float64], space: Space) -> NDArray[np.floa
     """Return bounds of squared chords: what is further is beyond a radius for sure, whatever rounding does."""
     if space.metric == "plane":
         with np.errstate(over="ignore"):
-            return np.asarray(radius * radius * (1.0 + _CHORD_SLACK) + np.finfo(float).tiny)
+            return np.asarray(radius * radius * (1.0 + _CHORD_TOLERANCE) + np.finfo(float).tiny)
     chord = chord_of(radius)
-    whole = radius >= np.pi * EARTH_RADIUS * (1.0 - _CHORD_SLACK)
-    far = np.where(chord > 1.0, _CHORD_SLACK, 0.0)
-    return np.where(whole, _WHOLE, chord * chord * (1.0 + _CHORD_SLACK) + far + np.finfo(float).tiny)
+    whole = radius >= np.pi * EARTH_RADIUS * (1.0 - _CHORD_TOLERANCE)
+    far = np.where(chord > 1.0, _CHORD_TOLERANCE, 0.0)
+    return np.where(whole, _WHOLE, chord * chord * (1.0 + _CHORD_TOLERANCE) + far + np.finfo(float).tiny)
 
 
 def circle_rects(
@@ -154,11 +154,11 @@ def _apexes(begins: NDArray[np.float64], ends: NDArray[np.float64]) -> tuple[NDA
         height = np.degrees(np.arccos(np.minimum(np.abs(normal[:, 2]) / np.sqrt(square), 1.0)))
     before = (np.cross(begins, top) * normal).sum(axis=1)
     after = (np.cross(top, ends) * normal).sum(axis=1)
-    slack = _GROWN * np.sqrt(square)
+    tolerance = _GROWN * np.sqrt(square)
     level = np.zeros(len(begins))
     good = square > 0.0
-    north = np.where(good & (before >= -slack) & (after >= -slack), height, level - QUARTER_TURN)
-    south = np.where(good & (before <= slack) & (after <= slack), -height, level + QUARTER_TURN)
+    north = np.where(good & (before >= -tolerance) & (after >= -tolerance), height, level - QUARTER_TURN)
+    south = np.where(good & (before <= tolerance) & (after <= tolerance), -height, level + QUARTER_TURN)
     return south, north
 
 

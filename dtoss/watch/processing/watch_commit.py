@@ -85,8 +85,8 @@ def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]
     if bad > plan.options.max_bad * rows:
         worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda x: -x[1])[:3])
         raise InputError(
-            f"{bad:,} of {rows:,} rows are bad ({worst}), and --max-bad bears {plan.options.max_bad:.0%}: nothing of "
-            "this batch counts; mend the rows, or bear more"
+            f"{bad:,} of {rows:,} rows are bad ({worst}), more than --max-bad "
+            f"{100 * plan.options.max_bad:g}% allows: nothing of this batch counts; mend the rows, or allow more"
         )
 
 

@@ -86,8 +86,8 @@ def run_task(
         reasons = {one["values"]: one["counts"] for one in whole.column("reason").value_counts().to_pylist()}
     counts = {
         "rows": read,
-        "counted": len(rows) - step.losers,
-        "losers": step.losers,
+        "counted": len(rows) - step.duplicates,
+        "losers": step.duplicates,
         "jumps": step.jumps,
         "quarantined": sum(reasons.values()),
     }

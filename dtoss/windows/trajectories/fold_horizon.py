@@ -89,7 +89,7 @@ def merge(known, came, first, t, positions, new_first, new_t, new_positions, ord
     ``known``, ``came``: int64 (k,). The number of each object among those known and those that came, or -1.
     """
     held = t.size
-    count = losers = 0
+    count = duplicates = 0
     for k in range(known.size):
         begin[k] = count
         i = end = j = last = 0
@@ -106,7 +106,7 @@ def merge(known, came, first, t, positions, new_first, new_t, new_positions, ord
                 continue
             before = order[count - 1] if count > begin[k] else -1
             if before >= 0 and (t[before] if before < held else new_t[before - held]) == new_t[j]:
-                losers += 1
+                duplicates += 1
                 if before < held:
                     wins = _greater(new_positions, j, positions, before)
                 else:
@@ -122,7 +122,7 @@ def merge(known, came, first, t, positions, new_first, new_t, new_positions, ord
             j += 1
         start[k] = count if fresh < 0 else fresh
     begin[known.size] = count
-    return losers
+    return duplicates
 
 
 @kernel(

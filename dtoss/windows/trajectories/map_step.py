@@ -41,7 +41,7 @@ class ObjectsStep:
 
     patches: Patches  # What changes in panes
     after: ObjectState  # What is known of objects then; the next step folds it to its horizon
-    losers: int  # Rows that do not count: another of the same object and time does
+    duplicates: int  # Rows that do not count: another of the same object and time does
     jumps: int  # How many more pairs of rows are too fast for a move than before
     reached: PaneCounts  # The last panes of all objects
     changed: Numbers  # int64. Those whose rows are others than before, by their number in the state after
@@ -76,7 +76,7 @@ def objects_step(
     left = reached_of(spec, state.t[state.first[1:][np.diff(state.first) > 0] - 1])
     changed = np.flatnonzero(found.start < found.begin[1:])
     after = _after(spec, state, batch, pool, found, bucket)
-    return ObjectsStep(result.patches, after, found.losers, result.jumps, reached, changed, left)
+    return ObjectsStep(result.patches, after, found.duplicates, result.jumps, reached, changed, left)
 
 
 def _buckets(state: ObjectState, batch: Placed, found: Met) -> Numbers:

@@ -92,7 +92,7 @@ class Met:
     # ``start[i]`` on are others than before: all others are in the state one after another
     begin: Numbers
     start: Numbers
-    losers: int  # Rows that do not count: another of the same object and time has a greater position, or the same
+    duplicates: int  # Rows that do not count: another of the same object and time has a greater position, or the same
 
 
 def met(state: ObjectState, batch: Placed) -> Met:
@@ -101,10 +101,10 @@ def met(state: ObjectState, batch: Placed) -> Met:
     rows, held = batch.rows, len(state.t)
     order = np.empty(held + len(rows), np.int64)
     begin, start = np.zeros(len(known) + 1, np.int64), np.empty(len(known), np.int64)
-    losers = merge(
+    duplicates = merge(
         known, came, state.first, state.t, state.positions, batch.first, rows.t, rows.positions, order, begin, start
     )
-    return Met(ids, known, came, order[: begin[-1]], begin, start, losers)
+    return Met(ids, known, came, order[: begin[-1]], begin, start, duplicates)
 
 
 def _all_ids(known: pa.Array, came: pa.Array) -> tuple[pa.Array, Numbers, Numbers]:

@@ -11,7 +11,7 @@ from typing import Any
 from dtoss.compiled.notice import quiet
 from dtoss.errors import InputError
 from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, too_large
-from pipelines.command.terminal.output import print_table, say_compiling
+from pipelines.command.terminal.output import print_table
 from pipelines.command.terminal.store_info import facts_of_manifest
 from pipelines.options.snapshot_options import SnapshotOptions
 
@@ -32,7 +32,6 @@ def rebuild_past(store: str, past: Past, wanted: SnapshotOptions, engine: Engine
         raise InputError("--as-of, --max-age and --version are for a past moment of a history: name it (--history H)")
     if past.moment is None:
         raise InputError("--max-age and --version are for a past moment: name it (--as-of TIME)")
-    say_compiling("build")
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.as_of import build_past, bytes_of, moment_in, standing_at

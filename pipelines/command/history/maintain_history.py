@@ -203,7 +203,7 @@ def _retain(home: Home, seconds: float | None) -> int:
 
 def forget(
     history: PastHistory,
-    id_: Annotated[list[str], Option("Of an object; may stand again.")],
+    id_: Annotated[list[str], Option("Of an object; may be repeated.")],
     as_json: Json = False,
 ) -> None:
     """Remove all rows of objects from all orders; dtoss history gc --now removes the versions that had them."""
@@ -365,7 +365,7 @@ def report(
         str | None, typer.Argument(help="The same, as it was named before.", metavar="HISTORY", show_default=False)
     ] = None,
     version: Annotated[int | None, Option("Of the history; the newest if not given.")] = None,
-    a_day: Annotated[float, Option("Questions a day, for which requests, bytes and dollars are told.")] = (1000.0),
+    a_day: Annotated[float, Option("Questions a day, for which requests, bytes and dollars are shown.")] = (1000.0),
     prices: Annotated[str | None, Option("Your prices, JSON; list prices where it names none.", "FILE")] = None,
     as_json: Annotated[bool, Option("Print JSON instead of a table.", name="--json")] = False,
 ) -> None:

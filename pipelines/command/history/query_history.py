@@ -70,9 +70,7 @@ class Question:
     ] = None
     having: Annotated[str | None, Option("Of the hits, those that satisfy this.", "EXPR")] = None
     version: OfVersion = None
-    no_learn: Annotated[bool, Option("Do not note what is asked: shape and interval, by which the layout adapts.")] = (
-        False
-    )
+    no_learn: Annotated[bool, Option("Do not note shape and interval, by which the layout adapts.")] = False
     explain: Annotated[bool, Option("Say what is read instead: orders, ranges, bytes, what was pruned.")] = False
 
     def opened(self, form: Form | None = None, other: str | None = None) -> History:
@@ -155,7 +153,7 @@ def count(
 
 def trajectory(
     question: Unranked,
-    id_: Annotated[list[str], Option("Of an object; may stand again.", name="--id")],
+    id_: Annotated[list[str], Option("Of an object; may be repeated.", name="--id")],
     form: Form,
     line: Annotated[str | None, Option("Write lines to a GeoParquet file instead.", "FILE")] = None,
     gap: Annotated[

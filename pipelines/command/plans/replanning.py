@@ -67,7 +67,7 @@ def replan(
     dry_run: Annotated[bool, Option("Only say what would be done.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Repair the plan in force when today asks for it: a line for each decision, with why, what moves and the cost."""
+    """Repair the plan in force where today's requests do not fit it. Each decision is printed, with its cost."""
     from ceps.plan.replan import Decision, Replanning
     from dtoss.snapshots.store import Store
     from pipelines.command.plans.replanner import Replanner, line_of

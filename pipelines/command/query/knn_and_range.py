@@ -14,7 +14,7 @@ from pipelines.command.terminal.lengths import in_store
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import At, MaxDistance, Radius
-from pipelines.command.terminal.output import say_compiling, start_spark
+from pipelines.command.terminal.output import start_spark
 
 Spark = Annotated[Engine, Without(["engine"])]
 
@@ -43,7 +43,6 @@ def knn(
     form.check("--all")
     _check_unasked(places)
     store = target.stored("--all")
-    say_compiling("open")
     from pipelines.graph import knn_graph
     from pipelines.rows.write_file import write_file
 
@@ -88,7 +87,6 @@ def _answer(
     _check_unasked(places)
     if at is None:
         raise ValueError("no place is given: --at LON LAT, or --queries FILE --out FILE")
-    say_compiling("open")
     print_near(target, at, reach, objects, form)
 
 

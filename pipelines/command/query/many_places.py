@@ -13,7 +13,7 @@ from pipelines.command.query.one_place import token_of
 from pipelines.command.query.query_options import Filter, PlacesFile, Reach, Target
 from pipelines.command.terminal.lengths import Length, in_space, in_store
 from pipelines.command.terminal.notes import note
-from pipelines.command.terminal.output import say_compiling, start_spark
+from pipelines.command.terminal.output import start_spark
 
 if TYPE_CHECKING:
     from pipelines.command.terminal.engine_choice import Engine
@@ -51,7 +51,6 @@ def join_places(target: Target, places: PlacesFile, reach: Reach, objects: Filte
         raise ValueError("one of --store STORE and --url URL is wanted")
     if target.url is None:
         look_at([places.queries], named)
-    say_compiling("open")
     from dtoss.answer_rows import Ask
     from pipelines.engines.progress import work_shown
     from pipelines.local_joins.file_join import join_file, join_with_server

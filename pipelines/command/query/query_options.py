@@ -20,9 +20,9 @@ from pipelines.options.reading import TEXT, SaidOf
 class Target:
     """What is asked: a store or a server."""
 
-    title: ClassVar[str] = "What is asked"
+    title: ClassVar[str] = "What is queried"
     store: Annotated[str | None, Option("Path or URI of the store, or --url.")] = None
-    url: Annotated[str | None, Option("Of dtoss serve, which is asked instead of a store.")] = None
+    url: Annotated[str | None, Option("Of dtoss serve, which is queried instead of a store.")] = None
     token_file: Annotated[str | None, Option("Holds the token that --url wants; DTOSS_TOKEN may, too.", "FILE")] = None
     snapshot: Snapshot = None
     check: Check = None

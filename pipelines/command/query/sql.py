@@ -18,7 +18,7 @@ from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without
 from pipelines.command.terminal.options import Carry, Check, Snapshot, Store
-from pipelines.command.terminal.output import say_compiling, start_spark
+from pipelines.command.terminal.output import start_spark
 
 
 def sql(
@@ -34,7 +34,6 @@ def sql(
     check: Check = None,
 ) -> None:
     """Run a file of Spark SQL in which the store is a table and table functions; print or write its last result."""
-    say_compiling("open")
     from dtoss.snapshots.store import Store as Stored
     from pipelines.sql.statements import in_one_line, run_statements, statements_of
 

@@ -38,7 +38,8 @@ def warn(line: str) -> None:
 def say(name: str | None, ran: Ran) -> None:
     """Say what a batch has done, in one line on stderr, after the name of the windows where there may be others."""
     counts, document = ran.counts, ran.commit.document
-    left = [f"{counts[kind]:,} {kind}" for kind in ("losers", "jumps", "quarantined", "forgotten") if counts.get(kind)]
+    kinds = {"losers": "duplicates", "jumps": "jumps", "quarantined": "quarantined", "forgotten": "forgotten"}
+    left = [f"{counts[kind]:,} {shown}" for kind, shown in kinds.items() if counts.get(kind)]
     refused = len(document["batch"].get("refused", ()))
     left += [f"{refused:,} files refused"] if refused else []
     what = ", ".join([f"{counts['rows']:,} rows", *left, f"{counts['results']:,} results"])

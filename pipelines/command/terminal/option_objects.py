@@ -141,7 +141,7 @@ def _parameter(field: _Field, title: str | None, said: bool) -> inspect.Paramete
     kind: Any = option.written or (str if option.parse else field.kind)
     default = inspect.Parameter.empty if field.default is MISSING else field.default
     if option.parse:
-        default = option.shown or (str(default) if isinstance(default, float) else None)
+        default = option.shown or (f"{100 * default:g}%" if isinstance(default, float) else None)  # a share
     if said or field.turns_off:
         default = False if kind is bool else None
     told = typer.Option(
@@ -168,17 +168,11 @@ def _value(field: _Field, around: _Place, given: dict[str, Any]) -> Any:
     return not text if field.turns_off else text
 
 
-GO_ON = {"run", "serve", "watch", "events", "replan", "calibrate"}
-"""Commands that tell of themselves: they say what each batch has done, or end when they are told to."""
-
-
 class GroupedCommand(TyperCommand):
     """A command that says how far it is, and whose help lists options by the objects that they come from."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        if self.name in GO_ON:
-            return super().invoke(ctx)
         with work_shown(str(self.name), bar=False):
             return super().invoke(ctx)
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-from dtoss.compiled.notice import COMPILING_SAID, QUIET, say_early
+from dtoss.compiled.kept_places import has_shipped, kept_kernels
+from dtoss.compiled.notice import COMPILING_SAID, QUIET
 from dtoss.errors import InputError
+from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.signals import interrupt_once
 
 
@@ -30,8 +33,10 @@ def start_spark(master: str | None, driver_memory: str | None, end_seconds: floa
     from pipelines.spark.java import JavaNotFound
     from pipelines.spark.session import SECONDS_TO_END, spark_session, stop_java
 
+    if not (kept_kernels() or has_shipped()):
+        note("what works for Spark compiles first, once for this processor; `dtoss warm` does it beforehand")
     try:
-        with work_shown("Spark starts"):
+        with work_shown("Spark starts"), _quiet_workers():
             session = spark_session(master, driver_memory=driver_memory)
     except JavaNotFound as error:
         raise InputError(str(error)) from None
@@ -40,10 +45,17 @@ def start_spark(master: str | None, driver_memory: str | None, end_seconds: floa
     return session
 
 
-def say_compiling(function: Literal["build", "open", "windows"]) -> None:
-    """Say that compiling begins, before anything is loaded, where nothing that a function calls is compiled yet."""
-    if say_early(function):
-        os.environ.setdefault(QUIET, COMPILING_SAID)  # the processes that Spark starts need not say it again
+@contextmanager
+def _quiet_workers() -> Iterator[None]:
+    """Have the processes that are started meanwhile not tell each what it compiles."""
+    if os.environ.get(QUIET):
+        yield
+        return
+    os.environ[QUIET] = COMPILING_SAID
+    try:
+        yield
+    finally:
+        del os.environ[QUIET]
 
 
 def print_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -66,8 +66,8 @@ class Window:
             raise Undelivered("nothing can be acknowledged: the descriptor on which ids come back is at its end")
         if self._sent:
             raise Undelivered(
-                f"{len(self._sent):,} events from {self._sent[0]} to {self._sent[-1]} were told and not acknowledged, "
-                "and nobody is left to do so: they are told again next time"
+                f"{len(self._sent):,} events from {self._sent[0]} to {self._sent[-1]} were printed and not "
+                "acknowledged, and nobody is left to do so: they are printed again next time"
             )
 
     @property
@@ -150,8 +150,8 @@ class Window:
         if cursor > self._told:
             self._reading.keep()
             raise InputError(
-                f"{text} was acknowledged and has not been told, the last event was {self._told}: the ids of events "
-                "are wanted, as they were told"
+                f"{text} was acknowledged and has not been printed, the last event was {self._told}: the ids of events "
+                "are wanted, as they were printed"
             )
         self._heard = True
         while self._sent and self._sent[0] <= cursor:

@@ -35,6 +35,7 @@ from dtoss.watch.watch_folder import Home, way_to
 from dtoss.watch.watch_settings import Settings
 from pipelines.command.terminal.notes import note, warn
 from pipelines.command.watch.acknowledgements import Window
+from pipelines.engines.progress import end_beginning
 from pipelines.loop.stopping import Stopping
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -309,6 +310,7 @@ def _write(rest: memoryview) -> None:
 
 def _has_begun(home: Home, goes_on: Callable[[], bool]) -> bool:
     """Wait for the first batch, and say so where there is none yet: the name may be another one's."""
+    end_beginning()
     if head_of(home) is None:
         note(f"waiting for the first batch of watch {home.name}{way_to(home)}")
     while head_of(home) is None:

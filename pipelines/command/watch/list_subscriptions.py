@@ -25,7 +25,7 @@ _LONGEST_CELL = 60
 def subscriptions(
     store: Store,
     watch: WatchName = NO_NAME,
-    ids: Annotated[list[str] | None, Option("Only this one; may stand again.", name="--id")] = None,
+    ids: Annotated[list[str] | None, Option("Only this one; may be repeated.", name="--id")] = None,
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:

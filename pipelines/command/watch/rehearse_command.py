@@ -12,7 +12,7 @@ from dtoss.option import Option
 from dtoss.plain_numbers import is_whole
 from pipelines.command.terminal import options
 from pipelines.command.terminal.option_objects import Only
-from pipelines.command.terminal.output import print_columns, say_compiling
+from pipelines.command.terminal.output import print_columns
 from pipelines.options.reading import Reading
 from pipelines.options.said_amounts import duration
 from pipelines.options.streaming import Questions
@@ -59,7 +59,9 @@ class Rounds:
             shown="30min",
         ),
     ] = 1800.0
-    memory: Annotated[str | None, Option("Of a worker, for strategy auto: 4g, 500m.", "SIZE")] = None
+    memory: Annotated[
+        str | None, Option("Of a worker, 500m: what fits is stored by all. 64 MB unless given; auto wants it.", "SIZE")
+    ] = None
     cells: Annotated[int, Option("Rows and columns of the grid.", more={"min": 1, "max": 1024})] = 128
 
 
@@ -75,6 +77,7 @@ def rehearse(
 ) -> None:
     """Say what each strategy would have done with a stream: how even, how much moves, and which to take."""
     from ceps.balance.round_costs import WorkModel
+    from ceps.model.number_text import per_cent
     from dtoss.export.targets import check_folder
     from dtoss.snapshots.store import on_stderr
     from pipelines.reports.rehearsal_page import advice, write_rehearsal
@@ -84,7 +87,6 @@ def rehearse(
 
     check_folder("--out", out)
     counts = _counts(rounds.workers)
-    say_compiling("build")
     done = rehearse_stream(
         positions,
         standing,
@@ -112,7 +114,7 @@ def rehearse(
                 str(one["workers"]),
                 f"{one['mean']:.3f}",
                 f"{one['worst']:.2f}",
-                f"{100 * one['movedShare']:.2f} %",
+                per_cent(one["movedShare"]),
                 f"{one['copies']:.3f}",
             ]
             for one in sorted(facts["strategies"], key=lambda one: (one["workers"], one["mean"]))

@@ -53,7 +53,7 @@ def subscribe(
     upgrade: Annotated[
         bool,
         Option(
-            "No files: polygons of before have their borders decided as those of today, and nobody is told of it.",
+            "No files: polygons of before have their borders decided as those of today, without an event.",
             name="--upgrade",
         ),
     ] = False,
@@ -97,7 +97,7 @@ def unsubscribe(
     wait: Wait = False,
     as_json: Json = False,
 ) -> None:
-    """Remove subscriptions from a watch; ids that it does not have are told of."""
+    """Remove subscriptions from a watch; ids that it does not have are named."""
     from dtoss.errors import InputError
     from dtoss.watch.subscriptions.changes import unsubscribe as remove
     from dtoss.watch.watch_folder import Home, check_there
@@ -138,8 +138,8 @@ def _judge(bad: Sequence[Bad], rows: int, max_bad: float) -> None:
         print(f"bad: {len(bad) - NAMED_BAD:,} more", file=sys.stderr)
     if len(bad) > max_bad * rows:
         raise InputError(
-            f"{len(bad):,} of {rows:,} subscriptions are bad, more than --max-bad {max_bad:g} allows; nothing has "
-            "changed"
+            f"{len(bad):,} of {rows:,} subscriptions are bad, more than --max-bad {100 * max_bad:g}% allows; nothing "
+            "has changed"
         )
 
 

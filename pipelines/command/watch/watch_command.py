@@ -13,7 +13,6 @@ from pipelines.command.terminal import options
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.option_objects import Without
-from pipelines.command.terminal.output import say_compiling
 from pipelines.command.watch.watch_options import WatchName, spread_said
 from pipelines.options.reading import Reading
 from pipelines.options.streaming import Arriving, SpreadWishes, WatchOptions
@@ -57,7 +56,6 @@ def watch(
     rows = Rowwise(asked.text, asked.messages, has_ids, reading.wrap, unit, reading.space)
     spread = spread_said(spreading)
     _warn_of_nothing(store, watch)
-    say_compiling("build")
     sessions = engine.sessions()
     try:
         done = hold_files(
@@ -91,7 +89,7 @@ def _warn_of_nothing(store: str, name: str) -> None:
 
     if change_number(Home(store, name)) == 0:
         near = did_you_mean(name, [other for other in watches_of(store) if other != name])
-        on_stderr(f"nobody has subscribed to watch {name!r}: its rows are read, and told to nobody{near}")
+        on_stderr(f"nobody has subscribed to watch {name!r}: its rows are read, and make no events{near}")
 
 
 def _say(told: Ran) -> None:

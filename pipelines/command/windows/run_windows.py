@@ -14,7 +14,6 @@ from pipelines.command.terminal import options
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note, say, say_json
 from pipelines.command.terminal.option_objects import Without
-from pipelines.command.terminal.output import say_compiling
 from pipelines.command.windows.backfill_command import check_alone
 from pipelines.command.windows.backfill_command import rebuild as rebuilt
 from pipelines.options.reading import Reading, SaidOf
@@ -62,7 +61,6 @@ def run(
     sessions = engine.sessions()
     wanted = wanted_of({key.replace("_", "-"): value for key, value in spec.items()})
     moving = moving_of(asked.workers, asked.rebalance, asked.move_budget)
-    say_compiling("windows")
     if asked.explain:
         for line in told_of(store, name, wanted, reading.space, moving, asked.replace):
             print(line)

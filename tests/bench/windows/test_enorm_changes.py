@@ -16,6 +16,7 @@ from bench.windows.enorm.running import Run, Source
 from bench.windows.enorm.spans import Window, every, pane_of
 from tests.bench.windows.enorm_batch import expected, spans_of
 from tests.bench.windows.enorm_jobs import AREA, BOTH, BY_AREA, HOWS, fuzz, jobs, played, rows, simple, sources
+from tests.examples import examples
 
 JOBS = jobs()
 
@@ -35,7 +36,7 @@ def test_each_job_gives_the_windows_of_all_rows(name):
         assert run.results
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 1 << 40))
 def test_changes_of_any_kind_at_any_time_change_no_window(seed):
     _, run, held, _ = fuzz(seed)

@@ -19,6 +19,7 @@ from ceps.offers.schedules import schedule_of
 from ceps.offers.zones import overload_without, zone_of
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, small_servers, waves
 from tests.ceps.oracles import partitions_of
+from tests.examples import examples
 
 RESERVED = tuple(replace(kind, reserved_dollars_per_hour=0.7 * kind.dollars_per_hour) for kind in servers(4e10))
 
@@ -233,7 +234,7 @@ def placed(patterns, labels, types):
     return total
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(small_patterns(4), small_servers(), st.floats(0.2, 1.0))
 def test_no_mixed_fleet_undercuts_its_bound(patterns, types, factor):
     """Over every way to cluster a tiny problem and to pay for each cluster; ours is one of them."""

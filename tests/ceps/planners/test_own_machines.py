@@ -19,6 +19,7 @@ from ceps.planners.fleet_first import fleet_ladder
 from ceps.planners.fleets import cheapest_fleet, fleets_between
 from tests.ceps.instances import assert_holds, small_patterns, waves
 from tests.ceps.oracles import optimum
+from tests.examples import examples
 
 
 def own(rate, room=np.inf, price=0.0, name="own"):
@@ -44,7 +45,7 @@ def test_the_fewest_servers_where_none_costs_anything(patterns, sizes):
     assert (plan.cost_per_day, plan.lower_bound, plan.gap) == (0.0, 0.0, 1.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(small_patterns(most=6), st.integers(1, 9), st.integers(1, 9), st.booleans())
 def test_only_what_fits_no_free_server_is_paid_for(patterns, rate, room, two):
     """Dollars equal those of the best of all placements, in a plan and in its bound; the bound by the hour is below."""

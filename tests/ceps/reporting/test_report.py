@@ -12,6 +12,7 @@ import pytest
 
 import ceps
 from ceps import Patterns
+from ceps.model.number_text import per_cent
 from ceps.offers.comparison import Comparison, MethodCost
 from ceps.reporting.charts import busy_hours, loads_on
 from ceps.reporting.report import over_bound
@@ -93,7 +94,9 @@ def test_the_page_has_the_numbers_of_the_json(folder):
     for row, method in zip(table.rows, numbers["methods"], strict=True):
         assert row[0] == method["label"]
         assert row[1] == f"{method['monthlyRate']:,.2f}"
-        assert row[2] == ("" if method["costOverLowerBound"] is None else f"{method['costOverLowerBound']:.3f}")
+        ratio = method["costOverLowerBound"]
+        proved = ratio is not None and ratio < 1 + 1e-8
+        assert row[2] == ("" if ratio is None else "0 %, proved" if proved else per_cent(ratio - 1))
         assert row[3] == f"{method['nodeCount']:,}"
     percent = numbers["monthlySavingsPercent"]
     dollars = f"${numbers['recommendedMonthlyRate']:,.2f} a month"

@@ -11,6 +11,7 @@ import ceps
 from ceps import Plan, ServerType
 from ceps.rollout.actions import actions
 from tests.ceps.instances import servers, waves
+from tests.examples import examples
 
 ROOMS = tuple(ServerType(f"t{room}", 1.0, float(room), room / 10) for room in range(1, 41))
 
@@ -114,7 +115,7 @@ def changes(draw):
     return made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(changes(), st.sampled_from([None, 2.0]), st.sampled_from([None, 1, 2]))
 def test_every_step_keeps_copies_and_storage(change, rate, most):
     """Whatever the plans: full servers, circles, new and old servers, other types, one copy or two."""

@@ -23,6 +23,7 @@ from dtoss.partition import Partition
 from dtoss.snapshots.border_file import decode_border, encode_border
 from dtoss.snapshots.partition_file import decode, encode
 from tests.dtoss.scenes import engine_of, in_partitions, neighbour_sets, taxis
+from tests.examples import examples
 
 ROWS = 3000
 
@@ -39,7 +40,7 @@ MADE = {
     "taxis": lambda: pa.table(dict(zip(("lon", "lat"), taxis(np.random.default_rng(4), ROWS).T, strict=True))),
     **{f"{kind} plane": (lambda kind=kind: table_of(degenerate(kind, 500, seed=5))) for kind in PLANE},
     **{
-        f"{kind} sphere": (lambda kind=kind: table_of(degenerate(kind, 500, seed=5, metric="sphere")))
+        f"{kind} sphere": (lambda kind=kind: table_of(degenerate(kind, examples(500, 200), seed=5, metric="sphere")))
         for kind in SPHERE
     },
 }

@@ -16,6 +16,7 @@ from dtoss.conditions.matching_objects import KEPT_CONDITIONS, Filter, Shares
 from tests import oracles
 from tests.dtoss.scenes import PARTITIONS, engine_of, rows
 from tests.dtoss.strategies import lonlat, lonlat_queries, planar, planar_queries
+from tests.examples import examples
 
 WAYS = {"mask": (-1.0, -1.0), "own index": (2.0, 2.0), "as it comes": (0.05, 0.5)}
 """Shares below which matches get an index of their own: at once, and later."""
@@ -58,7 +59,7 @@ def check(index, ids, positions, kept, queries, text, ks=(1, 3, 40), radii=(0.0,
 
 
 @pytest.mark.parametrize("seen", list(WAYS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_any_condition(seen, data):
     """Sphere and plane, any share of matches from none to all, any number of partitions, lambda 0 or chosen."""

@@ -46,10 +46,10 @@ def globe(rng, n):
     return np.stack([rng.uniform(-180, 180, n), np.degrees(np.arcsin(rng.uniform(-1, 1, n)))], axis=1)
 
 
-def in_convex(ring, place, slack=1e-9):
+def in_convex(ring, place, tolerance=1e-9):
     """Whether a place lies on the left of all arcs of a ring."""
     corners = units(ring)
-    return bool((np.cross(corners[:-1], corners[1:]) @ place >= -slack).all())
+    return bool((np.cross(corners[:-1], corners[1:]) @ place >= -tolerance).all())
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_planar_cells_tile_the_bounds(tmp_path, partitions):
     assert about["bbox"] == pytest.approx(list(index.bounds))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.one_of(st.tuples(st.just("sphere"), lonlat()), st.tuples(st.just("plane"), planar())),
     st.sampled_from(PARTITIONS),

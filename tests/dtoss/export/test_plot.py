@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -137,6 +138,21 @@ def test_positions_compared_on_the_sphere_are_drawn_in_degrees():
     index.plot("cells", ax=ax)
     assert len(paths(ax)) == 30
     index.plot("regions", ax=ax)
+
+
+@pytest.mark.parametrize("crs", [None, "none"])
+@pytest.mark.parametrize("wide", [0.02, 0.1, 0.3, 2.0])
+def test_numbers_along_an_axis_do_not_overlap(crs, wide):
+    """Of data that is tall, too."""
+    rng = np.random.default_rng(5)
+    places = np.stack([rng.uniform(-122.4, -122.4 + 0.2 * wide, 50), rng.uniform(37.7, 37.9, 50)], axis=1)
+    ax = dtoss.build(np.arange(50), places if crs is None else places * 4e4, crs=crs).plot()
+    ax.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    low, high = ax.bbox.x0 - 1, ax.bbox.x1 + 1
+    seen = sorted((box for box in boxes if low <= (box.x0 + box.x1) / 2 <= high), key=lambda box: box.x0)
+    assert seen
+    assert all(one.x1 < other.x0 for one, other in pairwise(seen))
 
 
 def test_an_empty_index_has_axes():

@@ -90,7 +90,7 @@ def frames_of(shapes, crs):
         )
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60, 10), deadline=None)
 @given(st.data())
 def test_as_the_oracle_says(data):
     """Zones that overlap, lie in one another, repeat, have holes and parts, or are missing; corners on objects."""
@@ -338,7 +338,7 @@ def test_wkb_as_shapely_writes_and_reads_it(data):
         polygons_of_wkb(bytes(damaged[: int(rng.integers(0, len(damaged) + 1))]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_polygons_at_once_are_those_one_by_one(data):
     """Corners repeated, rings closed or not, both names of the antimeridian."""

@@ -23,6 +23,7 @@ from dtoss.history.row_blocks import BY_OBJECT, BY_PLACE, BY_TIME, ORDER_NAMES, 
 from dtoss.history.sums import sum_of
 from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, small_rows, table_of
+from tests.examples import examples
 
 SCHEMA = schema_of(PLANE)
 
@@ -76,7 +77,7 @@ def test_longitudes_are_measured_where_they_are():
 
 
 @pytest.mark.checked
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(small_rows(SCHEMA, most=25), min_size=1, max_size=5),
     st.integers(1, 9),

@@ -115,22 +115,22 @@ def exactly_past(regions, vector, i, j):
 
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("spacing", [1e-3, 1e-6, 1e-9, 1e-12])
-def test_a_region_owns_nothing_beyond_the_slack_of_its_borders(dimension, spacing):
-    """In rational numbers; and what :meth:`past` says of a vector is within the same slack. A fixed 1e-11 is not."""
+def test_a_region_owns_nothing_beyond_the_tolerance_of_its_borders(dimension, spacing):
+    """In rational numbers; and what :meth:`past` says of a vector is within the same. A fixed 1e-11 is not."""
     beyond = 0.0
     for seed in (1, 2):
         regions, vectors = near_pivots(seed, dimension, spacing)
         home = regions.nearest(vectors)
         for i in range(len(regions)):
-            past, slack = regions.past(vectors, i), regions.slack(vectors, i)
+            past, tolerance = regions.past(vectors, i), regions.tolerance(vectors, i)
             length = np.linalg.norm(regions.pivots - regions.pivots[i], axis=1)
             for r in np.flatnonzero(home == i).tolist():
                 for j in range(len(regions)):
                     if j == i:
                         continue
                     truly = float(exactly_past(regions, vectors[r], i, j)) / length[j]
-                    assert truly <= 0.5 * slack[r, j]
-                    assert abs(past[r, j] - truly) <= 0.5 * slack[r, j]
+                    assert truly <= 0.5 * tolerance[r, j]
+                    assert abs(past[r, j] - truly) <= 0.5 * tolerance[r, j]
                     beyond = max(beyond, truly)
     assert beyond > 1e-11 or spacing > 1e-9
 

@@ -11,6 +11,7 @@ import pytest
 import dtoss
 from dtoss.geometry.space import space_of
 from tests import oracles
+from tests.dtoss.scenes import in_partitions
 
 
 def crowds(rng, n):
@@ -122,8 +123,7 @@ def flat(shape):
     return world(space_of("none"), ids, positions, kept, queries, (0.0, span * 1e-3, span / 20, 2 * span))
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "partitions"), in_partitions(SHAPES, "crowds"))
 def test_in_the_plane(shape, partitions):
     made = flat(shape)
     index = dtoss.build(made.ids, made.positions, crs="none", partitions=partitions, columns={"kept": made.kept})
@@ -152,8 +152,9 @@ def round_world(shape):
     return world(space_of(), ids, positions, kept, queries, (0.0, 2e3, 4e5, 2.1e7))
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
-@pytest.mark.parametrize("shape", ["crowds", "lattice", "line", "ring", "poles"])
+@pytest.mark.parametrize(
+    ("shape", "partitions"), in_partitions(["crowds", "lattice", "line", "ring", "poles"], "poles")
+)
 def test_on_the_sphere(shape, partitions):
     made = round_world(shape)
     check(made, dtoss.build(made.ids, made.positions, partitions=partitions, columns={"kept": made.kept}))

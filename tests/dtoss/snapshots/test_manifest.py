@@ -7,6 +7,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,8 @@ def answers(index, ids, scratch):
     drawn = index.plot("cells")
     found["plot"] = drawn.get_title(loc="left")
     pyplot.close(drawn.figure)
+    rows = {name: [value] for name, value in (index[ids[0]] | {"id": ids[0], "lon": 0.1, "lat": 0.2}).items()}
+    found["with_updates"] = index.with_updates(rows).knn([0.1, 0.2]).to_arrow().to_pylist()
     found["border"] = [index.border.neighbours.tolist(), index.border.area.tolist()]
     missing = {name for name in dir(Index) if not name.startswith("_")} - found.keys()
     assert missing == {"save"}, "a method is not called here"  # which tests/dtoss/test_save_index.py does
@@ -94,7 +97,7 @@ def answers(index, ids, scratch):
     return {name: as_lists(value) for name, value in (of_hits | found).items()}
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["numbers", "text"])
+@pytest.fixture(scope="module")
 def whole(request, tmp_path_factory):
     """(ids of some objects, a store, all answers of an index of it, which are those of the index that was stored)."""
     made, folder = built(request.param), tmp_path_factory.mktemp("whole")
@@ -107,7 +110,18 @@ def whole(request, tmp_path_factory):
     return ids, folder / "store", wanted
 
 
-@pytest.mark.parametrize("gone", ["snapshot", "store", "directory"])
+GONE = ("snapshot", "store", "directory")
+OTHER_IDS = pytest.mark.deep("ids of the other type; in make test each way to go has one, and each type its ways")
+
+
+@pytest.mark.parametrize(
+    ("whole", "gone"),
+    [
+        pytest.param(strings, gone, marks=() if strings == (gone == "store") else OTHER_IDS)
+        for strings, gone in product((False, True), GONE)
+    ],
+    indirect=["whole"],
+)
 def test_an_open_index_stays_whole(tmp_path, monkeypatch, whole, gone):
     """Removed snapshot, removed store, or a relative path and another directory: every method answers as before."""
     ids, store, wanted = whole

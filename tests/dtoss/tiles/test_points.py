@@ -19,6 +19,7 @@ from dtoss.tiles.map_frame import MERCATOR_RIM, box_of, frame_of, mercator, unme
 from dtoss.tiles.objects_by_row import box_in_store
 from dtoss.tiles.point_tiles import ShownPoints, rows_of, sampled_tile
 from dtoss.tiles.sample import picked, sample_of
+from tests.examples import examples
 
 UTM = "EPSG:32633"
 
@@ -78,7 +79,7 @@ def frame_for(index):
     return frame_of(index.space, None if index.bounds is None else np.array(index.bounds))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(worlds(), st.integers(0, DEEPEST_TILE))
 def test_each_object_of_a_sample_stands_in_one_tile_of_each_zoom(world, z):
     """Where arithmetic says; the points lie inside; sums of objects are those of the sample."""
@@ -99,7 +100,7 @@ def test_each_object_of_a_sample_stands_in_one_tile_of_each_zoom(world, z):
     assert all(sampled_tile(sample, ShownPoints(), z, x, y) == b"" for x, y in away)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(worlds(), st.integers(0, DEEPEST_TILE))
 def test_whole_tiles_hold_every_object_once_with_its_id(world, z):
     """Also where the objects of a tile come from the index, as they do where the sample is a part of it."""

@@ -76,8 +76,10 @@ def differing(seed, plane):
         for row in np.flatnonzero(sure).tolist():
             said = told.get((row, number))
             holds = bool(within[row]) and CONDITIONS[texts[number]](rows[row])
-            slack = 1e-9 * max(far[row], 0.0) + (0.0 if plane else 2e-3)
-            if holds != (said is not None) or (holds and not np.isnan(far[row]) and not abs(said - far[row]) <= slack):
+            tolerance = 1e-9 * max(far[row], 0.0) + (0.0 if plane else 2e-3)
+            if holds != (said is not None) or (
+                holds and not np.isnan(far[row]) and not abs(said - far[row]) <= tolerance
+            ):
                 where = positions[row].tolist()
                 wrong.append(f"seed {seed}: {asked[number]!s:.300} and {where}: {said}, not {holds}, {far[row]}")
     return wrong

@@ -57,7 +57,7 @@ class World:
         self.moves = []  # (t, keys before, keys, mm, us, mm/s)
         self.jumps = 0
         self.stays = []  # (keys, t, the time of the next row, None of the last)
-        self.losers = len(rows) - len(counted(rows))
+        self.duplicates = len(rows) - len(counted(rows))
         for who, track in tracks(rows).items():
             known = [(t, place, set(keys_at(*place))) for t, place in track]
             self.rows += [(who, t, keys) for t, _, keys in known]

@@ -109,7 +109,7 @@ class Live:
         after = watermark_of(self.spec, step.reached, before)
         groups = groups_step(self.spec, self._panes, step.patches, before, after, piece=self._piece, into=into)
         self._rows, self._objects, self._panes, self._watermark = [], step.after, groups.after, after
-        self._counts.update(counted=len(rows) - step.losers, losers=step.losers, jumps=step.jumps)
+        self._counts.update(counted=len(rows) - step.duplicates, losers=step.duplicates, jumps=step.jumps)
         self._remember(groups.results)
         return groups.results
 

@@ -32,7 +32,7 @@ class Plain:
         order = np.lexsort((places[:, 1], places[:, 0], t, who))
         who, t, places = who[order], t[order], places[order]
         last = np.append((who[1:] != who[:-1]) | (t[1:] != t[:-1]), True)[: len(who)]
-        self.losers = int((~last).sum())
+        self.duplicates = int((~last).sum())
         self.who, self.t, places = who[last], t[last], places[last]
         self.key = key_of(places)
         follows = self.who[1:] == self.who[:-1]

@@ -55,7 +55,7 @@ class Told:
     rows: int = 0
     batches: int = 0
     late: int = 0
-    losers: int = 0
+    duplicates: int = 0
     jumps: int = 0
     values: int = 0
     differ: int = 0
@@ -100,12 +100,12 @@ def played(case: Case, folder: Path) -> Told:
     else:
         vectors, weights = pivots.pivots, pivots.weights
     plain = Plain(wanted, who[good], rows.t[good], rows.places[good], _nearest(vectors, weights), _far)
-    told.late, told.losers, told.jumps = int((~good).sum()), plain.losers, plain.jumps
+    told.late, told.duplicates, told.jumps = int((~good).sum()), plain.duplicates, plain.jumps
     found = open_windows(home.store, home.name)
     totals = found.head.commit.document["totals"]
     told.same("rows read", totals["rows"], len(rows))
     told.same("late", totals["quarantined"], told.late)
-    told.same("losers", totals["losers"], plain.losers)
+    told.same("losers", totals["losers"], plain.duplicates)
     told.same("jumps", totals["jumps"], plain.jumps)
     told.same("damaged files", verify_windows(home).damaged, [])
     _compare(found, plain, told)
@@ -210,8 +210,8 @@ def main() -> int:
                 wrong += told.differ
                 print(
                     f"{name}: {told.rows:,} rows in {told.batches} batches, {told.late:,} late, "
-                    f"{told.losers:,} losers, {told.jumps:,} jumps; {told.differ} of {told.values:,} values differ, "
-                    f"{time.process_time() - began:.1f} s of a processor",
+                    f"{told.duplicates:,} duplicates, {told.jumps:,} jumps; {told.differ} of {told.values:,} values "
+                    f"differ, {time.process_time() - began:.1f} s of a processor",
                     flush=True,
                 )
                 for line in told.which:

@@ -46,7 +46,7 @@ def test_a_rate_that_cannot_be_held_gives_way_to_a_lower_one():
 
 def test_a_limit_that_is_never_kept_is_said():
     """With the best that was seen."""
-    with pytest.raises(InputError, match=r"p99 was 1e\+03 ms at best, the limit is 50 ms: raise it \(--p99\)"):
+    with pytest.raises(InputError, match=r"p99 was 1,000 ms at best, the limit is 50 ms: raise it \(--p99\)"):
         highest(server(0.0), LIMIT, 60.0, 2.0)
 
 

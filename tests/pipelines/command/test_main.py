@@ -217,7 +217,7 @@ def test_bad_rows_fail_or_are_told(command, tmp_path):
     base = ("rebuild", tmp_path / "p.csv", "--store", tmp_path / "store")
     code, out, err = command(*base, "--max-bad", 0.09)
     assert (code, out) == (2, "")
-    assert "2 of 20 rows are bad (1 no position; 1 latitude out of range), more than --max-bad 0.09 allows" in err
+    assert "2 of 20 rows are bad (1 no position; 1 latitude out of range), more than --max-bad 9% allows" in err
     code, out, err = command(*base)
     assert code == 0
     assert "quarantined" in out

@@ -11,6 +11,7 @@ import pytest
 
 import dtoss
 import dtoss.__main__ as entry
+from dtoss import installed
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,7 +50,7 @@ def test_where_the_commands_are_not_installed_one_line_says_so(missing, monkeypa
             raise importlib.metadata.PackageNotFoundError(name)
         return Installed
 
-    monkeypatch.setattr(entry, "distribution", distribution)
+    monkeypatch.setattr(installed, "distribution", distribution)
     with pytest.raises(SystemExit) as end:
         entry.main()
     said = capsys.readouterr()

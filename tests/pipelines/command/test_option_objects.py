@@ -99,5 +99,5 @@ def test_help_lists_options_by_the_objects_that_they_are_of(command):
     ]  # fmt: skip
     read = out[out.index("What is read:") : out.index("What is built")]
     assert "--max-bad SHARE" in read
-    assert "[default: 0.1]" in read
+    assert "[default: 10%]" in read
     assert "--keep-for" not in read

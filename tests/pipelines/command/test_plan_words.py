@@ -94,7 +94,7 @@ def test_the_decision_stands_in_a_few_lines(files, tmp_path, works):
     assert line("saved").startswith("saved placing saves $")
     assert any(text.startswith("reserving for a year saves $") for text in lines)
     assert f"dtoss report '{out}' --out" in "".join(lines).replace("\n", "")
-    table = [text for text in lines if text.startswith(("* ", "a ", "servers resized"))]
+    table = [text for text in lines if text.startswith(("* ", "a ", "servers resized", "reserved servers"))]
     assert len(table) >= len(made.offers)
     assert "0.15 of the requests" not in said
 

@@ -143,10 +143,15 @@ def test_both_ways_to_information_print_the_same(store, command):
         assert printed[0]
 
 
-def test_a_rebuild_loads_neither_spark_nor_pandas(tmp_path):
-    """Of Parquet: their loading would be a sixth of what a small file takes."""
-    file = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"id": [1, 2], "lon": [8.5, 8.6], "lat": [47.4, 47.4], "t": [10, 20]}), file)
-    code, _, packages = loaded("rebuild", str(file), "--store", str(tmp_path / "store"))
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_rebuild_loads_neither_spark_nor_pandas(kind, tmp_path):
+    """Their loading would be a sixth of what a small file takes."""
+    file = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        file.write_text("id,lon,lat,time,name\n1,8.5,47.4,2026-01-02T03:04:05.25Z,a\n2,8.6,47.4,2026-01-02 03:04:05,\n")
+    else:
+        pq.write_table(pa.table({"id": [1, 2], "lon": [8.5, 8.6], "lat": [47.4, 47.4], "t": [10, 20]}), file)
+    timed = ["--time", "time"] if kind == "csv" else []
+    code, _, packages = loaded("rebuild", str(file), "--store", str(tmp_path / "store"), *timed)
     assert code == 0
     assert packages & {"pandas", "pyspark", "pyproj", "sqlglot", "matplotlib"} == set()

@@ -58,6 +58,15 @@ def wait_for(true, seconds=120):
         time.sleep(0.02)
 
 
+def test_what_it_does_until_it_serves_is_shown(store):
+    """Opening and loading; nothing of it once it serves."""
+    slow = {"DTOSS_PROGRESS_AFTER": "0.01", "DTOSS_QUIET": "compiling"}
+    with started("-c", START, "serve", "--store", store, "--port", 0, ready=READY, **slow) as server:
+        kinds = [line.partition(" ")[0] for line in server.lines if line.startswith("serv")]
+    assert kinds[-1] == "serving"
+    assert {*kinds[:-1]} == {"serve:"}
+
+
 def logged(folder):
     """Requests that an access log stands for."""
     return sum(ds.dataset(folder, format="parquet").to_table()["weight"].to_pylist())
@@ -250,6 +259,9 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
             f"--plan {tmp_path / 'limits'}: it is not JSON": ("--plan", tmp_path / "limits"),
             f"--patterns {tmp_path / 'limits'}: it holds no patterns": ("--patterns", tmp_path / "limits"),
             f"--report {nowhere}: there is no report.html": ("--report", nowhere),
+            f"--basemap {nowhere}: No such file or directory": ("--basemap", nowhere),
+            "--basemap https://example.org: {z}, {x} and {y} are wanted": ("--basemap", "https://example.org"),
+            "--basemap-attribution needs --basemap": ("--basemap-attribution", "us"),
             str(nowhere): ("--store", nowhere),
             damaged(own_store): ("--store", own_store),
             "has no snapshot '20200101T000000.000000Z'; it has": ("--snapshot", "20200101T000000.000000Z"),

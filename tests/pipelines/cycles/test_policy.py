@@ -19,8 +19,8 @@ def manifest(change=None, chosen=None):
     ("within", "beyond", "why"),
     [
         ({"objects": 1_363}, {"objects": 1_364}, r"^the largest partition, in means, is 1\.25, 1\.25 at most$"),
-        ({"uncertified": 80}, {"uncertified": 81}, r"^the share of open cells is 0\.0203, 0\.02 at most$"),
-        ({"replicas": 200}, {"replicas": 201}, r"^the share of replicas is 0\.0503, 0\.05 at most$"),
+        ({"uncertified": 80}, {"uncertified": 81}, r"^the share of open cells is 2\.02%, 2\.00% at most$"),
+        ({"replicas": 200}, {"replicas": 201}, r"^the share of replicas is 5\.03%, 5\.00% at most$"),
     ],
 )
 def test_pivots_are_kept_up_to_the_bounds_and_else_it_is_said_why(within, beyond, why):

@@ -147,16 +147,24 @@ def test_range_joins(spark, request, which, batches, asking):
     assert opened == brute(tables, asking, schema, [EPOCH - timedelta(days=9)] * M, first, radius=[150.0] * M)
 
 
-@pytest.mark.parametrize("per", ["object", "row"])
-def test_knn_joins(spark, history, batches, asking, per):
+CROSSED = pytest.mark.deep("the other pairs of what is ranked and what k is; each of both is in make test")
+
+
+@pytest.mark.parametrize(
+    ("per", "k", "within"),
+    [
+        *(("object", 4, None), ("row", "k", 1500.0)),
+        *(pytest.param(*one, marks=CROSSED) for one in (("row", 4, None), ("object", "k", 1500.0))),
+    ],
+)
+def test_knn_joins(spark, history, batches, asking, per, k, within):
     """One k or one for each; at most so far away; ranks without gaps."""
     schema, tables = batches
-    queries = spark.createDataFrame(asking)
     first, last = around(asking, 200, 200)
-    found = joined(history_knn_join(queries, history, 4, per=per, before=200, after=200))
-    assert found == brute(tables, asking, schema, first, last, k=[4] * M, per=per)
-    each = joined(history_knn_join(queries, history, "k", per=per, before=200, after=200, max_distance=1500.0))
-    assert each == brute(tables, asking, schema, first, last, k=asking["k"].to_pylist(), per=per, radius=[1500.0] * M)
+    options = {"per": per, "before": 200, "after": 200, "max_distance": within}
+    found = joined(history_knn_join(spark.createDataFrame(asking), history, k, **options))
+    ks, radii = ([4] * M, None) if within is None else (asking["k"].to_pylist(), [within] * M)
+    assert found == brute(tables, asking, schema, first, last, k=ks, per=per, radius=radii)
 
 
 def test_conditions_columns_and_oneself(spark, history, batches, asking):

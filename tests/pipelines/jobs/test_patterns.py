@@ -294,7 +294,7 @@ def test_bad_rows_are_counted_by_reason(session, world, tmp_path):
         "k is not a whole number of at least 1": 2,
     }
     assert dict(summary(counted)[1:2]) == {"bad": "1 no time"}
-    with pytest.raises(InputError, match=r"8 of 10 accesses are bad .* more than --max-bad 0.1 allows"):
+    with pytest.raises(InputError, match=r"8 of 10 accesses are bad .* more than --max-bad 10% allows"):
         patterns(read, world.store, asks)
 
 

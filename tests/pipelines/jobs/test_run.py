@@ -232,7 +232,7 @@ def test_spark_is_started_anew_after_a_second_failure(scene):
 
 
 def test_a_store_that_another_writes_to(scene):
-    """At the first beat that is an error; later the beat is left out, however often."""
+    """At the first cycle that is an error; later the cycle is left out, however often."""
     scene.write("a.csv")
     scene.run(1)
     scene.write("b.csv")
@@ -256,7 +256,7 @@ def test_a_store_that_another_writes_to(scene):
     assert scene.run(7, say=take_after_cycle, warn=let_go, lease=True) == Ran(cycles=2, skipped=5)
     held.pop().release()
     assert scene.lines() == ["a.csv", "b.csv", "c.csv", "d.csv"]
-    assert all(line.startswith("this beat is left out: ") for line in scene.told)
+    assert all(line.startswith("this cycle is left out: ") for line in scene.told)
 
 
 def test_files_that_vanish_while_they_are_read(scene):

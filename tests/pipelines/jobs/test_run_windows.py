@@ -146,7 +146,9 @@ def test_what_one_of_them_refuses_counts_in_none_behind_it(place, tmp_path):
     shops = [read_asked("shops.toml")]
     beat("s", "h", windows=shops)
     put("b", 0, 10)
-    with pytest.raises(InputError, match=r"^windows shops: 10 of 10 rows are bad \(10 later than --late\), and --max"):
+    with pytest.raises(
+        InputError, match=r"^windows shops: 10 of 10 rows are bad \(10 later than --late\), more than --max-bad 10% "
+    ):
         beat("s", "h", windows=shops)
     assert len(rows_in("h")) == 50
     assert Store("s").manifest()["counts"]["read"] == 40

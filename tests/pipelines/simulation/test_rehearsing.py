@@ -79,7 +79,9 @@ def test_what_a_round_costs_is_what_brute_force_counts(tmp_path):
     for one in done.results:
         assert one.rounds == 5
         assert one.work.sum(axis=1) == pytest.approx([rounds.loads(number).work.sum() for number in range(1, 6)])
-    best = best_of(done.results)
+    assert done.fits
+    assert best_of(done.results, True).name == "replicated"
+    best = best_of(done.results, False)
     assert best.name != "replicated"
     spread = [one for one in done.results if one.name != "replicated"]
     least = min(one.max_over_mean[one.settled].mean() for one in spread)
@@ -160,6 +162,21 @@ def test_the_command_writes_a_page_json_and_csv_that_say_the_same(tmp_path, comm
         assert re.search(rf">{one['strategy']}</t[hd]>.{{0,80}}>{one['workers']}<.{{0,80}}>{one['mean']:.3f}<", page)
     assert "<script" not in page
     assert page.count("http") == page.count("http-equiv")
+
+
+def test_the_page_of_two_rounds_folds_what_is_nothing(tmp_path, command):
+    """No course of one round, no bar of nothing, no map where each worker has all; else what is too large for that."""
+    path, asked = made(tmp_path)
+    arguments = ["rehearse", path, "--subscriptions", asked, "--workers", "2,3", "--round", "3h", "--out", tmp_path]
+    assert "Take replicated with 3 workers: the busiest has 1.00 times the mean work" in command(*arguments).out
+    page = (tmp_path / "report.html").read_text()
+    assert "Busiest worker over the mean of all, by round" not in page
+    assert page.count("No strategy moves a subscription.") == 2
+    assert "<h2>Where" not in page
+    told = command(*arguments, "--memory", "1k").out
+    assert "Take replicated" not in told
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<summary>Where") == 2
 
 
 def test_subscriptions_of_a_watch_and_rows_in_a_folder(tmp_path):

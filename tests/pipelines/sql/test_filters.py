@@ -33,6 +33,7 @@ from pipelines.sql.pruning import concerned
 from pipelines.sql.pushed_filters import taken
 from pipelines.sql.store_scan import Scan, types_of
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.examples import examples
 from tests.pipelines.sql.stores import DAY, KINDS, SECOND, TEXTS, store_of
 
 N = 120
@@ -222,7 +223,7 @@ def test_why_spark_applies_filters_itself(spark, stores):
     assert found["once"][1] == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(["plane", "town", "poles", "antimeridian", "everywhere"]),

@@ -56,7 +56,7 @@ def test_what_is_carried_counted_and_cannot_be_asked(run, tmp_path):
     code, out, err = run("watch", moves, *home, "--once")
     assert (code, out, len(err)) == (2, [], 1)
     assert err[0].startswith(
-        "error: 2 of 5 rows are bad (1 no id, 1 time ahead of the clock), and --max-bad bears 10%:"
+        "error: 2 of 5 rows are bad (1 no id, 1 time ahead of the clock), more than --max-bad 10% allows:"
     )
     code, out, err = run("watch", moves, *home, "--once", "--max-bad", "50%", "--carry", "kind,t,kind")
     assert (code, out) == (0, ["4 rows in 1 batch, 3 events"])
@@ -94,5 +94,5 @@ def test_rows_are_where_the_subscriptions_are(run, tmp_path):
     assert (event["x"], event["y"], event["distance"]) == (500_000, 4_000_050, 50)
     code, _, err = run("watch", moves, *home, "--once", "--watch", "defalt", "--crs", "EPSG:32610")
     assert code == 0
-    assert err[0].startswith("warning: nobody has subscribed to watch 'defalt': its rows are read, and told to nobody")
+    assert err[0].startswith("warning: nobody has subscribed to watch 'defalt': its rows are read, and make no events")
     assert err[0].endswith("; did you mean default?")

@@ -134,7 +134,7 @@ def test_rows_that_cannot_be_are_set_aside_and_counted(session, tmp_path):
     path = incoming / "bad.csv"
     path.write_text("\n".join(lines) + "\n")
     os.utime(path, (1, 1))
-    with pytest.raises(InputError, match=r"6 of 7 rows are bad .* --max-bad bears 10%"):
+    with pytest.raises(InputError, match=r"6 of 7 rows are bad .* --max-bad 10% allows"):
         once(session, incoming, store)
     assert Home(str(store)).batches.head() is None
     once(session, incoming, store, max_bad=0.9)

@@ -103,7 +103,7 @@ def differing(store: str, rows: tuple[np.ndarray, np.ndarray, np.ndarray], ends:
     totals, mark = found.head.commit.document["totals"], found.watermark
     assert mark is not None
     compared, differ = 3, 0
-    differ += int(totals["rows"] != len(rows[0])) + int(totals["losers"] != plain.losers) + totals["quarantined"]
+    differ += int(totals["rows"] != len(rows[0])) + int(totals["losers"] != plain.duplicates) + totals["quarantined"]
     some = np.random.default_rng(1).integers(plain.t.min() // found.spec.slide + 1, mark // found.spec.slide, ends)
     for end in (np.append(some, mark // found.spec.slide) * found.spec.slide).tolist():
         for name, length in zip(found.spec.names, found.spec.lengths, strict=True):

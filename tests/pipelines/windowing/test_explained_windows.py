@@ -21,17 +21,17 @@ def wanted(measures):
 
 @pytest.mark.parametrize("measures", ["rows", "rows,objects", "here", ",".join(MEASURES)])
 def test_rows_are_shuffled_once_and_panes_are_combined_before_they_are_sent(measures):
-    """The exact witnesses: by file, by object, by key; moves and visits are there where measures need them."""
+    """Which operators run together: by file, by object, by key; moves and visits are there where measures need them."""
     found = explain(wanted(measures))
     assert found.fusion.proven
     assert ("moves" in found.operators) == (measures not in ("rows", "rows,objects"))
     assert ("visits" in found.operators) == ("objects" in measures)
     assert not found.fusion.together("read", "panes")
-    assert found.fusion.together("losers", "keys", "panes", "watermark")
+    assert found.fusion.together("distinct", "keys", "panes", "watermark")
     assert found.fusion.together("windows", "results")
     assert not found.fusion.together("panes", "windows")
     crossing = [pair for pair in found.rates if not found.fusion.together(*pair)]
-    assert crossing == [("read", "losers"), ("panes", "windows"), ("results", "commit"), ("watermark", "commit")]
+    assert crossing == [("read", "distinct"), ("panes", "windows"), ("results", "commit"), ("watermark", "commit")]
     assert found.fusion.sent == sum(found.rates[pair] for pair in crossing) == 1_502
 
 
@@ -45,10 +45,10 @@ def test_a_user_is_told_and_nothing_is_run_or_written(tmp_path, command, monkeyp
     assert said.code == 0, said.err
     assert not (tmp_path / "store").exists()
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
-    assert "losers object of rows of one object and time one counts, also of those of before" in lines
-    assert "by object: losers, keys, moves, panes, watermark" in lines
+    assert "distinct object of rows of one object and time one counts, also of those of before" in lines
+    assert "by object: distinct, keys, moves, panes, watermark" in lines
     assert (
-        "read -> losers: 1,000 rows, a shuffle: losers, moves, watermark need all rows of an object in one task"
+        "read -> distinct: 1,000 rows, a shuffle: distinct, moves, watermark need all rows of an object in one task"
         in lines
     )
     assert lines[-1] == "groups of objects: 256, on 3 workers"

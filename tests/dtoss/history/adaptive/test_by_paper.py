@@ -11,6 +11,7 @@ from dtoss.history.adaptive.by_paper import boxes_of, decide_by_paper
 from dtoss.history.adaptive.cost import Points, Prices, run_of
 from dtoss.history.adaptive.rewrite_decisions import Leaf
 from dtoss.history.questions import Questions, joined_questions, no_questions
+from tests.examples import examples
 
 ROW_BYTES = 10.0
 PRICES = Prices(request=0.0, block_rows=8, least=40.0)
@@ -38,7 +39,7 @@ def a_part(positions, cell):
     return Points(np.arange(len(positions), dtype=float), positions, positions, ROW_BYTES), cell
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 5))
 def test_each_row_is_in_one_part_of_its_cell_and_the_second_time_nothing_is_cut(seed, lost):
     """Also deletions, which have no place."""

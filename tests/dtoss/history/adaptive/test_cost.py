@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dtoss.history.adaptive.cost import Points, Prices, asking, matched_rows, reads_of, run_of, wasted_bytes
 from tests.dtoss.history.adaptive.plays import asked, points_of
+from tests.examples import examples
 
 
 def brute_reads(run, question, gap):
@@ -57,7 +58,7 @@ def scenes(draw):
 
 
 @pytest.mark.checked
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(scenes())
 def test_reads_and_answers_equal_plain_loops(scene):
     """Ranges, bytes, and rows that answer; questions that cannot read a leaf are left out, and no other."""

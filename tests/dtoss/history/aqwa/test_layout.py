@@ -14,6 +14,7 @@ from dtoss.history.aqwa.aqwa_partitions import Rule
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 from tests.dtoss.history.aqwa.paper import cost, looked_at, overlap, points_in, value_of
 from tests.dtoss.history.aqwa.test_counts import a_rectangle
+from tests.examples import examples
 
 SIZE = 12
 
@@ -112,7 +113,7 @@ def test_nothing_is_cut_right_after_the_start_of_the_text():
     assert not any(aqwa.ask([0, 0, 2, 2]).cuts for _ in range(100))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.booleans(), st.sampled_from(["gain", "all"]))
 def test_the_queue_is_a_full_revaluation_after_every_question(seed, fade_every, lazily, choice):
     """What a partition is worth is what all points and questions gave when it was revalued, which is not long ago."""

@@ -31,6 +31,7 @@ from tests.dtoss.history.maintenance.faults import (
 )
 from tests.dtoss.history.maintenance.operations import WHAT, operated
 from tests.dtoss.history.worlds import new_home, put_batch
+from tests.examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def change(request, made, tmp_path_factory):
 @pytest.mark.parametrize("fault", [kill, full])
 def test_a_fault_at_a_step_leaves_the_rows_from_before_or_after(tmp_path, change, fault):
     """And what comes next finishes and leaves nothing behind."""
-    assert faulty(change, tmp_path, 3, 5, fault) > 0
+    assert faulty(change, tmp_path, examples(8, 2 if fault is kill else 3), 5, fault) > 0
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_worlds_on_the_sphere(seed):
     assert len(held(subscriptions, rows)) > 100
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25, 5), deadline=None)
 @given(st.integers(0, 1 << 30), st.sampled_from([None, 0, 1, 3, 7, 12]))
 def test_small_worlds_at_any_level(seed, level):
     subscriptions, rows = random_world(seed, subscriptions=6, rows=9)

@@ -15,6 +15,7 @@ from dtoss.watch.matching.word_match import as_worded, candidate_pieces
 from dtoss.watch.words.formula import parse_words
 from dtoss.watch.words.messages import Vocabulary, messages_of
 from dtoss.watch.words.tokenizer import tokens
+from tests.examples import examples
 
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 FAR = 1e300
@@ -90,7 +91,7 @@ MESSAGES = st.none() | st.lists(WORDS, max_size=6).map(" ".join)
 
 
 @pytest.mark.checked
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(formulas(), RECTS), min_size=1, max_size=12),
     st.lists(st.tuples(LON, LAT, MESSAGES), max_size=6),

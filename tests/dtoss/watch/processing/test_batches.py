@@ -24,7 +24,7 @@ def test_batches_are_the_loop(tmp_path, tasks, expire, seeds):
     assert total > 10
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12, 5), deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     tasks=st.sampled_from([1, 2, 7, 64]),

@@ -12,6 +12,7 @@ from dtoss.geometry.space import space_of
 from dtoss.watch.processing.in_memory_watch import subscriptions
 from dtoss.watch.sharding.routing_grid import RoutingGrid, cells_of, grid_of, rects_in
 from dtoss.watch.sharding.subscription_cells import asked_cells, grid_of_standing
+from tests.examples import examples
 
 SPHERE = space_of()
 
@@ -45,7 +46,7 @@ def drawn(rng, number, around, spread):
     return made
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(40, 15)))
 def test_a_subscription_touches_the_cells_of_all_that_it_holds(seed):
     """Circles, boxes and polygons over the cut, the antimeridian and poles; grids that are fitted or drawn."""
     rng = np.random.default_rng(seed)

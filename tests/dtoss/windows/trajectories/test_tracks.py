@@ -35,7 +35,7 @@ def held_to_the_oracle(stream, tasks, text, beyond=12):
     spec, keys = stream.spec, stream.keys
     id_type = pa.string() if text else pa.int64()
     states = [ObjectState.none(id_type, keys.single) for _ in range(tasks)]
-    summed, watermark, losers, jumps, seen = Summed(spec), None, 0, 0, 0
+    summed, watermark, duplicates, jumps, seen = Summed(spec), None, 0, 0, 0
     for batch, (accepted, late, reached) in zip(stream.batches, replayed(spec, stream.batches), strict=True):
         good = accepted[seen:]
         assert len(good) + late == len(batch)
@@ -48,10 +48,10 @@ def held_to_the_oracle(stream, tasks, text, beyond=12):
             summed.add(steps[-1].patches)
         watermark = watermark_of(spec, add_counts([step.reached for step in steps]), watermark)
         assert watermark == reached
-        losers += sum(step.losers for step in steps)
+        duplicates += sum(step.duplicates for step in steps)
         jumps += sum(step.jumps for step in steps)
         world = World(spec, accepted, stream.keys_at, stream.far)
-        assert losers == world.losers
+        assert duplicates == world.duplicates
         assert jumps == (world.jumps if spec.moves else 0)
         for end in ends_of(spec, accepted, beyond):
             assert summed.at(end) == world.at(end)

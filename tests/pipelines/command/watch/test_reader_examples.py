@@ -47,7 +47,7 @@ def test_what_a_command_has_stored_is_stored_once(shop, tmp_path):
     for more in ([], ["--reset"]):
         assert run(sys.executable, "-m", "dtoss", *words, *more) == ""
     with sqlite3.connect("billing.db") as database:
-        told = database.execute("select id, subscription, object from told").fetchall()
+        told = database.execute("select id, subscription, object from events").fetchall()
     database.close()
     assert told == [(row["id"], row["subscription"], row["object"]) for row in dtoss.events(shop.store)]
     assert cursor_of_reader(shop, "billing") == (2, END_OF_BATCH)

@@ -261,7 +261,7 @@ def test_the_cursor_moves_to_what_was_acknowledged(home, every):
 
     why = talk(home, some, most=6)
     assert "events from" in why
-    assert "told again next time" in why
+    assert "printed again next time" in why
     assert told == every[:15]
     behind = every.index(str(at(home)))
     assert behind == 10
@@ -281,8 +281,8 @@ def test_the_cursor_moves_to_what_was_acknowledged(home, every):
     ("ack", "why"),
     [
         ("x\n", "acknowledged was 'x': 'x' is no cursor"),
-        ("2-4294967299\n", "has not been told"),
-        ("3\n", "has not been told"),
+        ("2-4294967299\n", "has not been printed"),
+        ("3\n", "has not been printed"),
         ("1" * 1000, "is no cursor"),
         ("1-4294967299", "nobody is left to do so"),  # without the end of its line: it may be half a number
         ("", "nobody is left to do so"),

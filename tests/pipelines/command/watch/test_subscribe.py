@@ -113,7 +113,7 @@ def test_one_bad_row_refuses_the_files(command, put, store):
     lines = err.splitlines()
     assert lines[0].startswith(f"bad: {path}:5: it is not JSON")
     assert lines[1].startswith(f"bad: {path}:6 ('6'): box has no width")
-    assert lines[2:] == ["error: 2 of 6 subscriptions are bad, more than --max-bad 0 allows; nothing has changed"]
+    assert lines[2:] == ["error: 2 of 6 subscriptions are bad, more than --max-bad 0% allows; nothing has changed"]
     assert change_number(Home(store)) == 0
     assert command("subscribe", path, "--store", store, "--max-bad", "30%")[0] == 2
     code, out, err = command("subscribe", path, "--store", store, "--max-bad", "34%")

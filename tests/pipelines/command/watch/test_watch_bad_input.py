@@ -44,7 +44,7 @@ def refused(run, tmp_path):
         path.write_text(row if isinstance(row, str) else json.dumps(row) + "\n")
         code, out, err = run("subscribe", path, "--store", home.store, *arguments)
         assert (code, out, len(err)) == (2, [], 2), err
-        assert err[1] == "error: 1 of 1 subscriptions are bad, more than --max-bad 0 allows; nothing has changed"
+        assert err[1] == "error: 1 of 1 subscriptions are bad, more than --max-bad 0% allows; nothing has changed"
         assert err[0].startswith(f"bad: {path}:1")
         assert len(err[0]) < 500
         assert change_number(home) == 0
