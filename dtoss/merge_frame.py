@@ -193,8 +193,10 @@ def _standing_rows(index: Any, partitions: Sequence[Partition], came: pa.Table, 
     sought = np.array(pc.unique(came.column("id")).to_numpy(zero_copy_only=False))
     found = Lookup(index.parts, index.string_ids).find_all(sought)
     tables = [came.slice(0, 0)]
-    for number in np.unique(found[found[:, 0] >= 0, 0]).tolist():
-        partition, items = partitions[number], found[found[:, 0] == number, 1]
+    found = found[np.argsort(found[:, 0], kind="stable")]
+    begins = np.searchsorted(found[:, 0], np.arange(len(partitions) + 1))
+    for number in np.flatnonzero(np.diff(begins)).tolist():
+        partition, items = partitions[number], found[begins[number] : begins[number + 1], 1]
         rows, stand = arrow_of(items), times.of(partition)
         columns = {
             "id": partition.ids.take(rows) if index.string_ids else arrow_of(partition.ids[items]),
