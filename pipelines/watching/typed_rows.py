@@ -172,12 +172,12 @@ def _ends(batches: Batches) -> Batches:
 def of_time(fitted: Positions, since: int, until: int, *, bad_others: bool = False) -> Positions:
     """Return the rows of :func:`fit_rows` from a time on and before another; with ``bad_others`` all other bad ones."""
 
-    def kept(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+    def is_kept(rows: pa.RecordBatch) -> NDArray[np.bool_]:
         t = rows.column(MICROS)
         within = where(pc.and_(pc.greater_equal(t, since), pc.less(t, until)))
         return where(rows.column(REASON).is_valid()) & ~within if bad_others else within
 
-    return replace(fitted, frame=fitted.frame.where(kept))
+    return replace(fitted, frame=fitted.frame.where(is_kept))
 
 
 def with_attributes(columns: Columns, settings: Settings | None, found: list[str]) -> Columns:

@@ -164,10 +164,10 @@ def placed_rows(positions: Positions) -> Positions:
     if DELETED not in positions.columns:
         return positions
 
-    def placed(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+    def has_place(rows: pa.RecordBatch) -> NDArray[np.bool_]:
         return ~where(rows.column(DELETED)) | where(rows.column(REASON).is_valid())
 
-    return replace(positions, frame=positions.frame.where(placed))
+    return replace(positions, frame=positions.frame.where(has_place))
 
 
 def release(feeds: Sequence[Feed]) -> None:

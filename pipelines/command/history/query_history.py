@@ -73,7 +73,7 @@ class Question:
     no_learn: Annotated[bool, Option("Do not note shape and interval, by which the layout adapts.")] = False
     explain: Annotated[bool, Option("Say what is read instead: orders, ranges, bytes, what was pruned.")] = False
 
-    def opened(self, form: Form | None = None, other: str | None = None) -> History:
+    def open_history(self, form: Form | None = None, other: str | None = None) -> History:
         """Return the history, once it is checked that rows are printed where something is said of these."""
         if form is not None:
             form.check("--explain" if self.explain else other)
@@ -88,7 +88,7 @@ Unranked = Annotated[Question, Without(["having"])]
 
 def range_(question: Question, at: Place, radius: Radius, form: Form) -> None:
     """Print all rows within a radius of a place, nearest first."""
-    past = question.opened(form)
+    past = question.open_history(form)
     metres = in_space("--radius", radius, past.space)
     _answer(past, question, form, "range", at, metres, between=question.between, having=question.having)
 
@@ -97,7 +97,7 @@ def within(question: Unranked, form: Form, box: Box = None, polygon: Polygon = N
     """Print all rows in a box or polygon, by id and time."""
     if (box is None) == (polygon is None):
         raise ValueError("one of --box W S E N and --polygon FILE is wanted")
-    past = question.opened(form)
+    past = question.open_history(form)
     kind, shape = ("box", box) if polygon is None else ("within", read_polygon(polygon))
     _answer(past, question, form, kind, shape, between=question.between)
 
@@ -114,7 +114,7 @@ def knn(
     max_distance: MaxDistance = None,
 ) -> None:
     """Print the k objects, or rows, that came nearest to a place."""
-    past = question.opened(form)
+    past = question.open_history(form)
     furthest = None if max_distance is None else in_space("--max-distance", max_distance, past.space)
     _answer(
         past, question, form, "knn", at, k, per=per, max_distance=furthest, between=question.between,
@@ -135,7 +135,7 @@ def count(
         raise ValueError("--at LON LAT and --radius LENGTH go together: one of them is missing")
     if sum(value is not None for value in (at, box, polygon)) > 1:
         raise ValueError("one of --at, --box and --polygon is wanted")
-    past = question.opened()
+    past = question.open_history()
     asked: dict[str, Any] = {"between": question.between, "where": question.where}
     given: tuple[Any, ...] = ()
     kind = "count"
@@ -162,7 +162,7 @@ def trajectory(
     ] = 600.0,
 ) -> None:
     """Print the rows of objects by time, or write them as lines."""
-    past = question.opened(form, "--line" if line else None)
+    past = question.open_history(form, "--line" if line else None)
     ids = ids_of(past.schema, id_)
     if line is None or question.explain:
         _answer(past, question, form, "trajectory", ids, between=question.between)
@@ -182,7 +182,7 @@ def at(
     ] = None,
 ) -> None:
     """Print where each object was at a time: its latest row by then."""
-    _answer(question.opened(form), question, form, "at", time, max_age=max_age)
+    _answer(question.open_history(form), question, form, "at", time, max_age=max_age)
 
 
 def _answer(past: History, question: Question, form: Form, kind: str, *given: Any, **asked: Any) -> None:

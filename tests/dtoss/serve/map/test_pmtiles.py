@@ -19,7 +19,7 @@ from tests.examples import examples
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-def opened(tmp_path, data):
+def open_bytes(tmp_path, data):
     path = tmp_path / "made.pmtiles"
     path.write_bytes(data)
     return open_archive(str(path))
@@ -46,7 +46,7 @@ def test_numbers_are_those_of_a_curve():
 def test_each_tile_is_found_and_no_other(tmp_path, leaf, zipped):
     tiles = square(4)
     del tiles[3, 5, 2], tiles[0, 0, 0]
-    made = opened(tmp_path, archive(tiles, leaf=leaf, zipped=zipped, metadata={"name": "é"}, bounds=BAY))
+    made = open_bytes(tmp_path, archive(tiles, leaf=leaf, zipped=zipped, metadata={"name": "é"}, bounds=BAY))
     for place, body in tiles.items():
         found = made.tile(*place)
         assert (unzip(found) if zipped else found) == body, place
@@ -57,14 +57,14 @@ def test_each_tile_is_found_and_no_other(tmp_path, leaf, zipped):
 
 
 def test_pictures_are_as_they_were_written(tmp_path):
-    made = opened(tmp_path, archive({(0, 0, 0): picture((1, 2, 3))}, PNG))
+    made = open_bytes(tmp_path, archive({(0, 0, 0): picture((1, 2, 3))}, PNG))
     assert (made.kind, made.zipped, made.tile(0, 0, 0)) == (PNG, False, picture((1, 2, 3)))
 
 
 def test_a_run_stands_for_all_its_tiles(tmp_path):
     """An entry for 4 tiles, and nothing behind it."""
     root = gzip.compress(directory([(1, 4, 3, 0)]))
-    made = opened(tmp_path, archive({(1, 0, 0): b"-"}, PNG, root=root, data=b"sea"))
+    made = open_bytes(tmp_path, archive({(1, 0, 0): b"-"}, PNG, root=root, data=b"sea"))
     assert {made.tile(1, x, y) for x in (0, 1) for y in (0, 1)} == {b"sea"}
     assert made.tile(0, 0, 0) == made.tile(2, 0, 0) == b""
 
@@ -75,7 +75,7 @@ def test_directories_that_lead_round_are_left(tmp_path):
     for _ in range(20):  # its own length stands in it
         round_ = directory([(0, 0, size, 0)])
         size = len(round_)
-    made = opened(tmp_path, archive({(0, 0, 0): b"x"}, zipped=False, root=round_, leaves=round_))
+    made = open_bytes(tmp_path, archive({(0, 0, 0): b"x"}, zipped=False, root=round_, leaves=round_))
     with pytest.raises(ValueError, match="4 directories lead to no tile 0/0/0"):
         made.tile(0, 0, 0)
 
@@ -124,7 +124,7 @@ def with_field(at, form, value):
 def test_a_damaged_file_is_not_opened(tmp_path, data, why):
     """Whatever is wrong is said in one line, as is what would take much memory."""
     with pytest.raises(ValueError) as told:
-        opened(tmp_path, data)
+        open_bytes(tmp_path, data)
     assert why in str(told.value)
     assert "\n" not in str(told.value)
 
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_not_opened(tmp_path, data, why):
 )
 def test_what_lies_beyond_a_section_is_not_read(tmp_path, entry):
     """A tile or a directory past the end, also where another section follows, and one of no bytes."""
-    made = opened(tmp_path, archive({}, PNG, root=gzip.compress(directory([entry])), data=b"tile"))
+    made = open_bytes(tmp_path, archive({}, PNG, root=gzip.compress(directory([entry])), data=b"tile"))
     with pytest.raises(ValueError, match="damaged"):
         made.tile(0, 0, 0)
 
@@ -146,7 +146,7 @@ def test_a_bomb_is_unzipped_as_far_as_it_may_be():
 
 
 def test_a_file_that_shrinks_while_it_is_open(tmp_path):
-    made = opened(tmp_path, archive({(0, 0, 0): b"tile"}))
+    made = open_bytes(tmp_path, archive({(0, 0, 0): b"tile"}))
     path = tmp_path / "made.pmtiles"
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ValueError, match="cut short while it is open"):
@@ -161,7 +161,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
     for _ in range(data.draw(st.integers(1, 4))):
         bytes_[data.draw(st.integers(0, len(GOOD) - 1))] = data.draw(st.integers(0, 255))
     with suppress(ValueError):
-        made = opened(tmp_path_factory.getbasetemp(), bytes(bytes_))
+        made = open_bytes(tmp_path_factory.getbasetemp(), bytes(bytes_))
         for place in ((0, 0, 0), (1, 0, 1), (2, 3, 3)):
             made.tile(*place)
 
