@@ -1,7 +1,8 @@
 # Two commands for users: make demo, make test. Each sets up what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 2 --dist loadfile --no-loadscope-reorder
+# three processes for two cores, as each of them waits for a child or a clock for a fifth of its time
+TESTS := $(BIN)/python -m pytest -q -p no:cacheprovider -p no:benchmark -n 3 --dist loadfile --no-loadscope-reorder
 KERNELS := $(BIN)/dtoss warm --quiet
 export PYTHON
 # processes that tests start by the hundred compile our sources once, also where the machine's Python shall keep nothing

@@ -50,7 +50,7 @@ class Table(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def osrm():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Table)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()

@@ -58,7 +58,7 @@ def served(monkeypatch):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     told.at = f"http://127.0.0.1:{server.server_port}"
     yield told
     server.shutdown()
