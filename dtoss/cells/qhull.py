@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import ConvexHull, Delaunay, QhullError
 
 from dtoss.cells.cell_polygons import CellPolygons, shapes
 from dtoss.cells.diagram import Diagram, symmetric
@@ -57,6 +56,8 @@ def _rim(cells: CellPolygons, n: int) -> NDArray[np.bool_]:
 
 
 def _edges(sites: NDArray[np.float64]) -> NDArray[np.int64]:
+    from scipy.spatial import ConvexHull, Delaunay, QhullError  # half a second that a server has no use for
+
     n, dimension = sites.shape
     if n == 1:
         return np.zeros((0, 2), np.int64)

@@ -247,9 +247,9 @@ class Happening:
         return {"events": there, "marks": marks, "nowhere": False}
 
 
-_NO_EVENTS = pa.schema(
-    [("kind", pa.string()), ("subscription", pa.string()), ("x", pa.float64()), ("y", pa.float64())]
-).empty_table()
+_NO_EVENTS = pa.Table.from_batches(  # an empty_table loads pandas
+    [], pa.schema([("kind", pa.string()), ("subscription", pa.string()), ("x", pa.float64()), ("y", pa.float64())])
+)
 
 
 def rates_of(window: Sequence[Happened], now: float) -> dict[str, float]:

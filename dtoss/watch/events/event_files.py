@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.errors import StoreError, of_system
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.watch_folder import EVENTS, Home
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 EVENT_COLUMNS = (
     "batch",
@@ -86,6 +89,8 @@ def read_events(
             for group in range(footer.num_row_groups):
                 yield reader.read_row_group(group, columns=columns, use_threads=False)
             return
+        import pyarrow.dataset as ds  # it loads pandas
+
         form = ds.ParquetFileFormat(
             default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         )
