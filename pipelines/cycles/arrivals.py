@@ -23,8 +23,8 @@ from dtoss.geometry.space import Space
 from dtoss.history.row_blocks import latest
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
+from dtoss.rows.input_columns import DELETED
 from dtoss.snapshots.store import Store
-from pipelines.rows.input_columns import DELETED
 
 SCRATCH = "cycle"
 """The folder in a snapshot that is being made where a cycle's passing files are."""

@@ -11,21 +11,20 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from dtoss.geometry.space import Space
 from dtoss.partition import numbers as arrow_of
 from dtoss.partitioning.regions import Regions
+from dtoss.rows.input_columns import DELETED, REASON, REASONS
+from dtoss.rows.legal_rows import screened_by, screened_within
+from dtoss.rows.store_clock import Clock, Scale
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
-from pipelines.cycles.store_clock import Clock, Scale
 from pipelines.engines.local_rows import rows_of_batches
 from pipelines.engines.spark_rows import SparkRows
 from pipelines.engines.tasks_done import done_by_all
 from pipelines.rows.by_id import task_count
-from pipelines.rows.input_columns import AHEAD, DELETED, OUTSIDE, REASON, REASONS
 from pipelines.rows.position_frame import Positions
-from pipelines.rows.row_plan import where, with_reasons
 from pipelines.rows.screened_frame import Tally, part_good
 from pipelines.rows.survey import Profile
 from pipelines.spark.session import cores
@@ -37,9 +36,10 @@ NO_SAMPLE = pa.Table.from_batches([], pa.schema([("x", pa.float64()), ("y", pa.f
 def tally_updates(rows: pa.Table, scale: Scale, ahead_after: float) -> tuple[pa.Table, Tally]:
     """Return the good rows, without the column of reasons, and what was seen of all. Cost O(n)."""
     kept, seen = [], Tally()
+    screen = screened_by(scale, ahead_after) if np.isfinite(ahead_after) else None
     for batch in rows.to_batches():
-        if np.isfinite(ahead_after):
-            batch = with_reasons(batch, [(AHEAD, scale.numbers(batch.column("t")) > ahead_after)])
+        if screen is not None:
+            batch = screen(batch)
         good, tally = part_good(batch)
         kept.append(good)
         seen += tally
@@ -81,25 +81,14 @@ def within(positions: Positions, bounds: ArrayLike | None) -> Positions:
     """Return updates with the reasons completed by that of places outside given bounds."""
     if bounds is None:
         return positions
-    xmin, ymin, xmax, ymax = np.asarray(bounds, dtype=np.float64).tolist()
-
-    def outside(rows: pa.RecordBatch) -> pa.RecordBatch:
-        x, y = (rows.column(name) for name in ("x", "y"))
-        beyond = [pc.less(x, xmin), pc.greater(x, xmax), pc.less(y, ymin), pc.greater(y, ymax)]
-        return with_reasons(rows, [(OUTSIDE, where(one)) for one in beyond])
-
-    return replace(positions, frame=positions.frame.then(outside))
+    return replace(positions, frame=positions.frame.then(screened_within(bounds)))
 
 
 def timely(positions: Positions, clock: Clock) -> Positions:
     """Return updates with the reasons completed by that of a wrong clock."""
     if np.isinf(clock.ahead_after):
         return positions
-
-    def ahead(rows: pa.RecordBatch) -> pa.RecordBatch:
-        return with_reasons(rows, [(AHEAD, clock.scale.numbers(rows.column("t")) > clock.ahead_after)])
-
-    return replace(positions, frame=positions.frame.then(ahead))
+    return replace(positions, frame=positions.frame.then(screened_by(clock.scale, clock.ahead_after)))
 
 
 def collect(

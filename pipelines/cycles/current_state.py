@@ -13,12 +13,12 @@ from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.names import renamed_of_manifest
 from dtoss.partitioning.regions import Regions, bounds_round, grow_bounds
+from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_choice import Wishes
-from dtoss.snapshots.partition_file import decode, decode_tombstones
-from dtoss.snapshots.read_file import check_sum
+from dtoss.snapshots.partition_file import decode
+from dtoss.snapshots.read_file import tombstones_of
 from dtoss.snapshots.store import FORMAT, Store
-from pipelines.cycles.store_clock import Scale
 from pipelines.rows.manifest_columns import time_of
 from pipelines.rows.position_frame import Positions
 
@@ -74,11 +74,6 @@ def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> S
         )
     scale = Scale.of(manifest) if timed or manifest["time"] is not None else Scale("bigint", "s")
     source = home.source(name, manifest["partitions"][0]["file"])
-    tombstones = None
-    if (entry := manifest.get("tombstones")) is not None:
-        file = home.source(name, entry["file"], entry["bytes"])
-        check_sum(file, entry)
-        tombstones = pa.Table.from_batches([decode_tombstones(file.data, file.path)])
     return Stands(
         manifest=manifest,
         space=space_of_manifest(manifest),
@@ -87,7 +82,7 @@ def stands_of(home: Store, manifest: dict[str, Any], *, timed: bool = True) -> S
         bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
         scale=scale,
         order=tuple(decode(source.data, source.path).attributes),
-        tombstones=tombstones,
+        tombstones=tombstones_of(home, manifest),
         wishes=Wishes.of(manifest["parameters"]),
         string_ids=manifest["id_type"] == "string",
     )

@@ -15,9 +15,10 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.lease import Writer
 from dtoss.erasure.mentions import Mentions, encode_rejected, read_rejected, without_mentions
 from dtoss.partition import Ids
+from dtoss.rows.input_columns import attribute_column
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
-from dtoss.snapshots.partition_file import checksum, decode, decode_tombstones
-from dtoss.snapshots.read_file import check_sum
+from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.read_file import tombstones_of
 from dtoss.snapshots.retention import KEPT_FOR_SECONDS, snapshot_of
 from dtoss.snapshots.snapshot_orphans import remove_snapshot, why_unfinished
 from dtoss.snapshots.store import Store
@@ -29,7 +30,6 @@ from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.cycles.write_snapshot import renew_snapshot
 from pipelines.engines.stage_progress import Stages
-from pipelines.rows.input_columns import attribute_column
 
 QUARANTINE = "quarantine"
 
@@ -131,7 +131,7 @@ def _count_held(
         source = home.source(name, entry["file"], entry["bytes"])
         partition = decode(source.data, source.path)
         objects += _count(_arrow(partition.ids)[: partition.owned_objects], ids)
-    buried = _tombstones(home, manifest)
+    buried = tombstones_of(home, manifest)
     deletions = 0 if buried is None else _count(buried.column("id"), ids)
     speaks = mentions(_id_column(manifest))
     rejected = 0
@@ -154,14 +154,6 @@ def _arrow(ids: Ids) -> pa.Array:
 def _id_column(manifest: dict[str, Any]) -> str | None:
     source = manifest.get("source") or {}
     return source.get("id")
-
-
-def _tombstones(home: Store, manifest: dict[str, Any]) -> pa.RecordBatch | None:
-    if (entry := manifest.get("tombstones")) is None:
-        return None
-    source = home.source(manifest["snapshot"], entry["file"], entry["bytes"])
-    check_sum(source, entry)
-    return decode_tombstones(source.data, source.path)
 
 
 def _without(
@@ -241,15 +233,18 @@ def _manifest(
 
 
 def _write_tombstones(home: Store, snapshot: str, last: dict[str, Any], ids: pa.Array) -> dict[str, Any] | None:
-    buried = _tombstones(home, last)
+    buried = tombstones_of(home, last)
     if buried is None:
         return None
     kept = buried
     if pa.types.is_integer(buried.schema.field("id").type) == pa.types.is_integer(ids.type):
         mine = pc.is_in(buried.column("id"), value_set=ids.cast(buried.schema.field("id").type))
         kept = buried.filter(pc.invert(mine))
-    left = kept.column("id")
-    return write_tombstones(home, snapshot, left if pa.types.is_large_string(left.type) else left.to_numpy(), kept["t"])
+    left, times = (kept.column(name).combine_chunks() for name in ("id", "t"))
+    since = last["tombstones"].get("since")
+    return write_tombstones(
+        home, snapshot, left if pa.types.is_large_string(left.type) else left.to_numpy(), times, since
+    )
 
 
 def _aside(home: Store, snapshot: str, last: dict[str, Any], mentions: Mentions) -> list[dict[str, Any]]:

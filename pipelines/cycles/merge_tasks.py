@@ -15,13 +15,13 @@ from dtoss.building.border import border_of
 from dtoss.building.renew import Grounds
 from dtoss.building.renew import renew as renew_partition
 from dtoss.partition import Partition
+from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.read_file import check_sum
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, write_built, write_share
 from pipelines.cycles.newer_updates import Findings, findings, updates_of
-from pipelines.cycles.store_clock import Scale
 
 ROWS_AT_ONCE = 100_000
 """Rows of a batch that goes to Spark."""

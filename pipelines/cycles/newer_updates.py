@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.history.row_blocks import order_keys
+from dtoss.history.row_blocks import order_between, order_of_rows
 from dtoss.partition import Ids, Partition
+from dtoss.rows.input_columns import DELETED
+from dtoss.rows.store_clock import Scale
 from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.store_clock import Scale
-from pipelines.rows.input_columns import DELETED
 
 NONE = -1
 """Stands where an object has no update."""
@@ -138,24 +138,11 @@ def _verdicts(
         home = index.column("home").to_numpy()[at[ties]]
         arrived = arrivals.rows(numbers[ties].astype(np.int64), home)
         places = partition.positions[rows[ties]]
-        compared = [(arrived.column("x"), pa.array(places[:, 0])), (arrived.column("y"), pa.array(places[:, 1]))]
+        compared = [(arrived.column(name), pa.array(places[:, axis])) for axis, name in enumerate("xy")]
         for column, name in carried:
             mine = partition.attributes.get(name)
-            theirs = arrived.column(column).combine_chunks()
+            theirs = arrived.column(column)
             mine = pa.nulls(len(ties), theirs.type) if mine is None else mine.take(pa.array(rows[ties]))
             compared.append((theirs, mine))
-        for theirs, mine in compared:
-            undecided = np.flatnonzero(verdict[ties] == 0)
-            if len(undecided) == 0:
-                break
-            some = pa.array(undecided)
-            verdict[ties[undecided]] = order_between(theirs.take(some), mine.take(some))
+        verdict[ties] = order_of_rows(compared)
     return verdict, goes
-
-
-def order_between(one: pa.Array, other: pa.Array) -> NDArray[np.int8]:
-    """Return 1 where a value is after the other one, 0 where they are the same, -1 else, in the order of `latest`."""
-    one = one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one
-    keys = order_keys(pa.concat_arrays([one, other.cast(one.type)]))
-    first, second = keys[: len(one)], keys[len(one) :]
-    return (first > second).astype(np.int8) - (first < second).astype(np.int8)

@@ -14,6 +14,7 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION, choose_pivots
 from dtoss.partitioning.regions import Regions
+from dtoss.rows.input_columns import REASON
 from dtoss.snapshots.column_types import type_named
 from dtoss.snapshots.partition_choice import Wishes
 from pipelines.cycles.build_tasks import BuildPlan, build_one, builder, discard, fixer, sender
@@ -21,7 +22,6 @@ from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.engines.stage_progress import Stages
 from pipelines.rows import parcels
 from pipelines.rows.by_id import count_ids, task_count
-from pipelines.rows.input_columns import REASON
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.survey import Profile, sampled_vectors
 from pipelines.spark.session import cores

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.partition import Partition
+from dtoss.rows.store_clock import Scale
 from dtoss.witnesses import Lasts, Moment, move_clock, overrule, witnesses_of
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.merge_tasks import CyclePlan, standing_together
 from pipelines.cycles.newer_updates import updates_of
-from pipelines.cycles.store_clock import Scale
 
 USUAL_SPAN = 3600.0
 """Seconds for which an object counts where none expires."""

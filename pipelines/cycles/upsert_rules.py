@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.history.row_blocks import order_between
+from dtoss.rows.input_columns import DELETED
+from dtoss.rows.store_clock import Clock
 from pipelines.cycles.arrivals import Arrivals
-from pipelines.cycles.newer_updates import Findings, matched, order_between
-from pipelines.cycles.store_clock import Clock
-from pipelines.rows.input_columns import DELETED
+from pipelines.cycles.newer_updates import Findings, matched
 
 
 @dataclass(frozen=True)

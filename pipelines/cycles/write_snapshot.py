@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dtoss.building.border import fix
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions
+from dtoss.rows.store_clock import Clock
 from dtoss.snapshots.manifest import write_borders
 from pipelines.cycles.arrivals import Arrivals
 from pipelines.cycles.build_tasks import BuildPlan, share_of_border
@@ -23,7 +24,6 @@ from pipelines.cycles.merge_tasks import CyclePlan, Wanted, renew, stays
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.partitions import choose_regions, make_partitions
 from pipelines.cycles.spread import USUAL, Here, spread_work
-from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.engines.stage_progress import Stages

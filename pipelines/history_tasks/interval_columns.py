@@ -10,7 +10,7 @@ from dtoss.arguments import distances
 from dtoss.errors import InputError
 from dtoss.history.schema import Schema
 from dtoss.history.time_scale import MICROSECONDS, interval_of
-from pipelines.text.text_types import exactly
+from pipelines.rows.place_columns import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

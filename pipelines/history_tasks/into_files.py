@@ -24,14 +24,14 @@ from dtoss.history.schema import TIME_TYPES, Schema, attribute_names, plain_type
 from dtoss.history.segments import write_named
 from dtoss.history.time_scale import moment_of
 from dtoss.history.versions import Home
+from dtoss.rows.input_columns import AHEAD_OF_NOW, DELETED, RAW, REASON, UNREADABLE_TIME, attribute_name
+from dtoss.rows.row_plan import as_double, is_number, where, with_reasons
 from dtoss.snapshots.column_types import stored_type
+from dtoss.text.time_columns import LAST_SECOND
 from pipelines.engines.rows import Batches, NumberedWork, one_value
-from pipelines.rows.input_columns import AHEAD, DELETED, RAW, REASON, UNREADABLE_TIME, attribute_name
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
-from pipelines.rows.row_plan import as_double, is_number, where, with_reasons
 from pipelines.rows.screened_frame import Step
-from pipelines.text.time_columns import LAST_SECOND
 
 FILE_ROWS = 2_000_000
 """Rows of a file at the most: what a task holds at a time."""
@@ -131,7 +131,7 @@ def _judge(schema: Schema, since: str | None, latest: float | None) -> Step:
         rows = rows.set_column(rows.schema.get_field_index("t"), "t", t)
         marks = [(UNREADABLE_TIME, where(t.is_null()))]
         if latest is not None:
-            marks.append((AHEAD, t_numbers(t.cast(kind, safe=False).fill_null(0)) > latest))
+            marks.append((AHEAD_OF_NOW, t_numbers(t.cast(kind, safe=False).fill_null(0)) > latest))
         return with_reasons(rows, marks)
 
     return judge
@@ -140,7 +140,7 @@ def _judge(schema: Schema, since: str | None, latest: float | None) -> Step:
 def _moments(t: pa.Array, since: str) -> pa.Array:
     """Return the moments of numbers that count since 1970; null beyond the year 9999."""
     if not pa.types.is_integer(t.type):
-        from pipelines.text.text_times import moments_of_numbers
+        from dtoss.text.text_times import moments_of_numbers
 
         return moments_of_numbers(as_double(t), since)
     last = LAST_SECOND * _MICROSECONDS // _UNITS[since]

@@ -11,8 +11,8 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
+from dtoss.rows.input_columns import REASON
 from pipelines.rows.access_rows import Asks, access_columns, requests_of
-from pipelines.rows.input_columns import REASON
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import positions_of_table
 

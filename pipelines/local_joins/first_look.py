@@ -14,14 +14,15 @@ from pyarrow import fs
 
 from dtoss.delimited.record_batches import read_text_rows
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns, attribute_names
+from dtoss.rows.paths import check_found, leaves, type_at
 from dtoss.snapshots.column_types import is_text
 from pipelines.rows.delimited_frame import layout_in
 from pipelines.rows.file_splits import blocks_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
-from pipelines.rows.input_columns import Columns, attribute_names
 from pipelines.rows.inputs import Inputs, look
+from pipelines.rows.log_segments import as_told
 from pipelines.rows.option_checks import check_said
-from pipelines.rows.paths import check_found, leaves, type_at
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
 FIRST_BYTES = 1 << 20
@@ -77,7 +78,7 @@ def check_columns(
 
     ``inputs``: what is read; nothing is known of files that only Spark can reach.
     """
-    first = first_of(inputs, columns)
+    columns, first = as_told(columns, inputs.roles), first_of(inputs, columns)
     if first is None:
         return
     point = None

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.engines.local_rows import LocalRows
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.rows.option_checks import check_said
 from pipelines.rows.read_files import read_positions
@@ -49,8 +49,8 @@ def read_places(
 ) -> Places:
     """Return the places in a file, in a folder at any depth, or in what a glob matches.
 
-    ``x``, ``y``: the columns of the coordinates; None takes those that :class:`pipelines.rows.input_columns.Columns`
-    does; ``rows``: how they are written: other fields of :class:`pipelines.rows.input_columns.Columns`;
+    ``x``, ``y``: the columns of the coordinates; None takes those that :class:`dtoss.rows.input_columns.Columns`
+    does; ``rows``: how they are written: other fields of :class:`dtoss.rows.input_columns.Columns`;
     ``kept_bytes``: of text that is kept from the first look at it, so that no more than that is held.
     """
     columns = Columns(id=id, x=x, y=y, attributes="none", geometry=geometry, id_type=id_type, crs=crs, **rows)

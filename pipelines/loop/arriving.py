@@ -9,8 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from pyarrow import fs
 
+from dtoss.commits.folder import LocalFolder
+from dtoss.commits.lease import held_by
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import InputError
+from dtoss.log.segment_names import HIDDEN, ask_to_seal, is_asked
 from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
 from pipelines.rows.list_files import Listing, escape_glob, is_as_written, join_listings, listing
@@ -21,6 +24,8 @@ LONG_SECONDS = 600.0
 """A file that has waited for longer is told of."""
 LEFT_SECONDS = 10.0
 """Who reads once does not wait for a Parquet file that was not written to for so long: the next run has it."""
+SEALED_SECONDS, LOOK_SECONDS = 1.0, 0.02
+"""How long a loop waits at the most until what is told is sealed, and between two looks."""
 _HASHED_AT_ONCE = 4
 _MAGIC = b"PAR1"
 _TAIL = 8
@@ -279,3 +284,19 @@ def has_footer(filesystem: fs.FileSystem, file: str, size: int) -> bool:
         return False
     length = int.from_bytes(tail[:4], "little")
     return bool(tail[4:] == _MAGIC and 0 < length <= size - len(_MAGIC) - _TAIL)
+
+
+def ask_for_seal(
+    updates: str | Sequence[str], wait: Callable[[float], bool | None] = time.sleep, seconds: float = SEALED_SECONDS
+) -> None:
+    """Ask who writes a log in a folder to seal what is open, and wait until it has, not for long.
+
+    Where nobody writes there is nothing to wait for; what is not sealed by then is read the next time.
+    """
+    for path in [updates] if isinstance(updates, str) else updates:
+        if "://" in path or not ask_to_seal(path):
+            continue
+        hidden = LocalFolder(f"{path}/{HIDDEN}")
+        left = round(seconds / LOOK_SECONDS)
+        while left > 0 and is_asked(path) and held_by(hidden) is not None:
+            left = 0 if wait(LOOK_SECONDS) else left - 1

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
+from dtoss.rows.input_columns import DEFAULTS, Columns
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import Arrivals, Patience, list_arrivals
 from pipelines.loop.odd_columns import (
     FAIL,
     REFUSE,
-    MixedFiles,
     check_words,
     may_refuse,
     refusal,
@@ -28,7 +28,7 @@ from pipelines.loop.odd_columns import (
     take_apart,
 )
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.input_columns import DEFAULTS, Columns
+from pipelines.rows.log_segments import MixedFiles
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.spark.causes import cause_text

@@ -1,14 +1,14 @@
-"""What a store knows of its sources: what was read of them, and which of their columns mean what."""
+"""What a store knows of its sources: its current manifest, and what was read of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from dtoss.commits.offsets import Ledger
-from dtoss.geometry.space import NO_CRS
+from dtoss.commits.offsets import Ledger, Source
+from dtoss.log.segment_names import sealed_segments
 from dtoss.snapshots.store import Store
-from pipelines.rows.input_columns import Columns
 
 
 def current_manifest(home: Store) -> dict[str, Any] | None:
@@ -23,17 +23,12 @@ def ledger_of(manifest: Mapping[str, Any] | None) -> Ledger:
     return Ledger.of((manifest or {}).get("ledger"))
 
 
-def columns_of(manifest: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> Columns:
-    """Return which columns of updates mean what, and how text is written.
+def read_on(source: Source, ledger: Ledger) -> Ledger:
+    """Return a ledger once the rows of a source are read; of a log the newest segment stays known though it has gone.
 
-    ``manifest``: of a snapshot, which says how the rows were that it was made of; None where there is none; ``asked``:
-    fields of :class:`pipelines.rows.input_columns.Columns` that are otherwise; None stands for what is not.
+    So whoever reads the log sees that what is missing behind that was not read.
     """
-    stored = dict((manifest or {}).get("source") or {})
-    if manifest is not None and manifest.get("crs") == NO_CRS:
-        stored["crs"] = NO_CRS  # numbers on a plane are taken as they are
-    said = {name: value for name, value in asked.items() if value is not None}
-    if "geometry" in said or {"x", "y"} & set(said):
-        # the other way to say where positions are holds no more
-        stored |= dict.fromkeys(("x", "y") if "geometry" in said else ("geometry",))
-    return Columns.of(stored | said)
+    after = source.read(ledger)
+    known = {**ledger.files, **after.files}
+    newest = {one.log: one.path for one in sealed_segments(known)}
+    return replace(after, files={**after.files, **{path: known[path] for path in newest.values()}})

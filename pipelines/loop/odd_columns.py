@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.errors import InputError
-from pipelines.rows.paths import Unfitting
+from dtoss.rows.paths import Unfitting
 from pipelines.rows.screened_frame import ScreenedFrame
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ def check_words(on_odd_file: str, missing: str | None = None) -> None:
         raise ValueError(f"on_odd_file is {on_odd_file!r}: {REFUSE} or {FAIL} is wanted")
     if missing not in (None, "error", "null", "keep"):
         raise ValueError(f"missing is {missing!r}: error, null or keep is wanted")
-
-
-class MixedFiles(InputError):
-    """Files can be read each, and not together: they are batches of their own."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from ceps.model.patterns import DAY
 from dtoss.errors import InputError
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import texts, values_of
+from dtoss.rows.input_columns import REASON, REASONS, UNREADABLE_TIME, Columns, attribute_column
+from dtoss.rows.row_plan import as_double, is_number, where
 from dtoss.snapshots.column_types import is_text, type_name
-from pipelines.rows.input_columns import REASON, REASONS, UNREADABLE_TIME, Columns, attribute_column
+from dtoss.text.text_times import moments_of_numbers
+from dtoss.text.time_columns import LAST_SECOND
 from pipelines.rows.position_frame import Positions
-from pipelines.rows.row_plan import as_double, is_number, where
-from pipelines.text.text_times import moments_of_numbers
-from pipelines.text.time_columns import LAST_SECOND
 
 MILLIONTHS = 1_000_000
 """Weights are counted in whole millionths, so that sums do not depend on the order of the rows."""

@@ -18,6 +18,7 @@ from dtoss.delimited.dialect import Dialect, dialect_of
 from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_inside, layout_of, read_text_rows
 from dtoss.errors import InputError
 from dtoss.partition import values_of
+from dtoss.rows.input_columns import Columns
 from pipelines.engines.rows import Batches, one_value
 from pipelines.engines.spark_rows import numbered_tasks, struct_of
 from pipelines.rows.file_splits import (
@@ -33,11 +34,10 @@ from pipelines.rows.file_splits import (
     reading,
     size_of,
 )
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs
+from pipelines.rows.place_columns import exactly
 from pipelines.rows.table_formats import PACKED
 from pipelines.spark.session import cores
-from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,6 +21,7 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from pipelines.rows.list_files import Listing, listing
+from pipelines.rows.log_segments import roles_in
 from pipelines.rows.table_files import TableFiles
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
@@ -67,6 +68,8 @@ class Inputs:
     types: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[TableFiles, ...] = ()  # Folders that are tables, whose log says which of their files are here
     columns: tuple[tuple[str, ...], ...] = ()  # Parquet: the names of the columns in each file
+    # Of segments of a log, which column is what (:func:`dtoss.log.log_schema.roles_of`); None of other files
+    roles: Mapping[str, str] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -169,7 +172,8 @@ def _inside(inputs: Inputs, schema: str, encoding: str | None) -> Inputs:
     if inputs.kind == "parquet" or inputs.kind in TABLE_FORMATS:
         schemas = _each(places, footer if inputs.kind == "parquet" else partial(_columns_of, inputs.kind))
         together, differ = union(schemas, inputs.files, strict=schema == "strict")
-        return replace(inputs, schema=together, differ=differ, columns=tuple(tuple(one.names) for one in schemas))
+        columns, roles = tuple(tuple(one.names) for one in schemas), roles_in(schemas, inputs.files)
+        return replace(inputs, schema=together, differ=differ, columns=columns, roles=roles)
     return replace(inputs, mark=_mark(inputs, _each(places, _head), encoding))
 
 

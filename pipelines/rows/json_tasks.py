@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dtoss.partition import values_of
+from dtoss.rows.json_values import schema_of_kinds
 from pipelines.engines.rows import Batches, one_value
 from pipelines.engines.spark_rows import numbered_tasks
 from pipelines.rows.file_splits import LEAST, Piece, groups_in
 from pipelines.rows.inputs import Inputs
-from pipelines.rows.json_rows import json_batches, kinds_of_lines, schema_of_kinds
+from pipelines.rows.json_rows import json_batches, kinds_of_lines
 from pipelines.rows.table_formats import PACKED
 from pipelines.rows.table_tasks import folder_columns
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from dtoss.errors import InputError, StoreError
+from dtoss.log.segment_names import HIDDEN
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.rows.table_files import (
     ICEBERG,
@@ -26,8 +27,8 @@ _WILD = re.compile(r"[*?\[{]")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 _OF_ICEBERG = (".avro", ".json", ".text", ".puffin", ".crc")
 """How names of an Iceberg table's own files end."""
-_MARKERS = re.compile(r"_SUCCESS$|_(committed|started)_|_(common_)?metadata$|\..*\.crc$")
-"""Names of Spark's own files beside the data, of which nobody wants to hear."""
+_MARKERS = re.compile(rf"_SUCCESS$|_(committed|started)_|_(common_)?metadata$|\..*\.crc$|{re.escape(HIDDEN)}$")
+"""Names of Spark's own files beside the data, and of a log's, of which nobody wants to hear."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
+from dtoss.text.time_patterns import check_times
 from pipelines.rows.delimited_frame import check_text
-from pipelines.rows.input_columns import Columns
-from pipelines.text.time_patterns import check_times
 
 
 def check_said(columns: Columns) -> None:

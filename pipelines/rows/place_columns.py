@@ -10,11 +10,24 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
 from dtoss.partition import numbers as arrow_of
-from pipelines.text import text_types
-from pipelines.text.text_types import exactly
+from dtoss.text.text_types import LOOSE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+
+def exactly(name: str) -> Column:
+    """Return the column of a name, whatever characters are in it."""
+    from pyspark.sql import functions as F
+
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def number(value: Column) -> Column:
+    """Return the number in a text, null where there is none."""
+    from pyspark.sql import functions as F
+
+    return F.when(value.rlike(LOOSE), value.try_cast("double"))
 
 
 def coordinate(name: str, kind: Any) -> Column:
@@ -24,7 +37,7 @@ def coordinate(name: str, kind: Any) -> Column:
     if isinstance(kind, T.NumericType):
         return exactly(name).cast("double")
     if isinstance(kind, T.StringType):
-        return text_types.number(exactly(name))
+        return number(exactly(name))
     raise InputError(f"column {name!r} is {kind.simpleString()}: coordinates are numbers")
 
 

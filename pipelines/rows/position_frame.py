@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dtoss.errors import InputError
 from dtoss.frames.crs_names import check_crs
 from dtoss.geometry.space import NO_CRS, Space
+from dtoss.rows.input_columns import DELETED, REASON, Columns, attribute_names
+from dtoss.rows.legal_rows import screened_in
+from dtoss.rows.paths import parts_of
+from dtoss.rows.row_plan import RowPlan, plan_rows, say_taken, where
 from dtoss.snapshots.column_types import stored_type, type_name, type_named
 from pipelines.engines.rows import Rows
-from pipelines.rows.input_columns import Columns, attribute_names
-from pipelines.rows.paths import parts_of
-from pipelines.rows.row_plan import RowPlan, plan_rows, screened_in, taken
 from pipelines.rows.row_sources import FrameSource, MadeRows, Source
 from pipelines.rows.screened_frame import Screen, ScreenedFrame
 
@@ -133,7 +136,7 @@ def positions_by(plan: RowPlan, source: Source, crs: str | None) -> Positions:
         timed=plan.columns.time is not None,
         string_ids=not plan.whole,
         crs=crs,
-        taken=taken(plan),
+        taken=say_taken(plan),
         source=replace(plan.asked, time=plan.columns.time),
     )
 
@@ -182,3 +185,19 @@ def screen_positions(positions: Positions, space: Space, wrap: bool = False) -> 
 def taken_of(positions: Positions | None) -> dict[str, dict[str, str]]:
     """Return what a manifest says of what was taken for what; nothing where nothing was chosen."""
     return {"taken": dict(positions.taken)} if positions is not None and positions.taken else {}
+
+
+def placed_rows(positions: Positions) -> Positions:
+    """Return positions without the rows that delete an object."""
+    if DELETED not in positions.columns:
+        return positions
+
+    def has_place(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+        return ~where(rows.column(DELETED)) | where(rows.column(REASON).is_valid())
+
+    return replace(positions, frame=positions.frame.where(has_place))
+
+
+def only_placed(positions: Positions) -> Positions:
+    """Return positions without the rows that delete an object, and without the column that says so."""
+    return placed_rows(positions).only([name for name in positions.columns if name != DELETED])

@@ -14,16 +14,17 @@ from dtoss.delimited.record_batches import CORRUPT, FLAW
 from dtoss.errors import InputError
 from dtoss.frames.arrow_tables import arrow_of
 from dtoss.ids import as_ids
+from dtoss.rows.input_columns import Columns
+from dtoss.rows.row_plan import plan_rows
 from dtoss.snapshots.column_types import stored_column, stored_type
 from pipelines.rows.delimited_frame import text_by_spark, text_tasks
 from pipelines.rows.file_splits import size_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.json_tasks import json_tasks
+from pipelines.rows.log_segments import as_told
 from pipelines.rows.option_checks import check_said
-from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, positions_by
-from pipelines.rows.row_plan import plan_rows
+from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, only_placed, positions_by
 from pipelines.rows.row_sources import FileSource, FrameSource, KeptSource, Source, TableSource
 from pipelines.rows.table_formats import types_meant
 from pipelines.rows.table_tasks import table_tasks
@@ -75,14 +76,16 @@ def read_positions(
 
     ``columns``: which columns mean what, and how text is written; ``schema``: "union" takes the columns of all Parquet
     files, "strict" wants all of them in each; ``wanted``: the Spark types that columns of text and JSON lines are to
-    have, :func:`pipelines.rows.manifest_columns.types_of`; what all values of these files look like when None;
+    have, :func:`dtoss.rows.store_columns.types_of`; what all values of these files look like when None;
     ``timeless``: no column is a time unless it is named; ``kept_bytes``: of files of text whose rows this process keeps
     between two looks at them; larger ones are read twice.
 
     Without a session tasks of this process read them. Text and JSON lines are looked through for the types of columns.
+    Rows of a log that delete their objects are left out where ``columns`` names no column that says so.
     """
     check_said(columns)
     inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
+    deletes, columns = columns.deleted is not None, as_told(columns, inputs.roles)
     if inputs.kind == "json" and columns.encoding is not None:
         raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")
     if session is None and not inputs.places:
@@ -94,7 +97,8 @@ def read_positions(
         if inputs.kind == "json":
             return positions_by(plan_rows(found, columns, wanted=wanted, timeless=timeless), source, columns.crs)
         meant = {} if timeless else types_meant(inputs.kind, columns.time)
-        return positions_of(source, found, columns, timeless=timeless, wanted=meant)
+        rows = positions_of(source, found, columns, timeless=timeless, wanted=meant)
+        return rows if deletes or columns.deleted is None else only_placed(rows)
     except InputError:
         raise
     except Exception as error:

@@ -15,7 +15,7 @@ from pipelines.engines.local_rows import LocalRows
 from pipelines.engines.rows import Batches, Rows, Schema
 from pipelines.engines.spark_rows import SparkRows, numbered_tasks
 from pipelines.rows.file_splits import Piece
-from pipelines.text.text_types import exactly
+from pipelines.rows.place_columns import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from dtoss.erasure.forgotten import ForgottenIds
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
+from dtoss.rows.input_columns import RAW, REASON
+from dtoss.rows.row_plan import ZERO, RowPlan, screen_rows
 from pipelines.engines.local_rows import LocalRows
 from pipelines.engines.rows import Batches, Rows, Schema, one_value
 from pipelines.engines.task_counts import TaskCounts, task_counts
-from pipelines.rows.input_columns import RAW, REASON
-from pipelines.rows.row_plan import ZERO, RowPlan, screen_rows
 from pipelines.rows.row_sources import Read, Source
 
 Step = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -80,7 +80,7 @@ class Screen:
 
     def raw(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.Array:
         """Return some rows of a batch that was read whole, as JSON."""
-        from pipelines.rows.raw_json import raw_rows
+        from dtoss.rows.raw_json import raw_rows
 
         if self.plan is None or len(rows) == 0:
             return pa.nulls(len(rows), pa.string())

@@ -19,9 +19,9 @@ from dtoss.history.row_blocks import latest
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
 from dtoss.partitioning.pivots import SAMPLE_PER_PARTITION
+from dtoss.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASONS, TOO_LARGE
 from dtoss.snapshots.store import Store
 from pipelines.engines.rows import Batches
-from pipelines.rows.input_columns import NO_NUMBER, NOT_WHOLE, REASONS, TOO_LARGE
 from pipelines.rows.position_frame import Positions
 from pipelines.spark.session import cores
 

@@ -110,7 +110,7 @@ def folder_columns(inputs: Inputs) -> dict[str, pa.Array]:
 def _as_said(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_timestamp(kind):
         return texts.cast(kind)
-    from pipelines.text.text_times import moments
+    from dtoss.text.text_times import moments
 
     return moments(texts, None).cast(kind)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pickle
 
+from dtoss.rows.row_plan import RowPlan, kinds_asked
+from dtoss.text.text_kinds import add_counts, kinds_of_texts
 from pipelines.engines.rows import Batches, one_value
-from pipelines.rows.row_plan import RowPlan, kinds_asked
 from pipelines.rows.row_sources import Read, Source
-from pipelines.text.text_kinds import add_counts, kinds_of_texts
 
 
 def kinds_in(source: Source, plan: RowPlan) -> dict[str, str]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
+from dtoss.rows.input_columns import Columns, attribute_column
 from dtoss.watch.rows_of_frames import given_rows
 from dtoss.watch.watch_settings import Rows
-from pipelines.rows.input_columns import Columns, attribute_column
 from pipelines.rows.inputs import look
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import names_in, read_positions

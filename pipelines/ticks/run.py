@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dtoss.errors import DtossError, StoreError
+from dtoss.rows.store_columns import columns_of
 from dtoss.snapshots.store import Store
-from pipelines.loop.known_sources import columns_of, current_manifest
+from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.stopping import Stopping
 from pipelines.options.beats import Beats
 from pipelines.options.snapshot_options import SnapshotOptions

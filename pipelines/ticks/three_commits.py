@@ -13,6 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import DtossError, StoreError
+from dtoss.names import types_in_input
+from dtoss.rows.input_columns import Columns
+from dtoss.rows.store_columns import columns_of, types_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import merge
 from pipelines.cycles.column_agreement import check_columns
@@ -23,13 +26,12 @@ from pipelines.local_joins import first_look
 from pipelines.loop.arriving import Arrivals, Patience
 from pipelines.loop.arriving_batches import FileVanished
 from pipelines.loop.disposal import Disposal
-from pipelines.loop.known_sources import columns_of
+from pipelines.loop.known_sources import read_on
 from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.options.snapshot_options import SnapshotOptions
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs
-from pipelines.rows.manifest_columns import types_of
+from pipelines.rows.log_segments import as_told
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
@@ -85,7 +87,8 @@ def committed(
 
     ``loop``: what stays the same; ``manifest``: of the current snapshot; None where there is none.
     """
-    columns, wanted = how_read(loop, manifest)
+    how = how_read(loop, manifest)
+    columns, options = how.columns, loop.options
     refused = dict(odd or {})
     # a second writer is told before Spark starts
     try:
@@ -95,11 +98,13 @@ def committed(
             raise
         raise Busy(str(error)) from None
     try:
-        reads = Reads(partial(read_files, columns, wanted), loop.options.reading.schema, columns.encoding)
+        reads = Reads(how.read, loop.options.reading.schema, columns.encoding)
         inputs = reads.inputs(mine)
         if inputs is not None:
+            columns = how.columns_in(inputs)
+            options = replace(options, merging=replace(options.merging, missing=how.missing_in(inputs)))
             first_look.check_columns(inputs, replace(columns, attributes="all"))
-            check_columns(inputs, manifest, loop.options.merging.missing)
+            check_columns(inputs, manifest, options.merging.missing)
         with loop.stopping.starting():
             session = loop.sessions()
         loop.stopping.listen_again()
@@ -115,10 +120,10 @@ def committed(
             made = merge(
                 positions,
                 loop.home.path,
-                loop.options,
+                options,
                 WorkContext(warn=loop.listeners.warn, lock=lock),
                 columns={"deleted": columns.deleted},
-                ledger=mine.source(refused).read,
+                ledger=partial(read_on, mine.source(refused)),
             )
             # partitions of a first snapshot are keys from now on
             _feed([one for one in loop.feeds if one not in early], session, reads, found, refused)
@@ -138,15 +143,34 @@ def committed(
             lock.release()
 
 
-def how_read(loop: Steady, manifest: dict[str, Any] | None) -> tuple[Columns, Mapping[str, str]]:
-    """Return which columns of files mean what, and the Spark types that those of text are to have."""
-    columns = columns_of(manifest, loop.options.reading.said)
-    return columns, types_of(manifest, columns)
+@dataclass(frozen=True)
+class HowRead:
+    """How a beat reads files for a store."""
+
+    columns: Columns  # Which columns mean what, and how text is written
+    missing: str  # What a column does that the store has and they lack: "error", or "null"
+    manifest: dict[str, Any] | None  # Of the current snapshot; None where there is none
+
+    def columns_in(self, inputs: Inputs) -> Columns:
+        """Return which columns mean what; of rows of a log those are taken that the store has by now."""
+        told = as_told(self.columns, inputs.roles)
+        if inputs.roles is None or self.manifest is None:
+            return told
+        return replace(told, attributes=[name for name in types_in_input(self.manifest) if name in inputs.names])
+
+    def missing_in(self, inputs: Inputs) -> str:
+        """Return what a column does that is missing: what the store got later is null in rows that were told before."""
+        return self.missing if inputs.roles is None else "null"
+
+    def read(self, session: SparkSession | None, inputs: Inputs) -> Positions:
+        """Return the positions in files."""
+        wanted = types_of(self.manifest, self.columns)
+        return read_positions(session, inputs, self.columns_in(inputs), wanted=wanted)
 
 
-def read_files(columns: Columns, wanted: Mapping[str, str], session: SparkSession | None, inputs: Inputs) -> Positions:
-    """Return the positions in files, as a beat reads them."""
-    return read_positions(session, inputs, columns, wanted=wanted)
+def how_read(loop: Steady, manifest: dict[str, Any] | None) -> HowRead:
+    """Return how files are read for a store whose current snapshot has a manifest."""
+    return HowRead(columns_of(manifest, loop.options.reading.said), loop.options.merging.missing, manifest)
 
 
 def _feed(

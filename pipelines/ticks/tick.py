@@ -18,24 +18,24 @@ import numpy as np
 from dtoss.commits.offsets import in_all
 from dtoss.errors import DtossError, InputError
 from dtoss.names import columns_of_manifest
+from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.store import Store
 from pipelines.cycles.column_agreement import agree_columns, check_columns
-from pipelines.cycles.store_clock import Scale
 from pipelines.history_tasks.scans import home_of
 from pipelines.local_joins import first_look
-from pipelines.loop.arriving import Arrivals, list_arrivals
+from pipelines.loop.arriving import Arrivals, ask_for_seal, list_arrivals
 from pipelines.loop.disposal import dispose
 from pipelines.loop.known_sources import current_manifest, ledger_of
 from pipelines.loop.odd_columns import REFUSE, check_ids, check_rows, may_refuse, refusal, session_of, take_apart
 from pipelines.options.merging import Merging
-from pipelines.rows.position_frame import Positions, screen_positions
+from pipelines.rows.log_segments import MixedFiles
+from pipelines.rows.position_frame import Positions, placed_rows, screen_positions
 from pipelines.rows.read_files import unreadable
 from pipelines.spark.causes import cause_text
-from pipelines.ticks.three_commits import Steady, committed, how_read, read_files
+from pipelines.ticks.three_commits import Steady, committed, how_read
 from pipelines.windowing.feed_windows import beat as feed_beat
-from pipelines.windowing.feed_windows import placed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +51,7 @@ def beat(loop: Steady) -> bool:
 
     ``loop``: what stays the same.
     """
+    ask_for_seal(loop.updates, loop.stopping.wait)
     made, more = False, True
     while more and not (made and loop.stopping.asked):
         done, more = _once(loop)
@@ -189,7 +190,7 @@ def committed_apart(
     try:
         made, more = committed(loop, found, mine, manifest, due, odd), False
     except InputError as error:
-        if loop.options.reading.on_odd_file != REFUSE:
+        if loop.options.reading.on_odd_file != REFUSE and not isinstance(error, MixedFiles):
             raise
         try:
             files = {file: size for file, size in found.fresh.items() if size}
@@ -211,17 +212,18 @@ def committed_apart(
 
 def _check(loop: Steady, found: Arrivals, manifest: dict[str, Any] | None, files: Mapping[str, int]) -> None:
     """Raise where some files cannot be made current together: reads all of them, and commits nothing."""
-    columns, wanted = how_read(loop, manifest)
-    inputs = found.some(files).inputs(schema=loop.options.reading.schema, encoding=columns.encoding)
+    how = how_read(loop, manifest)
+    inputs = found.some(files).inputs(schema=loop.options.reading.schema, encoding=how.columns.encoding)
     if inputs is None:
         return
+    columns, missing = how.columns_in(inputs), how.missing_in(inputs)
     first_look.check_columns(inputs, replace(columns, attributes="all"))
-    check_columns(inputs, manifest, loop.options.merging.missing)
+    check_columns(inputs, manifest, missing)
     if manifest is not None:
         check_ids(inputs, columns.id, manifest["id_type"], f"store {loop.home.shown}")
     session = session_of(loop.sessions)
     try:
-        _check_rows(loop, session, read_files(columns, wanted, session, inputs), manifest)
+        _check_rows(loop, session, how.read(session, inputs), manifest, missing)
     except DtossError:
         raise
     except Exception as error:
@@ -229,14 +231,13 @@ def _check(loop: Steady, found: Arrivals, manifest: dict[str, Any] | None, files
 
 
 def _check_rows(
-    loop: Steady, session: SparkSession | None, positions: Positions, manifest: dict[str, Any] | None
+    loop: Steady, session: SparkSession | None, positions: Positions, manifest: dict[str, Any] | None, missing: str
 ) -> None:
     try:
         reading = loop.options.reading
         space = reading.space_of(None)
         if manifest is not None:
             space = space_of_manifest(manifest)
-            missing = loop.options.merging.missing
             agree_columns(positions, manifest, tuple(columns_of_manifest(manifest)), missing)
         rows = screen_positions(positions, space, reading.wrap)
         check_rows(rows.frame, reading.max_bad)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dtoss.errors import InputError
 from dtoss.watch.processing.watch_plan import Plan
-from pipelines.loop.odd_columns import MixedFiles
+from pipelines.rows.log_segments import MixedFiles
 
 ERROR, NULL, KEEP = "error", "null", "keep"
 

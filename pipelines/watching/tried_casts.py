@@ -8,12 +8,12 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dtoss.rows.paths import Unfitting
+from dtoss.rows.raw_json import number_text
+from dtoss.rows.row_plan import as_double
 from dtoss.snapshots.column_types import is_text, stored_type, type_name
-from pipelines.rows.paths import Unfitting
-from pipelines.rows.raw_json import number_text
-from pipelines.rows.row_plan import as_double
-from pipelines.text.text_times import moments
-from pipelines.text.text_values import any_whole_numbers, numbers
+from dtoss.text.text_times import moments
+from dtoss.text.text_values import any_whole_numbers, numbers
 
 _YES, _NO = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.partition import numbers as arrow_of
+from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, REASON, Columns, attribute_column
+from dtoss.rows.paths import Unfitting
+from dtoss.rows.row_plan import as_double, where
 from dtoss.snapshots.column_types import type_name
+from dtoss.text.text_values import any_whole_numbers
 from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
 from pipelines.engines.rows import Batches
-from pipelines.rows.input_columns import MISTYPED, NOT_WHOLE, REASON, Columns, attribute_column
-from pipelines.rows.paths import Unfitting
 from pipelines.rows.position_frame import Positions, screen_positions
-from pipelines.rows.row_plan import as_double, where
-from pipelines.text.text_values import any_whole_numbers
 from pipelines.watching.tried_casts import as_kind
 
 FAR_TIME = "time out of range"

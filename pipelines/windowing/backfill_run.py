@@ -12,6 +12,7 @@ from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from dtoss.watch.subscriptions.expiry_times import instant_said
 from dtoss.watch.watch_settings import Settings
 from dtoss.windows.backfill.affected_ends import Rebuild, rebuild_of
@@ -31,7 +32,6 @@ from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrivals, Patience, list_arrivals
 from pipelines.loop.arriving_batches import Sources
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look_in
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions

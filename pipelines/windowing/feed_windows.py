@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import DtossError, InputError
@@ -24,9 +20,7 @@ from pipelines.loop.batch_report import Ran
 from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.tick_clock import clock_of
 from pipelines.options.reading import Reading
-from pipelines.rows.input_columns import DELETED, REASON
-from pipelines.rows.position_frame import Positions
-from pipelines.rows.row_plan import where
+from pipelines.rows.position_frame import Positions, placed_rows
 from pipelines.windowing.begin_windows import lease_windows, stands_for
 from pipelines.windowing.running_sets import How, Running, running_of
 from pipelines.windowing.window_options import WindowOptions
@@ -157,17 +151,6 @@ def refuse(feed: Feed, found: Arrivals, refused: Mapping[str, str]) -> None:
     unknown = feed.ledger().fresh(sizes, found.where.stamps)
     if unknown and feed.running is not None:
         feed.running.note(found.some({}).source({file: refused[file] for file in unknown}))
-
-
-def placed_rows(positions: Positions) -> Positions:
-    """Return positions without the rows that delete an object."""
-    if DELETED not in positions.columns:
-        return positions
-
-    def has_place(rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        return ~where(rows.column(DELETED)) | where(rows.column(REASON).is_valid())
-
-    return replace(positions, frame=positions.frame.where(has_place))
 
 
 def release(feeds: Sequence[Feed]) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from pipelines.rows.input_columns import REASON, Columns, attribute_name
+from dtoss.rows.input_columns import REASON, Columns, attribute_name
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import read_positions
 

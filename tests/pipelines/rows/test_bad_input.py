@@ -11,8 +11,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import listing, made, rebuilt, rejected

@@ -12,9 +12,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.join import knn_join
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import positions_in
 from tests.pipelines.stores import rebuilt
 

@@ -11,8 +11,8 @@ import pytest
 
 from dtoss.delimited.records import UNDECODED, UNENDED
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 

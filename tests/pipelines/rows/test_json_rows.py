@@ -12,9 +12,9 @@ import pytest
 from pyarrow import fs
 
 from dtoss.errors import InputError
+from dtoss.rows.raw_json import text_of
 from dtoss.snapshots.column_types import stored_type, type_name
 from pipelines.rows.json_rows import json_batches, json_schema
-from pipelines.rows.raw_json import text_of
 
 CORRUPT = "_corrupt_record"
 DEEP = f'{{"a":{5000 * "["}{5000 * "]"}}}'

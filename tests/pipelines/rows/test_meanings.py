@@ -15,11 +15,11 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
+from dtoss.rows.input_columns import REASONS, Columns
+from dtoss.rows.point_columns import points
+from dtoss.rows.store_columns import columns_of
 from pipelines.local_joins.place_batches_of_files import read_places
-from pipelines.loop.known_sources import columns_of
-from pipelines.rows.input_columns import REASONS, Columns
 from pipelines.rows.manifest_columns import source_of
-from pipelines.rows.point_columns import points
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.survey import Profile, judge

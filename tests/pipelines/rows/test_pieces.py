@@ -12,9 +12,9 @@ from pyarrow import fs
 from dtoss.delimited.dialect import Dialect
 from dtoss.delimited.record_batches import Layout, ends_inside, read_text_rows
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.rows.delimited_frame import bytes_at_hand, outside_quotes, text_by_spark, text_tasks
 from pipelines.rows.file_splits import MOST, Piece, blocks_of, bytes_of_task, cut, folder_values, groups_of, reading
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import Inputs, look
 from tests.examples import examples
 

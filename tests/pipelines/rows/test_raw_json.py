@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dtoss.rows.raw_json import number_text, raw_rows
 from dtoss.snapshots.column_types import stored_type
-from pipelines.rows.raw_json import number_text, raw_rows
 
 NUMBER = re.compile(r'-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?(?=[,}\]"])')
 EVIL = "".join(map(chr, range(128))) + "\x85\u2028é中😀\ufeff"

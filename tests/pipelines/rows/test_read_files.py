@@ -14,9 +14,9 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.history.row_blocks import latest
+from dtoss.rows.input_columns import REASON, Columns
+from dtoss.rows.point_columns import wkb_points
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import REASON, Columns
-from pipelines.rows.point_columns import wkb_points
 from pipelines.rows.read_files import positions_in, read_positions
 from tests.pipelines.rows.reading import read_rows
 from tests.pipelines.stores import made, snapshot_bytes

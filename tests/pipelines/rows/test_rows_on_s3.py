@@ -12,8 +12,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store_location import filesystem_of
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.rows.json_tasks import json_tasks
 from pipelines.rows.read_files import read_positions

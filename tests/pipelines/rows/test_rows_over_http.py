@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dtoss.errors import InputError, StoreError
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.http_files import HttpFiles
 from dtoss.snapshots.store_location import folder_of
 from dtoss.watch.subscriptions.subscription_files import read_files
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows
 

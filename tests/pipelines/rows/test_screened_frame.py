@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dtoss.rows.input_columns import RAW, REASON, Columns
 from pipelines.engines.local_rows import LocalRows
-from pipelines.rows.input_columns import RAW, REASON, Columns
 from pipelines.rows.read_files import positions_of
 from pipelines.rows.row_sources import TableSource
 

@@ -12,9 +12,9 @@ import pytest
 
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.loop.arriving import Patience, list_arrivals
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
 from tests.object_store import object_store

@@ -10,7 +10,7 @@ import pyarrow.feather
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.rows.input_columns import Columns
+from dtoss.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import read_rows, rows_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from pipelines.text.text_types import number
-from pipelines.text.time_columns import COUNTED, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE, names_zone
+from dtoss.text.time_columns import COUNTED_TIMES, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE, names_zone
+from pipelines.rows.place_columns import number
 
 
 def moment(value, pattern=None, zone=None):
     """The time in a text, null where it cannot be read; times without a zone are of ``zone``."""
-    if pattern in COUNTED:
+    if pattern in COUNTED_TIMES:
         return counted(number(value), pattern, zone)
     if pattern is not None:
         found = F.try_to_timestamp(value, F.lit(pattern))
@@ -21,7 +21,7 @@ def moment(value, pattern=None, zone=None):
 
 def counted(value, pattern, zone=None):
     """The moment that a number counts to; null where it is beyond the year 9999. Days of Excel have a zone."""
-    seconds = value.cast("double") / COUNTED[pattern]
+    seconds = value.cast("double") / COUNTED_TIMES[pattern]
     if pattern == "excel":
         # a day has 86,400,000 milliseconds, and a double of days no more digits
         seconds = F.round(seconds, 3) - float(EXCEL_SECONDS)

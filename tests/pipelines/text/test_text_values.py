@@ -6,9 +6,9 @@ from random import Random
 
 import pyarrow as pa
 
-from pipelines.text.text_kinds import Counts, strictly
-from pipelines.text.text_types import LOOSE, MOSTLY, NUMBER, TEXT, WHOLE, WHOLE_NUMBER, plain_pattern
-from pipelines.text.text_values import any_whole_numbers, numbers, whole_numbers
+from dtoss.text.text_kinds import Counts, strictly
+from dtoss.text.text_types import AS_NUMBER, AS_TEXT, AS_WHOLE, LOOSE, MOSTLY, WHOLE_NUMBER, plain_pattern
+from dtoss.text.text_values import any_whole_numbers, numbers, whole_numbers
 
 WRITTEN = (
     "0", "-0", "7", "007", "+7", " 7 ", "7\n", "-12", "1.0", "1.", ".5", "-.5e3", "1e5", "1E-5", "1e400", "-1e-400",
@@ -46,7 +46,7 @@ def test_arrow_reads_what_spark_reads(spark):
     held = pa.array(texts)
     found = {
         "whole": whole_numbers(held), "any": any_whole_numbers(held), "number": numbers(held),
-        "comma": numbers(held, ","), "plain": strictly(held, NUMBER, ","),
+        "comma": numbers(held, ","), "plain": strictly(held, AS_NUMBER, ","),
     }  # fmt: skip
     for name, ours in found.items():
         odd = [(t, s, f) for t, s, f in zip(texts, said[name], ours.to_pylist(), strict=True) if repr(s) != repr(f)]
@@ -63,10 +63,10 @@ def test_kinds_of_columns():
         return seen.kind(tolerant, wanted)
 
     nine = [str(i) for i in range(9)]
-    assert [kind([*nine, "", None]), kind([*nine, "x"]), kind([*nine, "x"], True)] == [WHOLE, TEXT, MOSTLY]
-    assert [kind([*nine, "007"], True), kind(["x", *nine, "y"], True), kind([])] == [MOSTLY, TEXT, TEXT]
-    assert [kind([*nine, "1.5"]), kind([*nine, " +2. "]), kind([*nine, " +2. "], True)] == [NUMBER, TEXT, MOSTLY]
-    assert [kind(["1,5", "2"], decimal=","), kind(["1,5", "2"])] == [NUMBER, TEXT]
+    assert [kind([*nine, "", None]), kind([*nine, "x"]), kind([*nine, "x"], True)] == [AS_WHOLE, AS_TEXT, MOSTLY]
+    assert [kind([*nine, "007"], True), kind(["x", *nine, "y"], True), kind([])] == [MOSTLY, AS_TEXT, AS_TEXT]
+    assert [kind([*nine, "1.5"]), kind([*nine, " +2. "]), kind([*nine, " +2. "], True)] == [AS_NUMBER, AS_TEXT, MOSTLY]
+    assert [kind(["1,5", "2"], decimal=","), kind(["1,5", "2"])] == [AS_NUMBER, AS_TEXT]
     assert [kind([*nine, "x"], wanted="bigint"), kind(nine, wanted="string"), kind([], wanted="double")] == [
-        MOSTLY, TEXT, NUMBER
+        MOSTLY, AS_TEXT, AS_NUMBER
     ]  # fmt: skip

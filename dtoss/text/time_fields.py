@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.text.text_scan import Fields, put
-from pipelines.text.time_zones import DAY, FURTHEST, REGION, offsets_at
+from dtoss.text.text_scan import Fields, put
+from dtoss.text.time_zones import FURTHEST_ZONE, REGION, SECONDS_OF_DAY, offsets_at
 
 RANGES = {
     "year": (-999_999_999, 999_999_999),
@@ -25,8 +25,8 @@ RANGES = {
     "minute": (0, 59),
     "second": (0, 59),
     "nano": (0, 999_999_999),
-    "offset": (-FURTHEST, FURTHEST),
-    "region": (-FURTHEST, 1 << 40),
+    "offset": (-FURTHEST_ZONE, FURTHEST_ZONE),
+    "region": (-FURTHEST_ZONE, 1 << 40),
 }
 """Fields of a time and what their values are, as Java's ChronoField has them; half: of a day."""
 _USUAL_DATE = (("year", 1970), ("month", 1), ("day", 1))
@@ -52,7 +52,7 @@ def micros_of(found: Fields, count: int) -> tuple[NDArray[np.int64], NDArray[np.
     days, real = _days(found, count)
     able &= real
     hour, minute, second, nano = (_value(found, field, 0, count) for field in ("hour", "minute", "second", "nano"))
-    seconds = np.where(able, days * DAY + hour * 3600 + minute * 60 + second, 0)
+    seconds = np.where(able, days * SECONDS_OF_DAY + hour * 3600 + minute * 60 + second, 0)
     if "region" in found or "offset" in found:
         codes, there = found.get("region") or found["offset"]
         seconds = seconds - _east(codes, there & able, seconds)

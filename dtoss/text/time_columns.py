@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from pipelines.text import text_types
+from dtoss.text import text_types
 
-COUNTED = {"epoch_s": 1.0, "epoch_ms": 1e3, "epoch_us": 1e6, "excel": 1.0 / 86_400.0}
+COUNTED_TIMES = {"epoch_s": 1.0, "epoch_ms": 1e3, "epoch_us": 1e6, "excel": 1.0 / 86_400.0}
 """Time formats that are numbers, and what a second is in them: since 1970, of Excel days since 30 December 1899."""
 ONLY_MOMENTS = ("epoch_us", "excel")
 """Those of which numbers become moments too; in columns of numbers seconds and milliseconds stay numbers."""
@@ -31,9 +31,9 @@ def say_time(kind: str, of_text: str | None, pattern: str | None, zone: str | No
     text = kind.startswith(("string", "varchar", "char"))
     number = is_numeric(kind)
     where = f", {zone or 'UTC'} where none is named"
-    if pattern in COUNTED and (text or number):
+    if pattern in COUNTED_TIMES and (text or number):
         return pattern + (where if pattern == "excel" else "")
-    if number or (text and pattern is None and of_text not in (None, text_types.TEXT)):
+    if number or (text and pattern is None and of_text not in (None, text_types.AS_TEXT)):
         return "numbers in their own order (--time-format says what they count)"
     if kind == "timestamp":
         return "moments"

@@ -10,9 +10,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dtoss.errors import InputError
-from pipelines.text.text_scan import LONGEST, Digits, Literal, Optional, Word
-from pipelines.text.time_columns import COUNTED
-from pipelines.text.time_zones import regions_of_any_case, zone_of
+from dtoss.text.text_scan import LONGEST_RUN, Digits, Literal, Optional, Word
+from dtoss.text.time_columns import COUNTED_TIMES
+from dtoss.text.time_zones import regions_of_any_case, zone_of
 
 _TOKEN = re.compile(r"'(?P<quoted>[^']*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>.)", re.DOTALL)
 _FIELDS = {
@@ -44,7 +44,7 @@ _WIDEST_ZONE = 48
 
 def check_times(pattern: str | None, zone: str | None) -> None:
     """Check how times are said to be written."""
-    if pattern is not None and pattern not in COUNTED:
+    if pattern is not None and pattern not in COUNTED_TIMES:
         parts_of(pattern)
     if zone is not None:
         try:
@@ -62,7 +62,7 @@ def parts_of(pattern: str) -> tuple[Any, ...]:
     texts = [found.group() for found in tokens]
     runs = [text for text in texts if text[0].isalpha() and text.isascii()]
     letters = {text[0] for text in runs}
-    if not letters or "''" in pattern or len(pattern) > LONGEST // 4:
+    if not letters or "''" in pattern or len(pattern) > LONGEST_RUN // 4:
         raise unread(pattern)
     if "D" in letters and letters & set("MLd"):
         raise unread(pattern)
@@ -92,8 +92,8 @@ def unread(pattern: str) -> InputError:
     """Return the error of a pattern that is not read."""
     percent = "; %Y and the like are of strptime" if "%" in pattern else ""
     return InputError(
-        f"time format {pattern!r} is not known: write {', '.join(COUNTED)} or a pattern such as M/d/yyyy H:mm:ss of "
-        f"Spark's letters y M L d D H k K h m s S a G X x Z, VV at its end, [] and text in '...'{percent}"
+        f"time format {pattern!r} is not known: write {', '.join(COUNTED_TIMES)} or a pattern such as M/d/yyyy H:mm:ss "
+        f"of Spark's letters y M L d D H k K h m s S a G X x Z, VV at its end, [] and text in '...'{percent}"
     )
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.rows.raw_json import json_text, number_text
+from dtoss.rows.raw_json import json_text, number_text
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TEXTS = {
@@ -24,7 +24,7 @@ _WORD = re.compile(r"(true|false|null|NaN|[+-]?Infinity|[+-]INF)(?![\w$])")
 _WORDS = {"true": True, "false": False, "null": None, "NaN": float("nan")}
 _LONGEST = 1000
 """Digits of a number."""
-DEEPEST = 100
+DEEPEST_JSON = 100
 """Levels of lists and objects; Spark takes a thousand, and its types then cost it its life."""
 
 
@@ -65,7 +65,7 @@ class LenientReader:
             return self._text(first)
         begin = self.at
         if first == "{" or first == "[":
-            if depth >= DEEPEST:
+            if depth >= DEEPEST_JSON:
                 raise NoJson(begin)
             self.at += 1
             value: Any = self._object(depth + 1) if first == "{" else self._list(depth + 1)

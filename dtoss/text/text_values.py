@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.partition import texts as texts_of
-from pipelines.text.text_types import LOOSE, MOST, WHOLE_NUMBER
+from dtoss.text.text_types import LOOSE, MOST_VALUES, WHOLE_NUMBER
 
 _LOOSE = re.compile(LOOSE, re.ASCII)
 _WHOLE = re.compile(WHOLE_NUMBER.replace(r"\z", r"\Z"), re.ASCII)
@@ -20,7 +20,7 @@ _LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"
 """What ``$`` is to Java: the end, or a line end there."""
 _BLANK = r"[ \t\n\x0b\f\r]"
 _ANY_WHOLE = re.compile(r"[\x00-\x20\x7f]*([-+]?[0-9]+)[\x00-\x20\x7f]*\Z")
-EMPTY, _NO_TEXT = texts_of([""])[0], pa.nulls(1, pa.string())[0]
+EMPTY_TEXT, _NO_TEXT = texts_of([""])[0], pa.nulls(1, pa.string())[0]
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
@@ -106,7 +106,7 @@ def type_of_ids(batches: Iterable[pa.Array]) -> pa.DataType:
         there, here = len(found) - found.null_count, len(texts) - texts.null_count
         whole += there
         filled += here if there == here else here - texts.to_pylist().count("")
-    return pa.int64() if filled and whole >= MOST * filled else pa.string()
+    return pa.int64() if filled and whole >= MOST_VALUES * filled else pa.string()
 
 
 def ids_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:

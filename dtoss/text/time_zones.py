@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 REGION = 1_000_000
 """A zone is a number: seconds east of UTC, or from this one on a region, by its place among :func:`regions`."""
-FURTHEST = 18 * 3600
+FURTHEST_ZONE = 18 * 3600
 """Seconds from UTC that Java takes."""
-DAY = 86_400
+SECONDS_OF_DAY = 86_400
 _FIRST_DAY = datetime(1970, 1, 1).toordinal()
 _LAST_CYCLE = datetime.max.toordinal() - 146_097
 """From here on, clocks do what they did 400 years before."""
@@ -100,7 +100,7 @@ def _offset(text: str) -> int | None:
     sign, hour, hours, minutes, seconds, after, last = found.groups()
     minute, second = int(minutes or after or 0), int(seconds or last or 0)
     total = int(hour or hours) * 3600 + minute * 60 + second
-    if minute > 59 or second > 59 or total > FURTHEST:
+    if minute > 59 or second > 59 or total > FURTHEST_ZONE:
         return None
     return -total if sign == "-" else total
 
@@ -113,7 +113,7 @@ def offset_at(zone: int, second: int) -> int:
     """
     if zone < REGION:
         return zone
-    day, rest = divmod(second, DAY)
+    day, rest = divmod(second, SECONDS_OF_DAY)
     day = max(day + _FIRST_DAY, 1)
     if day > _LAST_CYCLE:
         day = _LAST_CYCLE + (day - _LAST_CYCLE) % 146_097
@@ -125,7 +125,7 @@ def offsets_at(zone: int, seconds: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return :func:`offset_at` of many seconds."""
     if zone < REGION or not len(seconds):
         return np.full(len(seconds), min(zone, REGION), np.int64)
-    days = seconds // DAY
+    days = seconds // SECONDS_OF_DAY
     found, moved = _looked_up(days, lambda day: _offset_of_day(zone, day))
     if moved.any():
         found[moved], _ = _looked_up(seconds[moved], lambda second: (offset_at(zone, second), False))
@@ -134,7 +134,7 @@ def offsets_at(zone: int, seconds: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _offset_of_day(zone: int, day: int) -> tuple[int, bool]:
     """Return the offset of a whole day, and whether it has more than one."""
-    first, last = offset_at(zone, day * DAY), offset_at(zone, day * DAY + DAY - 1)
+    first, last = offset_at(zone, day * SECONDS_OF_DAY), offset_at(zone, day * SECONDS_OF_DAY + SECONDS_OF_DAY - 1)
     return first, first != last
 
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import quote, unquote
 
 from dtoss.delimited.records import BEHIND_QUOTE, UNDECODED, UNENDED
+from dtoss.rows.paths import check_found
 from dtoss.snapshots.source_columns import Columns as Columns
-from pipelines.rows.paths import check_found
-from pipelines.text import text_types, time_columns
+from dtoss.text import text_types, time_columns
 
 REASON = "_reason"
 
@@ -28,13 +28,13 @@ NO_NUMBER = "position is not a number"
 TOO_LARGE = "id does not fit in 64 bits"
 
 
-AHEAD = "time is ahead of now"
+AHEAD_OF_NOW = "time is ahead of now"
 
 
 UNMARKED = "mark of a deletion is neither true nor false"
 
 
-OUTSIDE = "position outside the bounds"
+OUT_OF_BOUNDS = "position outside the bounds"
 
 
 UNREADABLE_TIME = "time cannot be read"
@@ -57,7 +57,7 @@ REASONS = (
     TOO_LARGE,
     "no time",
     UNREADABLE_TIME,
-    AHEAD,
+    AHEAD_OF_NOW,
     UNMARKED,
     "no position",
     NO_POINT,
@@ -68,7 +68,7 @@ REASONS = (
     "longitude out of range",
     "latitude out of range",
     "position out of range",
-    OUTSIDE,
+    OUT_OF_BOUNDS,
 )
 """Why a row is set aside, in the order in which reasons are looked for."""
 

@@ -16,7 +16,7 @@ from dtoss.partition import values_of
 
 Fields = dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]]
 """Values by the name of their field, and in which texts there is one."""
-LONGEST = 400
+LONGEST_RUN = 400
 """Bytes of all literals together; so much is never read past the end of the last text."""
 _HUGE = 10**16
 """A number from here on is none of any field."""
@@ -74,7 +74,7 @@ def texts_of(values: pa.Array) -> Texts:
     behind = np.frombuffer(joined.buffers()[1], np.int32)[joined.offset : joined.offset + len(joined) + 1]
     held = np.frombuffer(joined.buffers()[2], np.uint8)
     offsets: NDArray[np.int64] = behind.astype(np.int64)
-    return Texts(np.concatenate([held, np.zeros(LONGEST + 64, np.uint8)]), offsets[:-1], offsets[1:] - 1)
+    return Texts(np.concatenate([held, np.zeros(LONGEST_RUN + 64, np.uint8)]), offsets[:-1], offsets[1:] - 1)
 
 
 def read_whole(parts: Sequence[Any], texts: Texts) -> tuple[NDArray[np.bool_], Fields]:

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from dtoss.errors import InputError
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
-from pipelines.text import time_columns
-from pipelines.text.text_scan import Digits, Literal, Optional, Word, read_whole, texts_of
-from pipelines.text.text_values import numbers as numbers_in
-from pipelines.text.time_columns import COUNTED, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE
-from pipelines.text.time_fields import days_of, is_leap, micros_of
-from pipelines.text.time_patterns import parts_of
-from pipelines.text.time_zones import REGION, offset_at, offsets_at, regions, zone_of
+from dtoss.text import time_columns
+from dtoss.text.text_scan import Digits, Literal, Optional, Word, read_whole, texts_of
+from dtoss.text.text_values import numbers as numbers_in
+from dtoss.text.time_columns import COUNTED_TIMES, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE
+from dtoss.text.time_fields import days_of, is_leap, micros_of
+from dtoss.text.time_patterns import parts_of
+from dtoss.text.time_zones import REGION, offset_at, offsets_at, regions, zone_of
 
-ROWS_AT_ONCE = 1 << 15
+TEXTS_AT_ONCE = 1 << 15
 """Texts that are read side by side: so many that the arrays of a step stay near the processor."""
 _BLANK = " \t\n\v\f\r"
 _TRIMMED = "".join(map(chr, range(33))) + "\x7f"
@@ -47,14 +47,14 @@ def moments(texts: pa.Array, pattern: str | None, decimal: str = ".", zone: str 
     One that a clock put forward has left out is as much later, and of one that a clock put back shows twice it is the
     first. A pattern that is not read is an InputError.
     """
-    if pattern in COUNTED:
+    if pattern in COUNTED_TIMES:
         return moments_of_numbers(numbers_in(texts.cast(pa.string()), decimal), pattern, zone)
     read = _iso_moments if pattern is None else partial(_moments_by, parts_of(pattern))
     named = pattern is not None and time_columns.names_zone(pattern)
     micros, there = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.bool_)
     own = np.full(len(texts), named)
-    for first in range(0, len(texts), ROWS_AT_ONCE):
-        here = slice(first, first + ROWS_AT_ONCE)
+    for first in range(0, len(texts), TEXTS_AT_ONCE):
+        here = slice(first, first + TEXTS_AT_ONCE)
         some = texts[here].cast(pa.string())
         found, able, has_zone = read(some)
         micros[here], there[here] = found, able & values_of(some.is_valid())
@@ -71,7 +71,7 @@ def moments(texts: pa.Array, pattern: str | None, decimal: str = ".", zone: str 
 def moments_of_numbers(numbers: pa.Array, pattern: str | None, zone: str | None = None) -> pa.Array:
     """Return the moments that numbers count to; null where they are beyond the year 9999. Days of Excel have a zone."""
     values = numbers.cast(pa.float64(), safe=False)
-    seconds = values_of(values.fill_null(_NAN)) / COUNTED[pattern or "epoch_s"]
+    seconds = values_of(values.fill_null(_NAN)) / COUNTED_TIMES[pattern or "epoch_s"]
     if pattern == "excel":
         seconds = _round_half_up(seconds) - float(EXCEL_SECONDS)
     there = np.abs(seconds) <= float(LAST_SECOND)

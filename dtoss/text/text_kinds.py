@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.partition import numbers as arrow_of
-from pipelines.text.text_types import KINDS_OF_TYPES, MOST, MOSTLY, NUMBER, TEXT, WHOLE, plain_pattern
-from pipelines.text.text_values import (
-    EMPTY,
+from dtoss.text.text_types import AS_NUMBER, AS_TEXT, AS_WHOLE, KINDS_OF_TYPES, MOST_VALUES, MOSTLY, plain_pattern
+from dtoss.text.text_values import (
+    EMPTY_TEXT,
     LOOSE_PATTERN,
     any_whole_numbers,
     dotted,
@@ -33,7 +33,7 @@ class Counts:
 
     def add(self, texts: pa.Array, decimal: str, tolerant: bool, read: bool = True) -> None:
         """Count some values more; ``read``: whether numbers among them matter still."""
-        self.filled += len(texts) - texts.null_count - (pc.sum(pc.equal(texts, EMPTY)).as_py() or 0)
+        self.filled += len(texts) - texts.null_count - (pc.sum(pc.equal(texts, EMPTY_TEXT)).as_py() or 0)
         if not read:
             return
         here = whole_numbers(texts)
@@ -49,36 +49,36 @@ class Counts:
     def kind(self, tolerant: bool, wanted: str | None) -> str:
         """Return the kind of the column.
 
-        All values must be numbers for it to be one; where it is ``tolerant``, :data:`MOST` is enough, and it is MOSTLY
-        whole where not all are. ``wanted``: the Spark type that it is to have: it is of the kind of that where
-        :data:`MOST` of the values are, or there is none.
+        All values must be numbers for it to be one; where it is ``tolerant``, :data:`MOST_VALUES` is enough, and it is
+        MOSTLY whole where not all are. ``wanted``: the Spark type that it is to have: it is of the kind of that where
+        :data:`MOST_VALUES` of the values are, or there is none.
         """
-        enough = self.filled * (MOST if tolerant else 1.0)
-        kind = TEXT
+        enough = self.filled * (MOST_VALUES if tolerant else 1.0)
+        kind = AS_TEXT
         if enough and self.whole >= enough:
-            kind = WHOLE if self.whole == self.filled else MOSTLY
+            kind = AS_WHOLE if self.whole == self.filled else MOSTLY
         elif enough and self.numbers >= enough:
-            kind = NUMBER
+            kind = AS_NUMBER
         asked = KINDS_OF_TYPES.get(wanted or "")
-        fits = {WHOLE: self.whole, NUMBER: self.numbers, TEXT: self.filled}
-        if asked is not None and fits[asked] >= MOST * self.filled:
+        fits = {AS_WHOLE: self.whole, AS_NUMBER: self.numbers, AS_TEXT: self.filled}
+        if asked is not None and fits[asked] >= MOST_VALUES * self.filled:
             # of those that are whole, 007 is not
-            kind = MOSTLY if asked == WHOLE else asked
+            kind = MOSTLY if asked == AS_WHOLE else asked
         return kind
 
 
 def read_as(texts: pa.Array, kind: str, decimal: str = ".") -> pa.Array:
     """Return texts as what their kind says."""
-    if kind in (WHOLE, MOSTLY):
+    if kind in (AS_WHOLE, MOSTLY):
         return any_whole_numbers(texts)
-    return numbers(texts, decimal) if kind == NUMBER else texts
+    return numbers(texts, decimal) if kind == AS_NUMBER else texts
 
 
 def strictly(texts: pa.Array, kind: str, decimal: str = ".") -> pa.Array:
     """Return texts as what their kind says, null where one would not be written back as it was read."""
-    if kind in (WHOLE, MOSTLY):
+    if kind in (AS_WHOLE, MOSTLY):
         return whole_numbers(texts)
-    if kind != NUMBER:
+    if kind != AS_NUMBER:
         return texts
     return pc.if_else(matching(texts, of_java(plain_pattern(decimal))), numbers(texts, decimal), None)
 
@@ -116,5 +116,5 @@ _TRUE = arrow_of(np.array([True]))[0]
 def empty_or_null(values: pa.Array) -> pa.Array:
     """Return where values are null, or an empty text."""
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return pc.fill_null(pc.equal(values, EMPTY), _TRUE)
+        return pc.fill_null(pc.equal(values, EMPTY_TEXT), _TRUE)
     return values.is_null()

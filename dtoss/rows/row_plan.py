@@ -5,7 +5,7 @@ What the columns mean and are is decided once, from their types; each batch is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from dtoss.delimited.record_batches import CORRUPT, FLAW
 from dtoss.delimited.records import BEHIND_QUOTE, UNDECODED, UNENDED
 from dtoss.errors import InputError
-from dtoss.geometry.space import FURTHEST, SMALLEST, Space
 from dtoss.names import unused_name
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import texts, values_of
-from dtoss.snapshots.column_types import is_text, type_name, type_named
-from pipelines.rows.input_columns import (
+from dtoss.rows.input_columns import (
     DELETED,
     MISTYPED,
     NO_NUMBER,
@@ -37,12 +35,13 @@ from pipelines.rows.input_columns import (
     attributes_of,
     taken_said,
 )
-from pipelines.rows.paths import check_found, leaves, parts_of, type_at
-from pipelines.rows.point_columns import points
-from pipelines.text import text_types, time_columns
-from pipelines.text.text_kinds import empty_or_null, read_as, strictly
-from pipelines.text.text_types import MOSTLY, PLAIN
-from pipelines.text.text_values import matching, numbers, of_java, whole_numbers
+from dtoss.rows.paths import check_found, leaves, parts_of, type_at
+from dtoss.rows.point_columns import points
+from dtoss.snapshots.column_types import is_text, type_name, type_named
+from dtoss.text import text_types, time_columns
+from dtoss.text.text_kinds import empty_or_null, read_as, strictly
+from dtoss.text.text_types import MOSTLY, PLAIN_NUMBER
+from dtoss.text.text_values import matching, numbers, of_java, whole_numbers
 
 Marks = list[tuple[str, NDArray[np.bool_]]]
 """Reasons, and where rows are bad for them, in the order in which they are looked for."""
@@ -154,14 +153,14 @@ def kinds_asked(plan: RowPlan) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys([*tolerant, *plan.attributes])), tolerant
 
 
-def taken(plan: RowPlan) -> dict[str, str]:
+def say_taken(plan: RowPlan) -> dict[str, str]:
     """Return what was taken for what, as a reader is told it."""
     types = {name: type_name(kind) for name, kind in plan.types.items()}
     return taken_said(plan.columns, (plan.x, plan.y), plan.columns.time, plan.whole, types, plan.kinds)
 
 
 def _paths(wanted: Sequence[str] | str) -> list[str]:
-    from pipelines.rows.input_columns import attribute_names
+    from dtoss.rows.input_columns import attribute_names
 
     return attribute_names(wanted)
 
@@ -199,7 +198,7 @@ def _kind_of_ids(plan: RowPlan) -> tuple[bool, bool]:
     if unsigned:
         whole = True
     elif columns.id in known:
-        whole = known[columns.id] in (text_types.WHOLE, text_types.MOSTLY)
+        whole = known[columns.id] in (text_types.AS_WHOLE, text_types.MOSTLY)
     else:
         whole = pa.types.is_integer(kind)
         if not whole and not is_text(kind):
@@ -345,28 +344,28 @@ def _coordinates(plan: RowPlan, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Arr
 
 def _times(plan: RowPlan, values: pa.Array) -> pa.Array:
     columns, name = plan.columns, plan.columns.time or ""
-    pattern, kind, zone = columns.time_format, plan.kinds.get(name, text_types.TEXT), columns.zone
+    pattern, kind, zone = columns.time_format, plan.kinds.get(name, text_types.AS_TEXT), columns.zone
     t = values
     if is_text(values.type):
-        if pattern in time_columns.COUNTED:
-            from pipelines.text.text_times import moments_of_numbers
+        if pattern in time_columns.COUNTED_TIMES:
+            from dtoss.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(numbers(values, columns.decimal), pattern, zone)
-        elif pattern is None and kind != text_types.TEXT:
+        elif pattern is None and kind != text_types.AS_TEXT:
             t = read_as(values, kind, columns.decimal)
         else:
-            from pipelines.text.text_times import moments
+            from dtoss.text.text_times import moments
 
             t = moments(values, pattern, columns.decimal, zone)
     elif is_number(values.type):
         if pa.types.is_floating(values.type):
             t = pc.if_else(pc.is_nan(values), None, values)
         if pattern in time_columns.ONLY_MOMENTS:
-            from pipelines.text.text_times import moments_of_numbers
+            from dtoss.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(t, pattern, zone)
     elif pa.types.is_timestamp(values.type) and values.type.tz is None and zone is not None:
-        from pipelines.text.text_times import of_zone
+        from dtoss.text.text_times import of_zone
 
         t = of_zone(values.cast(pa.timestamp("us", "UTC")), zone)
     if not plan.text and plan.wanted.get(name) in ("bigint", "double"):
@@ -403,7 +402,7 @@ def _attribute(
         if fits is None:
             return values, None
         return fits, ~where(empty_or_null(values)) & where(fits.is_null())
-    return (read_as(values, plan.kinds.get(name, text_types.TEXT), plan.columns.decimal) if text else values), None
+    return (read_as(values, plan.kinds.get(name, text_types.AS_TEXT), plan.columns.decimal) if text else values), None
 
 
 def as_type(values: pa.Array, wanted: str) -> pa.Array | None:
@@ -421,7 +420,7 @@ def as_type(values: pa.Array, wanted: str) -> pa.Array | None:
     if wanted == "bigint":
         return whole_numbers(values)
     if wanted == "double":
-        return pc.if_else(matching(values, of_java(PLAIN)), numbers(values), None)
+        return pc.if_else(matching(values, of_java(PLAIN_NUMBER)), numbers(values), None)
     # of all others only their nulls
     return pa.nulls(len(values), type_named(wanted))
 
@@ -448,44 +447,6 @@ def _is_valid(values: pa.Array) -> bool:
 
 def _holds_text(kind: pa.DataType) -> bool:
     return is_text(kind) or any(_holds_text(kind.field(i).type) for i in range(kind.num_fields))
-
-
-def screened_in(space: Space, wrap: bool) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Return the function that completes the reasons by what is legal in a space; it takes 360 off first to wrap."""
-
-    def screen(rows: pa.RecordBatch) -> pa.RecordBatch:
-        x, y = (rows.column(name) for name in ("x", "y"))
-        if wrap:
-            west = pc.and_(pc.greater(x, 180.0), pc.less_equal(x, 360.0))
-            x = pc.if_else(pc.fill_null(west, False), pc.subtract(x, 360.0), x)
-            rows = rows.set_column(rows.schema.get_field_index("x"), "x", x)
-        places = np.stack([values_of(axis.fill_null(ZERO)) for axis in (x, y)], axis=1)
-        there = where(pc.and_(x.is_valid(), y.is_valid()))
-        return with_reasons(rows, [(why, bad & there) for why, bad in _out_of_range(places, space)])
-
-    return screen
-
-
-def _out_of_range(places: NDArray[np.float64], space: Space) -> Marks:
-    far: NDArray[np.float64] = np.abs(places)
-    near = np.asarray(((places != 0.0) & (far < SMALLEST)).any(axis=1))
-    marks: Marks = [("position is infinite", np.asarray(np.isinf(far).any(axis=1)))]
-    if space.geographic:
-        marks.append(("longitude out of range", far[:, 0] > 180.0))
-        marks.append(("latitude out of range", far[:, 1] > 90.0))
-        if space.metric == "plane":
-            marks.append(("latitude out of range", near))
-        return marks
-    outside = np.asarray((far > FURTHEST).any(axis=1))
-    if space.to_lonlat:
-        legal = places.copy()
-        # what is larger than it may be has a reason of its own
-        legal[~(far <= FURTHEST).all(axis=1)] = 0.0
-        outside |= ~space.legal(legal)
-    if space.metric == "plane":
-        outside |= near
-    marks.append(("position out of range", outside))
-    return marks
 
 
 def with_reasons(rows: pa.RecordBatch, marks: Marks) -> pa.RecordBatch:
