@@ -159,6 +159,9 @@ class Chain:
                 data = lines.get(number)
             if data is None:
                 warn(f"{self.path(number)} is missing")
+                files, logs = self.listed()
+                if not any(other < number for other in [*files, *(first for first, _ in logs)]):
+                    return
                 continue
             try:
                 yield decode(data, number, self.path(number))

@@ -28,7 +28,7 @@ def me() -> str:
 def passing_name() -> str:
     """Return the end of a name that nothing else has: when it was made, by which process, where."""
     pid = os.getpid()
-    return f"{int(time.time()):x}-{pid:x}-{_simple(start_of(pid))}-{_machine()}-{uuid.uuid4().hex[:12]}"
+    return f"{int(time.time()):x}-{pid:x}-{_start_of_this(pid)}-{_machine()}-{uuid.uuid4().hex[:12]}"
 
 
 def is_left(name: str) -> bool:
@@ -88,6 +88,15 @@ def start_of(pid: int) -> str:
     except OSError:
         return ""
     return said.stdout.strip()
+
+
+@cache
+def _start_of_this(pid: int) -> str:
+    return _simple(start_of(pid))
+
+
+# a child may have the number of an ancestor that is gone
+os.register_at_fork(after_in_child=_start_of_this.cache_clear)
 
 
 @cache

@@ -26,7 +26,7 @@ from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, Place, Plan, plan_batch
 from dtoss.windows.watermark import add_counts, horizon_of
 
-REASON = "rebuild"
+REBUILT = "rebuild"
 Second = Callable[[Sequence[FileEntry]], Sequence[ReduceResult]]
 """Runs the second step of all parts, of the files of patches."""
 
@@ -105,7 +105,7 @@ def _said(plan: Plan, rebuild: Rebuild) -> dict[str, Any]:
     """Return what a commit says of a rebuild: why, what the user meant, which ends it has counted anew."""
     return {
         "commit": plan.number,
-        "reason": REASON,
+        "reason": REBUILT,
         "from": rebuild.since,
         "to": rebuild.until,
         "first": rebuild.first,

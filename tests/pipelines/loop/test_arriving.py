@@ -206,7 +206,7 @@ def test_files_that_vanish_or_grow_are_known(watched):
 
 
 def test_what_is_read_is_what_is_fresh(spark, watched):
-    from pipelines.rows.input_columns import Columns
+    from dtoss.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
 
     odd = "day=1/a b[1]{2}*.csv"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dtoss.errors import InputError
+from dtoss.rows.paths import Unfitting
 from pipelines.loop.odd_columns import may_refuse, take_apart
-from pipelines.rows.paths import Unfitting
 
 
 def checking(odd=(), kinds=None):
