@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dtoss.conditions.matching_objects import Filters
     from dtoss.frames.frame_types import Frame, Places
     from dtoss.geometry.space import Space
+    from dtoss.partition import Partition
     from dtoss.partitioning.regions import Regions
     from dtoss.queries.cell_of import CellView
     from dtoss.queries.find_by_id import Lookup, Place
@@ -713,22 +714,31 @@ class Index:
         ([8], [9, 7, 8])
         """
         from dtoss.merge_frame import merge_frame
-        from dtoss.queries.open_partitions import OpenPartitions, facts_of
 
         if self._record is None:
             raise ValueError("the index holds some of the partitions of another one: merge rows with that one")
-        merged = merge_frame(self, self._record, frame, time, deleted, whole_number("threads", threads, 1))
-        if merged is None:
-            return self
+        merged: Index = merge_frame(self, frame, time, deleted, whole_number("threads", threads, 1))
+        return merged
+
+    def _with(
+        self,
+        partitions: Sequence[Partition],
+        bounds: NDArray[np.float64] | None,
+        border: BorderTable,
+        record: BuildRecord,
+    ) -> Index:
+        from dtoss.queries.open_partitions import OpenPartitions, facts_of
+
+        parts = OpenPartitions(partitions, [facts_of(partition) for partition in partitions])
         return Index(
             self.space,
             self.partitioning,
             self.reach,
-            OpenPartitions(merged.partitions, [facts_of(partition) for partition in merged.partitions]),
-            bounds=merged.bounds,
+            parts,
+            bounds=bounds,
             string_ids=self.string_ids,
-            border=merged.border,
-            record=merged.record,
+            border=border,
+            record=record,
         )
 
     # -- keeping it ---------------------------------------------------------------------------------------------------

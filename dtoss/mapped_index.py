@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -42,17 +43,23 @@ class MappedFiles:
         return held | {manifest["borders"]["file"]: self.borders}
 
 
-def map_files(store: Store, manifest: dict[str, Any], held: Iterable[int] | None = None) -> MappedFiles:
+def map_files(
+    store: Store,
+    manifest: dict[str, Any],
+    held: Iterable[int] | None = None,
+    known: Mapping[str, Source] = MappingProxyType({}),
+) -> MappedFiles:
     """Return the files of a snapshot, mapped where they are local and read whole elsewhere.
 
-    ``held``: numbers of the partitions that are wanted; None for all.
+    ``held``: numbers of the partitions that are wanted; None for all; ``known``: files that are mapped already, by
+    their names, which tell their bytes.
     """
     name = manifest["snapshot"]
     entries = manifest["partitions"]
     mine = set(range(len(entries)) if held is None else held)
     borders = store.source(name, manifest["borders"]["file"], manifest["borders"]["bytes"])
     mapped = [
-        store.source(name, entry["file"], entry["bytes"]) if number in mine else None
+        known.get(entry["file"]) or store.source(name, entry["file"], entry["bytes"]) if number in mine else None
         for number, entry in enumerate(entries)
     ]
     return MappedFiles(tuple(mapped), borders)
@@ -91,12 +98,17 @@ def open_manifest(store: Store, manifest: dict[str, Any], verify: Verify, lazy: 
 
 
 def index_of_files(
-    store: Store, manifest: dict[str, Any], files: MappedFiles | None, *, verify: Verify = False
+    store: Store,
+    manifest: dict[str, Any],
+    files: MappedFiles | None,
+    *,
+    verify: Verify = False,
+    before: Index | None = None,
 ) -> Index:
     """Return the index of a snapshot whose files were mapped, or are found when first read; none is decoded yet.
 
     ``files``: its files; None to find each when it is first read; ``verify``: "touch" compares the fast checksum of
-    each then.
+    each then; ``before``: an index of which it takes the partitions that are in the same files, and open.
     """
     store = store.absolute
     name = manifest["snapshot"]
@@ -108,9 +120,13 @@ def index_of_files(
         [PartitionFacts(entry["objects"], entry["sites"], entry["furthest"]) for entry in entries],
         partial(_open_partition, store, manifest, verify, files),
     )
+    regions = regions_of_manifest(manifest)
+    if before is not None and before.partitioning.digest == regions.digest:
+        regions = before.partitioning
+        parts.take(before.parts, _in_same_files(before, entries))
     return Index(
         space_of_manifest(manifest),
-        regions_of_manifest(manifest),
+        regions,
         reach_of(manifest),
         parts,
         bounds=None if manifest["bounds"] is None else np.array(manifest["bounds"], dtype=np.float64),
@@ -120,6 +136,14 @@ def index_of_files(
         origin=partial(_origin, store, name, verify, files is None),
         record=SnapshotRecord(store, manifest, {} if files is None else files.by_name(manifest)),
     )
+
+
+def _in_same_files(before: Index, entries: list[dict[str, Any]]) -> list[bool]:
+    """Return of each partition whether another index has it in the same file: names of files tell their bytes."""
+    known = before._record.manifest["partitions"] if isinstance(before._record, SnapshotRecord) else []
+    if len(known) != len(entries):
+        return [False] * len(entries)
+    return [one["file"] == entry["file"] for one, entry in zip(known, entries, strict=True)]
 
 
 def _origin(

@@ -64,10 +64,16 @@ def columns_of_manifest(manifest: dict[str, Any]) -> dict[str, str]:
     return {names[name]: kind for name, kind in manifest["columns"].items()}
 
 
-def renamed_of_manifest(manifest: dict[str, Any]) -> dict[str, str]:
+def renamed_of_manifest(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return which attributes of the input are called otherwise, and how: those with reserved names."""
     said: dict[str, str] = manifest.get("renamed") or renames(manifest["columns"])
     return said
+
+
+def types_in_input(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the Spark types of a snapshot's attributes by what they are called in the input."""
+    called = {stored: name for name, stored in renamed_of_manifest(manifest).items()}
+    return {called.get(name, name): kind for name, kind in manifest["columns"].items()}
 
 
 def said_renamed(names: Mapping[str, str]) -> str:

@@ -117,7 +117,8 @@ def fix(
     made = np.stack([source, along[diagram.neighbours]], axis=1)
     known = [point[share.edges.astype(np.int64) + offset] for share, offset in zip(shares, offsets[:-1], strict=True)]
     edges = np.concatenate([made, *known]).astype(np.int64)
-    both = np.unique(np.concatenate([edges[:, 0] * count + edges[:, 1], edges[:, 1] * count + edges[:, 0]]))
+    both = np.sort(np.concatenate([edges[:, 0] * count + edges[:, 1], edges[:, 1] * count + edges[:, 0]]))
+    both = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
     both = np.stack(np.divmod(both, max(count, 1)), axis=1)
     first = np.searchsorted(both[:, 0], np.arange(count + 1)).astype(np.int32)
     return BorderTable(

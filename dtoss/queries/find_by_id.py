@@ -12,7 +12,7 @@ from dtoss.compiled.checked_memory import address
 from dtoss.id_filter import text_buffers
 from dtoss.ids import LARGEST
 from dtoss.locks import once
-from dtoss.partition import Partition
+from dtoss.partition import Ids, Partition, values_of
 from dtoss.queries.kernels.id_search import (
     ALL_SITES,
     BY_ID,
@@ -75,17 +75,18 @@ class Lookup:
             number, item, site = place_of_number(table.rows, key)
         return None if number < 0 else Place(table.partitions[number], item, site)
 
-    def find_all(self, ids: NDArray[Any]) -> NDArray[np.int64]:
+    def find_all(self, ids: Ids | NDArray[Any]) -> NDArray[np.int64]:
         """Return the partition and the item of each of many ids, int64 (n, 2), -1 each where nobody has it.
 
-        ``ids`` are int64 or an object array of strings, as those of hits. Cost O(n (P + log n)).
+        ``ids``: int64 or large strings, also as an Arrow array, or an object array of strings. Cost O(n (P + log n)).
         """
         found = np.empty((len(ids), 2), np.int64)
         if self._string_ids:
-            begins, texts = text_buffers(pa.array(ids, pa.large_string()))
+            begins, texts = text_buffers(ids if isinstance(ids, pa.Array) else pa.array(ids, pa.large_string()))
             places_of_texts(self._table.rows, np.array(begins), np.array(texts), found)
         else:
-            places_of_numbers(self._table.rows, np.ascontiguousarray(ids), found)
+            sought = np.array(values_of(ids)) if isinstance(ids, pa.Array) else np.ascontiguousarray(ids)
+            places_of_numbers(self._table.rows, sought, found)
         return found
 
     @once

@@ -39,14 +39,14 @@ def floats_of(column: pa.Array) -> NDArray[np.float64]:
     return np.where(held != 0, floats, np.nan)
 
 
-def take(parts: OpenPartitions, found: RawHits, column: Callable[[Any], Any]) -> pa.Array:
-    """Return a column's values for raw hits, in their order."""
-    order = _by_partition(parts, found.part)
-    sorted_part = found.part[order]
+def take(parts: OpenPartitions, part: NDArray[Any], item: NDArray[Any], column: Callable[[Any], Any]) -> pa.Array:
+    """Return a column's values of objects, by the numbers of their partitions and their numbers there."""
+    order = _by_partition(parts, part)
+    sorted_part = part[order]
     pieces = []
     for number in np.unique(sorted_part).tolist():
         low, high = np.searchsorted(sorted_part, [number, number + 1])
-        pieces.append(column(parts[number]).take(numbers(found.item[order[low:high]])))
+        pieces.append(column(parts[number]).take(numbers(item[order[low:high]])))
     if not pieces:
         return column(parts[0]).slice(0, 0)
     back = np.empty(len(order), np.int64)
@@ -69,7 +69,7 @@ def take_columns(parts: OpenPartitions, found: RawHits, columns: Sequence[str]) 
     if any(name in COORDINATE for name in columns):
         positions = take_positions(parts, found.part, found.item)
     return [
-        take(parts, found, partial(_attribute, name))
+        take(parts, found.part, found.item, partial(_attribute, name))
         if positions is None or name not in COORDINATE
         else numbers(positions[:, COORDINATE[name]])
         for name in columns
@@ -93,7 +93,9 @@ def _attribute(name: str, partition: Partition) -> pa.Array:
 
 def take_ids(parts: OpenPartitions, found: RawHits) -> pa.Array:
     """Return the ids of raw hits, in their order."""
-    return numbers(found.ids) if found.ids is not None else take(parts, found, lambda partition: partition.ids)
+    if found.ids is not None:
+        return numbers(found.ids)
+    return take(parts, found.part, found.item, lambda partition: partition.ids)
 
 
 class Whereabouts:

@@ -11,7 +11,7 @@ import numpy as np
 from dtoss.errors import StoreError
 from dtoss.locks import Lock
 from dtoss.partition import Partition
-from dtoss.queries.kernels.address_table import AddressTable, make_table, with_partitions
+from dtoss.queries.kernels.address_table import AddressTable, make_table, with_partitions, with_same
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,14 @@ class OpenPartitions:
         if table is None:
             table = make_table(self._opened, [f.sites for f in facts], [f.furthest for f in facts])
         self.table: AddressTable = table
+
+    def take(self, others: OpenPartitions, same: Sequence[bool]) -> None:
+        """Take the partitions of another index that are the same ones, and open there; for who has opened none yet."""
+        table = others.table
+        self._opened = [one if stays else None for one, stays in zip(table.partitions, same, strict=True)]
+        self._types = next((one for one in self._opened if one is not None), None)
+        facts = self.facts
+        self.table = with_same(table, same, [f.sites for f in facts], [f.furthest for f in facts])
 
     def __len__(self) -> int:
         return len(self._opened)

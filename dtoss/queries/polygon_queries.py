@@ -184,9 +184,7 @@ def _ordered(
     item: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
     """Return the hits by shape and id: how many of each shape, and part, item, and ids that are numbers."""
-    empty = np.zeros(0)
-    found = RawHits(count, part, item, empty, None, np.zeros(0, np.int32))
-    ids = take(opened.parts, found, lambda partition: partition.ids) if opened.string_ids else None
+    ids = take(opened.parts, part, item, lambda partition: partition.ids) if opened.string_ids else None
     if ids is not None:
         table = pa.table({"shape": shape, "id": ids})
         order = pc.sort_indices(table, [("shape", "ascending"), ("id", "ascending")]).to_numpy()

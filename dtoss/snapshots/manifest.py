@@ -64,16 +64,18 @@ def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, 
     }
 
 
-def write_tombstones(store: Store, snapshot: str, ids: Ids, times: pa.Array) -> dict[str, Any]:
+def write_tombstones(
+    store: Store, snapshot: str, ids: Ids, times: pa.Array, since: float | None = None
+) -> dict[str, Any]:
     """Write the tombstones of deleted objects and return their entry in the manifest.
 
     ``ids``: int64 (n,) or large strings, distinct, in any order; ``times``: an Arrow array of length n without nulls:
-    when each was deleted.
+    when each was deleted; ``since``: from when on deletions are remembered, a number as the times; None for all.
     """
     from dtoss.snapshots.partition_file import encode_tombstones
 
     written = _write(store, snapshot, "tombstones", encode_tombstones(ids, times))
-    return {"rows": len(ids), **asdict(written)}
+    return {"rows": len(ids), "since": since, **asdict(written)}
 
 
 def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer) -> Written:

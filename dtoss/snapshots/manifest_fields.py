@@ -132,6 +132,8 @@ def _check_state(field: Callable[..., Any], manifest: dict[str, Any]) -> None:
     tombstones = field(manifest, "tombstones", _object_or_null, "an entry, or null,")
     if tombstones is not None:
         field(tombstones, "rows", _count, "a whole number", "tombstones.")
+        if "since" in tombstones:
+            field(tombstones, "since", lambda v: v is None or _number(v), "a number, or null,", "tombstones.")
         _file(field, tombstones, "tombstones.", r"tombstones-[0-9a-f]{16}\.arrow", area=False)
     ledger = field(manifest, "ledger", lambda v: isinstance(v, dict), "an object")
     field(ledger, "files", _named(_whole), "the sizes of files", "ledger.")

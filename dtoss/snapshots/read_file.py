@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+
 from dtoss.errors import StoreError
 from dtoss.geometry.space import FURTHEST
 from dtoss.names import columns_of_manifest
 from dtoss.partition import Partition
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.mapped_file import Source
-from dtoss.snapshots.partition_file import checksum, decode
+from dtoss.snapshots.partition_file import checksum, decode, decode_tombstones
+from dtoss.snapshots.store import Store
 from dtoss.snapshots.structure import Claims, check_border, check_partition
 
 if TYPE_CHECKING:
@@ -48,6 +51,15 @@ def partition_in(source: Source, manifest: dict[str, Any], number: int) -> Parti
     partition = decode(source.data, source.path)
     check_partition(partition, _claims(manifest, number), source.path)
     return partition
+
+
+def tombstones_of(store: Store, manifest: dict[str, Any]) -> pa.Table | None:
+    """Return the deletions that a snapshot remembers, id and t, sorted by id; None where there were never any."""
+    if (entry := manifest.get("tombstones")) is None:
+        return None
+    file = store.source(manifest["snapshot"], entry["file"], entry["bytes"])
+    check_sum(file, entry)
+    return pa.Table.from_batches([decode_tombstones(file.data, file.path)])
 
 
 def _claims(manifest: dict[str, Any], number: int) -> Claims:

@@ -339,6 +339,7 @@ class Store:
         manifest: dict[str, Any],
         lock: Writer | None = None,
         after: Commit | Literal["head"] | None = "head",
+        sync: bool = True,
     ) -> Commit:
         """Bring the files to the disk, write the manifest, and last make the snapshot current; return the commit.
 
@@ -347,7 +348,7 @@ class Store:
         or tried twice has left them.
 
         ``after``: the commit that the snapshot was made from, None for an empty store. "head" is the last one by now,
-        for who is alone.
+        for who is alone; ``sync``: whether files are brought to the disk, which a store in memory has no need of.
         """
         wrong = self.misses(snapshot, manifest)
         if wrong is not None:
@@ -355,7 +356,8 @@ class Store:
         files = files_of(manifest)
         strip(self.folder, snapshot, files)
         began = time.perf_counter()
-        self.folder.sync(("snapshots", snapshot, *file.split("/")) for file in files)
+        if sync:
+            self.folder.sync(("snapshots", snapshot, *file.split("/")) for file in files)
         manifest["timings"] = {**manifest["timings"], "sync": round(time.perf_counter() - began, 3)}
         before = self._after(after)
         manifest["parent"] = None if before is None else snapshot_of(before)

@@ -115,5 +115,4 @@ def column_held(index: Index, held: ObjectRows, name: str) -> pa.Array:
 
 def values_held(index: Index, held: ObjectRows, column: Callable[[Partition], pa.Array]) -> pa.Array:
     """Return a column of objects, in their order."""
-    found: Any = held
-    return take(index.parts, found, column)
+    return take(index.parts, held.part, held.item, column)

@@ -99,6 +99,28 @@ def with_partitions(table: AddressTable, partitions: Sequence[Partition]) -> Add
     return AddressTable(rows, table.furthest, blocks, links, tuple(kept), tuple(rims), _unmade(rows))
 
 
+def with_same(
+    table: AddressTable, same: Sequence[bool], sites: Sequence[int], furthest: Sequence[float]
+) -> AddressTable:
+    """Return the table of an index some of whose partitions are those of another one's table; the others are not open.
+
+    ``same``: of each partition, whether it is the same object there.
+    """
+    rows = table.rows.copy()
+    kept: list[Partition | None] = []
+    for number, (partition, stays) in enumerate(zip(table.partitions, same, strict=True)):
+        kept.append(partition if stays else None)
+        if kept[number] is None:
+            rows[number] = 0
+            rows[number, OWNED_SITES] = -1 if sites[number] else 0
+    open_ones = [partition for partition in kept if partition is not None]
+    return AddressTable(
+        rows, np.array(furthest, dtype=np.float64),
+        max((len(one.blocks.balls) for one in open_ones), default=0), max(map(_links, open_ones), default=0),
+        tuple(kept), tuple(rim if stays else None for rim, stays in zip(table.rims, same, strict=True)), _unmade(rows),
+    )  # fmt: skip
+
+
 def _unmade(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.full(len(rows), -1, np.int64)
 

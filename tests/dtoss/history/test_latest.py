@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dtoss.errors import InputError
 from dtoss.history.row_blocks import latest
-from pipelines.rows.input_columns import Columns
+from dtoss.rows.input_columns import Columns
 from pipelines.rows.position_frame import from_frame
 from tests.examples import examples
 from tests.pipelines.stores import listing, rebuilt

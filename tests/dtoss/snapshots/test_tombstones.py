@@ -73,8 +73,8 @@ def test_a_store_knows_its_tombstones(tmp_path):
     path = tmp_path / "store" / "snapshots" / manifest["snapshot"] / entry["file"]
     data = path.read_bytes()
     assert entry == {
-        "rows": 5, "file": f"tombstones-{checksum(data)[:16]}.arrow", "bytes": len(data), "sha256": checksum(data),
-        "xxh64": xxh64(data),
+        "rows": 5, "since": None, "file": f"tombstones-{checksum(data)[:16]}.arrow", "bytes": len(data),
+        "sha256": checksum(data), "xxh64": xxh64(data),
     }  # fmt: skip
     named = json.loads(json.dumps(manifest)) | {"tombstones": entry}
     check_manifest(named, manifest["snapshot"], "manifest.json")

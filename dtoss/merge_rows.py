@@ -1,0 +1,271 @@
+"""Rows merged with an index in this process: partitions that they touch are built anew, the others stay as they are.
+
+Rows are a table of ``id`` (int64 or large strings), ``t``, ``deleted``, ``x`` and ``y`` (null of deletions), and the
+attributes, ``a:`` before the name of each, in the order of the partitions' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dtoss.building.border import border_of, fix
+from dtoss.building.construct import BuiltPartition
+from dtoss.building.in_memory import members_of
+from dtoss.building.renew import Grounds, renew
+from dtoss.history.row_blocks import latest, order_between, order_of_rows
+from dtoss.partition import Partition, values_of
+from dtoss.partition import numbers as arrow_of
+from dtoss.partitioning.assign import assign
+from dtoss.partitioning.regions import grow_bounds
+from dtoss.queries.gather import take
+from dtoss.save_index import BuildRecord, SnapshotRecord
+
+ATTRIBUTE = "a:"
+"""Stands before the name of an attribute among the columns of rows."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of rows, as a cycle's manifest counts it: of the rows of an id in the order of all the last one."""
+
+    updated: int = 0  # Objects that stand as a row says, ``added`` ones among them
+    added: int = 0
+    late: int = 0  # Older than what stands, or than its deletion
+    unchanged: int = 0  # Says what stands, or that it is deleted
+    deleted: int = 0  # Objects that went
+    unusable: int = 0  # Set aside: of no legal id, place or time, outside given bounds, or of who is forgotten
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What stands once rows were merged."""
+
+    index: Any  # The same one where no object changed, nor the bounds
+    tombstones: pa.Table | None  # The deletions to remember, id and t, sorted by id; None where there were never any
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What stands says of rows."""
+
+    order: NDArray[np.int8]  # int8 (u,). 1 where the row is newer, 0 where it says what stands, -1 where it is late
+    places: NDArray[np.int64]  # int64 (u, 2). The partition and the item of its object, -1 where there is none
+
+
+def record_of(index: Any) -> BuildRecord:
+    """Return how an index was built, or what a snapshot says of that."""
+    record: BuildRecord | SnapshotRecord = index._record
+    return record if isinstance(record, BuildRecord) else BuildRecord.of(record.manifest)
+
+
+def times_of(partition: Partition) -> pa.Array | None:
+    """Return the times of a partition's objects."""
+    return partition.times
+
+
+def verdicts_of(
+    index: Any,
+    rows: pa.Table,
+    tombstones: pa.Table | None,
+    times: Callable[[Partition], pa.Array | None] = times_of,
+    forgotten: Callable[[pa.Array], NDArray[np.bool_]] | None = None,
+) -> Verdicts:
+    """Return which rows count against what stands and was deleted, each by itself, as a cycle rules it.
+
+    ``times``: of the objects of a partition; None where rows are later than all that stands; ``forgotten``: says of
+    times whether deletions of then are not remembered, so that rows of then are late where their object does not stand;
+    None where all are. Cost O(u log n).
+    """
+    places = index._lookup.find_all(rows.column("id").combine_chunks())
+    order = np.ones(len(rows), np.int8)
+    deleted = values_of(rows.column("deleted"))
+    stood = np.flatnonzero(places[:, 0] >= 0)
+    if len(stood) and times(index.parts[0]) is not None:
+        order[stood] = _against_objects(index, rows, stood, places[stood], times)
+    if tombstones is not None and len(tombstones):
+        at = _at(rows.column("id").combine_chunks(), tombstones.column("id").combine_chunks())
+        buried = np.flatnonzero(at >= 0)
+        mine = rows.column("t").take(arrow_of(buried))
+        theirs = tombstones.column("t").combine_chunks().take(arrow_of(at[buried]))
+        since = order_between(mine, theirs)
+        ruled = np.where(since > 0, 1, np.where((since == 0) & deleted[buried], 0, -1)).astype(np.int8)
+        order[buried] = np.minimum(order[buried], ruled)
+    if forgotten is not None:
+        order[(order > 0) & (places[:, 0] < 0) & forgotten(rows.column("t").combine_chunks())] = -1
+    return Verdicts(order, places)
+
+
+def _against_objects(
+    index: Any,
+    rows: pa.Table,
+    some: NDArray[np.int64],
+    places: NDArray[np.int64],
+    times: Callable[[Partition], pa.Array | None],
+) -> NDArray[np.int8]:
+    """Return the order of some rows against the objects of their ids; at equal times a deletion wins."""
+    part, item = places.T
+    order = order_between(rows.column("t").combine_chunks().take(arrow_of(some)), take(index.parts, part, item, times))
+    ties = order == 0
+    deletes = values_of(rows.column("deleted"))[some]
+    order[ties & deletes] = 1
+    tied = np.flatnonzero(ties & ~deletes)
+    if len(tied):
+        mine = rows.take(arrow_of(some[tied]))
+        stands: dict[str, Callable[[Partition], pa.Array]] = {"x": partial(_axis, 0), "y": partial(_axis, 1)}
+        stands |= {ATTRIBUTE + name: partial(_attribute, name) for name in index.parts[0].attributes}
+        order[tied] = order_of_rows(
+            (mine.column(name).combine_chunks(), take(index.parts, part[tied], item[tied], column))
+            for name, column in stands.items()
+        )
+    return order
+
+
+def _axis(axis: int, partition: Partition) -> pa.Array:
+    return arrow_of(np.ascontiguousarray(partition.positions[:, axis]))
+
+
+def _attribute(name: str, partition: Partition) -> pa.Array:
+    return partition.attributes[name]
+
+
+def _at(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    """Return where each id stands among some that ascend, int64 (n,), -1 where it does not."""
+    if pa.types.is_large_string(ids.type):
+        return values_of(pc.index_in(ids, value_set=among).fill_null(-1)).astype(np.int64)
+    sought, known = values_of(ids), values_of(among)
+    at = np.minimum(np.searchsorted(known, sought), len(known) - 1)
+    return np.where(known[at] == sought, at, -1)
+
+
+def merge_rows(
+    index: Any,
+    rows: pa.Table,
+    tombstones: pa.Table | None,
+    threads: int,
+    times: Callable[[Partition], pa.Array | None] = times_of,
+    forgotten: Callable[[pa.Array], NDArray[np.bool_]] | None = None,
+) -> Merged:
+    """Return what stands once rows were merged: of the rows of an id the latest counts, if it is newer than what stood.
+
+    Cost O(u log n) for u rows, O(n) in the objects of the partitions that they touch, O(b) for all borders, and O(d)
+    for the d deletions that are remembered, where one is new or ends.
+    """
+    bounds = _bounds(index, rows)
+    rows = latest(rows, [name for name in rows.column_names if name not in ("id", "t")]).combine_chunks()
+    found = verdicts_of(index, rows, tombstones, times, forgotten)
+    counted = np.flatnonzero(found.order > 0)
+    fresh, places = rows.take(arrow_of(counted)), found.places[counted]
+    deletes, stood = values_of(fresh.column("deleted")), places[:, 0] >= 0
+    counts = Counts(
+        updated=int(np.count_nonzero(~deletes)),
+        added=int(np.count_nonzero(~deletes & ~stood)),
+        late=int(np.count_nonzero(found.order < 0)),
+        unchanged=int(np.count_nonzero(found.order == 0)),
+        deleted=int(np.count_nonzero(deletes & stood)),
+    )
+    tombstones = _buried(tombstones, fresh, deletes)
+    gone = places[stood]
+    arriving = fresh.filter(arrow_of(~deletes)).drop_columns(["deleted"]).combine_chunks()
+    grown = bounds is not None and not np.array_equal(bounds, index.bounds)
+    if grown or len(gone) or len(arriving):
+        index = _rebuilt(index, gone, arriving, bounds, grown, threads)
+    return Merged(index, tombstones, counts)
+
+
+def _buried(tombstones: pa.Table | None, fresh: pa.Table, deletes: NDArray[np.bool_]) -> pa.Table | None:
+    """Return the deletions to remember: of rows that count a deletion begins one, and all others end theirs."""
+    begun = fresh.filter(arrow_of(deletes)).select(["id", "t"])
+    if tombstones is None:
+        stays = begun.slice(0, 0)
+        if len(begun) == 0:
+            return None
+    else:
+        ended = pc.is_in(tombstones.column("id"), value_set=fresh.column("id").combine_chunks())
+        if len(begun) == 0 and not pc.any(ended).as_py():
+            return tombstones
+        stays = tombstones.filter(pc.invert(ended))
+    both = pa.concat_tables([stays, begun.cast(stays.schema)])
+    return both.take(pc.sort_indices(both, sort_keys=[("id", "ascending")])).combine_chunks()
+
+
+def _rebuilt(
+    index: Any,
+    gone: NDArray[np.int64],
+    arriving: pa.Table,
+    bounds: NDArray[np.float64] | None,
+    grown: bool,
+    threads: int,
+) -> Any:
+    """Return an index without the objects at some places, int64 (g, 2), and with rows that stand from now on."""
+    record, partitions = record_of(index), index.parts.all()
+    grounds = Grounds(index.space, index.partitioning, index.reach, bounds)
+    part, item = gone.T
+    left = np.stack([values_of(take(index.parts, part, item, partial(_axis, axis))) for axis in (0, 1)], axis=1)
+    ids = take(index.parts, part, item, ids_of)
+    leaving, sent = (
+        assign(index.space.vectors(places), grounds.regions, grounds.reach) for places in (left, positions_of(arriving))
+    )
+    touched = np.unique(np.concatenate([leaving.home, leaving.partition, sent.home, sent.partition])).tolist()
+    if grown:
+        touched = range(len(partitions))
+    leaves, comes = (members_of(one, len(partitions)) for one in (leaving, sent))
+
+    def build_one(number: int) -> BuiltPartition:
+        (left, first), (came_to, begin) = leaves, comes
+        without = ids.take(arrow_of(left[first[number] : first[number + 1]]))
+        mine = came_to[begin[number] : begin[number + 1]]
+        rows = arriving.take(arrow_of(mine)).append_column("home", arrow_of(sent.home[mine]))
+        return _build_anew(grounds, partitions[number], without, rows)
+
+    if threads > 1 and len(touched) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            built = list(pool.map(build_one, touched))
+    else:
+        built = list(map(build_one, touched))
+    renewed, areas, borders = list(partitions), list(record.areas), list(record.borders or map(border_of, partitions))
+    for one in built:
+        number = one.partition.number
+        renewed[number], areas[number], borders[number] = one.partition, one.area, one.border
+    border = fix(borders, bounds, threads=threads)
+    first = record.first_bounds or index.bounds
+    record = replace(record, areas=tuple(areas), first_bounds=first, borders=tuple(borders))
+    return index._with(renewed, bounds, border, record)
+
+
+def ids_of(partition: Partition) -> pa.Array:
+    """Return the ids of a partition's objects as an Arrow array."""
+    return partition.ids if isinstance(partition.ids, pa.Array) else arrow_of(partition.ids)
+
+
+def positions_of(rows: pa.Table) -> NDArray[np.float64]:
+    """Return the positions of rows that have one, float64 (n, 2)."""
+    return np.stack([values_of(rows.column(name)) for name in ("x", "y")], axis=1)
+
+
+def _bounds(index: Any, rows: pa.Table) -> NDArray[np.float64] | None:
+    """Return the bounds that hold all places of rows too, late ones also; those that somebody has given do not grow."""
+    if index.bounds is None:
+        return None
+    bounds, record = np.array(index.bounds), record_of(index)
+    places = positions_of(rows.filter(pc.is_valid(rows.column("x"))))
+    if len(places) == 0 or record.wishes.bounds is not None:
+        return bounds
+    return grow_bounds(bounds, np.array(record.first_bounds or index.bounds), places.min(axis=0), places.max(axis=0))
+
+
+def _build_anew(grounds: Grounds, partition: Partition, gone: pa.Array, came: pa.Table) -> BuiltPartition:
+    """Return a partition without the objects that are gone, and with the rows that came to it."""
+    stays = np.flatnonzero(~values_of(pc.is_in(ids_of(partition), value_set=gone)))
+    carried = [(ATTRIBUTE + name, name) for name in partition.attributes]
+    batches = came.combine_chunks().to_batches()
+    return renew(grounds, partition, stays, batches, carried, lambda name: came.schema.field(name).type)
