@@ -28,6 +28,7 @@ from dtoss.serve.description import openapi_text
 from dtoss.serve.requests.cluster_requests import OTHERS_HAVE, PARTIAL, AnsweredTogether
 from dtoss.serve.requests.front import DETAIL, REQUEST_ID, Front, RequestIds
 from dtoss.serve.requests.hot_protocol import Desk
+from dtoss.serve.requests.min_seq import MIN_SEQ
 from dtoss.serve.rights.sight import AS_ASKED, check_call
 from dtoss.serve.routes import (
     area_queries,
@@ -40,6 +41,7 @@ from dtoss.serve.routes import (
     peer_questions,
     plan_report,
     point_queries,
+    positions,
     static_pages,
     subscriptions,
     tiles,
@@ -89,6 +91,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *object_by_id.handlers(state),
             *batch_queries.handlers(state, held),
             *area_queries.handlers(state, held),
+            *positions.handlers(state, held),
             *tiles.handlers(state),
             *map_queries.handlers(state, held),
             *map.handlers(state),
@@ -127,7 +130,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     app.state["names"] = names_of_parameters(app)
     said_of: dict[str, bool] = {
         "text_ids": state.serving.now.index.string_ids, "tokens": state.settings.token_file is not None,
-        "several": state.circle is not None,
+        "several": state.circle is not None, "fresh": state.settings.updates is not None,
     }  # fmt: skip
     described = cache(lambda ids: orjson.dumps(openapi_text(app, ids=ids, **said_of)))
     whole = app if state.circle is None else AnsweredTogether(state, app)  # type: ignore[arg-type]
@@ -155,7 +158,7 @@ def check_names(request: Asker) -> None:
         if name == PARTIAL:
             if value != "ok":
                 raise Problem(400, f"{PARTIAL} is {value!r}: ok is, or leave it out", limit=PARTIAL, bound="ok")
-        elif name not in known:
+        elif name not in known and name != MIN_SEQ:  # which was looked at before
             there = ", ".join(sorted(known))
             raise Problem(
                 400, f"{request.scope['path'][:100]} has no parameter {name!r}{did_you_mean(name, known)}; it has "

@@ -14,10 +14,12 @@ from litestar import Litestar
 
 from dtoss.serve.auth.route_table import CALLS, OPEN
 from dtoss.serve.requests.cluster_requests import PARTIAL
+from dtoss.serve.requests.min_seq import MIN_SEQ
 from dtoss.serve.routes.schemas import LONG, OBJECT_ID, STRING, Schema, choice
 
 GROUPS = {
     "Questions": "Who is near, who is inside, what a place belongs to.",
+    "Positions": "Rows that are told now.",
     "Standing questions": "Subscriptions and their events.",
     "Windows": "What happened in each place lately.",
     "The map": "What the pages of the server ask for.",
@@ -25,6 +27,7 @@ GROUPS = {
 }
 """What pages list routes by, and generators make classes of."""
 _PATHS = {
+    "Positions": {"positions"},
     "Standing questions": {"events", "subscriptions"},
     "Windows": {"windows"},
     "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json", "partial", "forward"},
@@ -39,6 +42,7 @@ OPERATIONS = {
     "GET /reverse_nearest": "reverseNearest", "POST /reverse_nearest": "reverseNearestOfMany",
     "GET /box": "box", "POST /box": "boxes", "POST /within": "within",
     "GET /objects/{object_id}": "getObject",
+    "POST /positions": "tellPositions",
     "GET /events": "listEvents",
     "GET /subscriptions": "listSubscriptions", "POST /subscriptions": "subscribe",
     "GET /subscriptions/{subscription_id}": "getSubscription",
@@ -64,8 +68,15 @@ _PARTIAL: Schema = {
     "description": "What the others have, where a partition is nowhere: `missing` names those that the answer lacks.",
 }  # fmt: skip
 
+_MIN_SEQ: Schema = {
+    "name": MIN_SEQ, "in": "query", "required": False, "schema": {"type": "integer", "format": "int64", "minimum": 0},
+    "description": "Wait until the answer holds all rows up to this sequence number; 503 says which it would hold.",
+}  # fmt: skip
 
-def openapi_text(app: Litestar, *, ids: str | None, text_ids: bool, tokens: bool, several: bool) -> dict[str, Any]:
+
+def openapi_text(
+    app: Litestar, *, ids: str | None, text_ids: bool, tokens: bool, several: bool, fresh: bool
+) -> dict[str, Any]:
     """Return the OpenAPI text.
 
     ``ids``: "string" or "number" for a client that asks for ids in this form alone; None for one that may ask for both.
@@ -81,6 +92,8 @@ def openapi_text(app: Litestar, *, ids: str | None, text_ids: bool, tokens: bool
         parameters = [parameter_of(one) for one in operation.get("parameters", [])]
         if several and said["tags"] == ["Questions"]:
             parameters.append(_PARTIAL)
+        if fresh and said["tags"] == ["Questions"]:
+            parameters.append(_MIN_SEQ)
         said["parameters"] = parameters if path == "/openapi.json" else _with_ids_as(parameters, ids)
         if (method, path) in open_to_all:
             said["security"] = []

@@ -130,7 +130,7 @@ def headers_of(
         headers.append((b"etag", tag))
     return [
         *headers,
-        (b"x-dtoss-snapshot", served.name.encode()),
+        *served.headers,
         (b"cache-control", b"no-cache"),
         (b"vary", b"accept"),
     ]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,12 @@ if TYPE_CHECKING:
     from dtoss.serve.core.served_conditions import Conditions
     from dtoss.shards.share import Share
 
+SEQ_HEADER = b"dtoss-seq"
+"""Says up to which sequence number of a log an answer holds all rows."""
+ANSWERING: ContextVar[ServedSnapshot | None] = ContextVar("answering", default=None)
+"""What the request in hand is answered from, also where the answer is that something is wrong."""
+OPEN_SECONDS, OPEN_GENERATIONS = 10.0, 8
+"""For which a generation stays open for those who page through it, and how many do: who goes on asking keeps his."""
 KEPT_NARROW = 8
 """Conditions of tokens that a snapshot keeps a map for."""
 
@@ -37,6 +47,8 @@ class ServedSnapshot:
     tiles: Tiles = field(default=None)  # type: ignore[assignment]
     # What the page is told of it; made when None
     map_facts: MapFacts = field(default=None)  # type: ignore[assignment]
+    # What its manifest says, but for its partitions and what was read of its sources
+    manifest: Mapping[str, Any] = field(default_factory=dict)
     # What this server holds of it, where it answers together with others: ``index`` is of that alone. None where it
     # holds all
     share: Share | None = None
@@ -80,6 +92,29 @@ class ServedSnapshot:
         return {}
 
     @cached_property
+    def seq(self) -> int | None:
+        """The sequence number up to which it holds all rows of a log; None where it is no generation."""
+        fresh = self.facts.get("fresh")
+        return None if fresh is None else int(fresh["seq"])
+
+    @property
+    def commit_of_base(self) -> int | None:
+        """The commit of the store upon whose snapshot it stands, of a generation."""
+        fresh = self.facts.get("fresh")
+        return None if fresh is None else int(fresh["commit"])
+
+    @cached_property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What the headers of an answer say of it."""
+        seq = [] if self.seq is None else [(SEQ_HEADER, b"%d" % self.seq)]
+        return [(b"x-dtoss-snapshot", self.name.encode()), *seq]
+
+    @cached_property
+    def header_lines(self) -> bytes:
+        """These headers as they are written."""
+        return b"".join(b"%b: %b\r\n" % header for header in self.headers)
+
+    @cached_property
     def beginning(self) -> bytes:
         """How the JSON of its hits begins."""
         return b'{"snapshot":"%s","hits":' % self.name.encode()
@@ -96,15 +131,16 @@ class Serving:
         self.before: ServedSnapshot | None = None
         self.refused: str | None = None
         self.opened: dict[str, ServedSnapshot] = {}  # by name: those that another server has asked for
+        self._kept: dict[str, tuple[ServedSnapshot, float]] = {}  # generations, and when each was last asked for
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # for rows of these sequence numbers
 
     def named(self, name: str | None) -> ServedSnapshot:
         """Return the open snapshot of a name, the one that answers when None."""
         if name is None and (given := GIVEN.get()) is not None:
             name = given.snapshot
-        if name is None or name == self.now.name:
-            return self.now
-        found = self.open_one(name)
+        found = self.now if name is None or name == self.now.name else self.open_one(name)
         if found is not None:
+            ANSWERING.set(found)
             return found
         known = [served.name for served in (self.now, self.before) if served is not None]
         raise Problem(
@@ -124,16 +160,49 @@ class Serving:
             return self.now
         if (found := self.opened.get(name)) is not None:
             return found
+        if name in self._kept:
+            found, _ = self._kept.pop(name)  # behind all others
+            self._kept[name] = found, time.monotonic()
+            return found
         return self.before if self.before is not None and self.before.name == name else None
 
     def names(self) -> list[str]:
         """Return the names of all snapshots that are open, the one that answers first."""
-        some = (self.now, self.before, *self.opened.values())
+        some = (self.now, self.before, *self.opened.values(), *(kept for kept, _ in self._kept.values()))
         return list(dict.fromkeys(served.name for served in some if served is not None))
 
-    def replace(self, fresh: ServedSnapshot) -> None:
-        """Let a snapshot answer from now on; the one before stays open."""
+    def replace(self, fresh: ServedSnapshot) -> list[ServedSnapshot]:
+        """Let a snapshot answer from now on; the one before stays open. Return generations that are let go."""
         if fresh.name != self.now.name:
             self.before = self.now
+        if self.now.seq is not None:
+            self._kept[self.now.name] = self.now, time.monotonic()
         self.now = fresh
         self.refused = None
+        for seq, waiting in self._waiting:
+            if self.reaches(seq) and not waiting.done():
+                waiting.set_result(None)
+        return self._let_go()
+
+    def _let_go(self) -> list[ServedSnapshot]:
+        """Take away generations that nobody has asked for lately, and those beyond a number."""
+        since = time.monotonic() - OPEN_SECONDS
+        going = [name for name, (_, asked) in self._kept.items() if asked < since]
+        going += [name for name in self._kept if name not in going][:-OPEN_GENERATIONS]
+        return [self._kept.pop(name)[0] for name in going]
+
+    def reaches(self, seq: int) -> bool:
+        """Return whether what answers holds all rows up to a sequence number."""
+        return self.now.seq is not None and self.now.seq >= seq
+
+    async def reach(self, seq: int, seconds: float) -> bool:
+        """Wait until what answers holds all rows up to a sequence number; return whether it does by then."""
+        if not self.reaches(seq):
+            waiting = seq, asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            try:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(waiting[1], seconds)
+            finally:
+                self._waiting.remove(waiting)
+        return self.reaches(seq)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from dtoss.errors import InputError
 from dtoss.serve.auth.hosts import Hosts, is_name
-from dtoss.serve.auth.tokens import ADMIN, EVERYBODY, PEER, SUBSCRIBE, WRITE, Token, TokenBook, read_tokens
+from dtoss.serve.auth.tokens import ADMIN, EVERYBODY, PEER, POSITIONS, SUBSCRIBE, WRITE, Token, TokenBook, read_tokens
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Settings
 
@@ -82,6 +82,24 @@ class Doors:
     def may_write(self, authorization: bytes | None) -> bool:
         """Return whether the token in a header may change subscriptions; without one nobody may."""
         return self._book is not None and bool(self._scopes(authorization) & {SUBSCRIBE, WRITE})
+
+    @property
+    def lets_tell(self) -> bool:
+        """Whether somebody may tell positions."""
+        return self._book is None or self._book.lets_tell
+
+    def may_tell(self, authorization: bytes | None) -> bool:
+        """Return whether the token in a header may tell positions; without tokens everybody may."""
+        return self._book is None or POSITIONS in self._scopes(authorization)
+
+    def lets_page(self, origin: bytes | None, host: bytes) -> bool:
+        """Return whether a page may change something: one of this host, or of an origin that may ask.
+
+        Without tokens a browser would send what a page of any other site makes it send, and not show it the answer.
+        """
+        if origin is None or origin.partition(b"://")[2] == host:
+            return True
+        return any(name == b"access-control-allow-origin" for name, _ in self.cors(origin))
 
     def is_peer(self, authorization: bytes | None) -> bool:
         """Return whether the token in a header is one that servers of a plan say; without tokens everybody is one."""
@@ -183,7 +201,7 @@ class Buckets:
 
 ANY = "*"
 Headers = list[tuple[bytes, bytes]]
-_SHOWN = b"etag, link, retry-after, x-dtoss-snapshot, x-request-id"
+_SHOWN = b"dtoss-seq, etag, link, retry-after, x-dtoss-snapshot, x-request-id"
 _METHODS = b"GET, POST, DELETE, OPTIONS"
 _SENT = b"accept, authorization, content-type, if-none-match, last-event-id, x-request-id"
 _KEPT_SECONDS = b"7200"

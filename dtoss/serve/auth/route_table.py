@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-OPEN, READER, WRITER, ADMINS, SERVER = (
-    "everybody", "a token", "a token that subscribes", "a token of an admin", "a token of servers",
+OPEN, READER, WRITER, TELLER, ADMINS, SERVER = (
+    "everybody", "a token", "a token that subscribes", "a token that tells positions", "a token of an admin",
+    "a token of servers",
 )  # fmt: skip
-"""Who may make a call, where there are tokens; where there are none everybody on loopback, but to write."""
+"""Who may make a call, where there are tokens; where there are none everybody on loopback, but to change
+subscriptions."""
 GETS_SEEN, GETS_SAME, GETS_SUMS, GETS_NOTHING = "what it sees", "the same", "`aggregates`", "403"
 """What a token gets that may not see all: of what it sees alone; what all get, as it tells of no object; sums over all
 objects where its line says so, else 403; 403 where its objects have a condition."""
@@ -121,6 +123,7 @@ CALLS = (
     Call("GET", "/events", READER, EVENT_STREAM),
     Call("POST", "/subscriptions", WRITER, AS_A_WHOLE, (*_MANY, *_WHERE), "subscribe_bytes"),
     Call("DELETE", "/subscriptions/{subscription_id}", WRITER, AS_A_WHOLE),
+    Call("POST", "/positions", TELLER, AS_A_WHOLE, ("rows",), "body_bytes", narrowed=GETS_NOTHING),
     Call("POST", "/forward", SERVER, FOR_SERVERS, ("connections",), "body_bytes", narrowed=GETS_NOTHING),
     Call(
         "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HomeQuestion", narrowed=GETS_NOTHING

@@ -25,11 +25,14 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DIGEST = re.compile(r"sha256:([0-9a-fA-F]{64})")
 _PLAIN = re.compile(r"[\x21-\x7e]+")
 _SCHEME = b"bearer "
-SUBSCRIBE, WRITE, PEER, ADMIN, AGGREGATES = "subscribe", "write", "peer", "admin", "aggregates"
+SUBSCRIBE, WRITE, POSITIONS, PEER, ADMIN, AGGREGATES = (
+    "subscribe", "write", "positions", "peer", "admin", "aggregates",
+)  # fmt: skip
 SCOPES = {
     "read": "what every token may",
     SUBSCRIBE: "changes subscriptions",
     WRITE: "the older name of subscribe",
+    POSITIONS: "tells positions",
     PEER: "is said by servers of a plan to each other",
     ADMIN: "reads /metrics",
     AGGREGATES: "reads sums over all objects, whatever it may see of them",
@@ -140,6 +143,8 @@ def _token(line: str, where: str, longest: int) -> Token:
         raise InputError(f"{where} has a condition of {len(token.where):,} characters: 1 to {longest:,} are read")
     if token.narrowed and PEER in scopes:
         raise InputError(f"{where} is that of a peer and may not see all: servers of a plan ask each other for all")
+    if token.narrowed and POSITIONS in scopes:
+        raise InputError(f"{where} tells positions and may not see all: what is told is not held against what is seen")
     return token
 
 
@@ -168,6 +173,11 @@ class TokenBook:
     def lets_write(self) -> bool:
         """Whether a token of it may change subscriptions."""
         return any(token.scopes & {SUBSCRIBE, WRITE} for token in self._tokens)
+
+    @property
+    def lets_tell(self) -> bool:
+        """Whether a token of it may tell positions."""
+        return any(POSITIONS in token.scopes for token in self._tokens)
 
     @property
     def names_admins(self) -> bool:

@@ -17,9 +17,11 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.serve.core.problems import Problem
+from dtoss.snapshots.column_types import stored_type
 
 Bytes: TypeAlias = bytes | bytearray
 CONTINUED = 0xFFFFFFFF
@@ -54,6 +56,67 @@ def columns_in(
             "without nulls and not compressed",
             limit="body",
         ) from None
+
+
+def table_in(stream: Bytes, most: int, check: Callable[[], None]) -> pa.Table:
+    """Return the columns of a stream of any plain types, as Arrow's own reader has them: of ``most`` rows at the most.
+
+    What it would trust is looked at first: each message is within the body, and nothing in it claims to be longer than
+    that. What it has read is compared with itself before anybody looks at a value.
+    """
+    try:
+        _check_messages(stream, most, check)
+        table = pa.ipc.open_stream(stream).read_all()
+        table.validate(full=True)
+        for kind in table.schema.types:
+            stored_type(kind)  # decodes the names in it
+        return table
+    except (ValueError, pa.ArrowException, OSError, NotImplementedError, MemoryError) as wrong:
+        raise Problem(
+            400,
+            f"the body is not an Arrow stream that is read here: {' '.join(str(wrong).split())}; send columns of plain "
+            "types, not compressed and without dictionaries",
+            limit="body",
+        ) from None
+
+
+def _check_messages(stream: Bytes, most: int, check: Callable[[], None]) -> None:
+    found = _message(stream, 0)
+    if found is None or found[0].number(1, U8) != SCHEMA:
+        raise Malformed("it does not begin with a schema")
+    rows = batches = 0
+    longest = max(most, 8 * len(stream))
+    at = found[1] + found[2]
+    while (found := _message(stream, at)) is not None:
+        header, begin, body = found
+        at = begin + body
+        batches += 1
+        check()
+        if batches > MOST_BATCHES:
+            raise Malformed(f"it has more than {MOST_BATCHES:,} batches")
+        batch = header.table(2)
+        if header.number(1, U8) != RECORDS or batch is None:
+            raise Malformed(f"message {batches} is no batch of rows: it is a dictionary, or of another kind")
+        if batch.table(3) is not None:
+            raise Malformed("a batch is compressed")
+        rows += batch.number(0, I64)
+        if rows > most:
+            raise too_many_rows(rows, most)
+        nodes, count = batch.vector(1, 16)
+        for node in range(nodes, nodes + 16 * count, 16):
+            if not 0 <= (length := read(batch.message, node, I64)) <= longest:
+                raise Malformed(f"a column claims {length:,} values")
+
+
+def too_many_rows(rows: int, most: int) -> Problem:
+    """Return what to say of too many rows of positions."""
+    return Problem(
+        413,
+        f"there are {rows:,} rows or more: at most {most:,} go into a request; send them in several",
+        limit="rows",
+        value=rows,
+        bound=most,
+    )
 
 
 def _columns_in(

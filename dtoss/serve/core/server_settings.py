@@ -24,6 +24,7 @@ class Limits:
 
     k: int = 1_000  # Nearest objects of a question
     bulk_queries: int = 100_000  # Questions of one request
+    rows: int = 100_000  # Rows of positions of one request
     body_bytes: int = 64_000_000  # Bytes of a request's body
     hits: int = 1_000_000  # Hits of one answer
     answer_bytes: int = 512_000_000  # Bytes of all answers of one worker that wait to be read
@@ -103,6 +104,16 @@ class Settings:
     # The number that the plan has for this server, which holds its partitions only; None holds all
     server: int | None = None
     peers: str | None = None  # File of where the plan's servers are
+    # Folder of a log: answers hold its rows before a cycle has read them. None holds what the snapshot has
+    updates: str | None = None
+    allow_positions: bool = False  # Whether requests add rows to the log
+    # The folder in memory of what answers, where there are ``updates``; made by the parent
+    generations: str | None = None
+
+    @property
+    def served_store(self) -> str:
+        """Where the snapshots are that answer."""
+        return self.store if self.generations is None else self.generations
 
     def home(self) -> Home | None:
         """Return where the watch is; None where none is told of. Each worker makes its own, after the fork."""
@@ -113,6 +124,8 @@ class Paces(NamedTuple):
     """Seconds of a worker."""
 
     look: float = 1.0  # Between two looks for a snapshot
+    fresh: float = 0.02  # Between two looks for a generation
+    fresh_wait: float = 5.0  # For which a question waits for the row that it names
     live: float = 1.0  # Between two events of a stream of ``/live``
     tail: float = 1.0  # Between two looks for a commit of the watch, while there are streams of its events
     quiet: float = 15.0  # After which a stream that has nothing to tell says so: what stands in between would close it

@@ -22,6 +22,8 @@ SUBSCRIPTION_CHANGES = ("added", "changed", "removed")
 """What may be done with a subscription."""
 FORWARDS = ("gathered", "asked", "hedged", "failed", "moved")
 """What becomes of questions to other servers."""
+LAGS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 60.0)
+"""Upper bounds of the buckets of seconds until rows are found."""
 REFUSALS = ("rights", "rows")
 """Why a change of subscriptions is refused: who asks may not, or some of the rows are bad."""
 
@@ -54,10 +56,11 @@ def forget(pid: int, folder: str | None) -> None:
 class Metrics:
     """The numbers of one worker, and the text of all.
 
-    ``folder``: as :func:`prepare` returned it; None keeps the client's numbers in this process.
+    ``folder``: as :func:`prepare` returned it; None keeps the client's numbers in this process; ``fresh``: whether it
+    answers from generations.
     """
 
-    def __init__(self, counts: SharedCounts, worker: int = 0, folder: str | None = None) -> None:
+    def __init__(self, counts: SharedCounts, worker: int = 0, folder: str | None = None, fresh: bool = False) -> None:
         import prometheus_client as prometheus
 
         self._here = counts.of(worker)
@@ -82,6 +85,10 @@ class Metrics:
         )  # fmt: skip
         self._bytes = counter("answer_bytes", "Bytes of the bodies of answers.", "route", "way")
         self._swaps = summary("swap_seconds", "Seconds of swaps, from the news of a commit to the first answer.")
+        self._lag = None if not fresh else prometheus.Histogram(
+            "dtoss_fresh_lag_seconds", "Seconds from the acknowledgement of rows to the first answer that holds them.",
+            buckets=LAGS, registry=registry,
+        )  # fmt: skip
         self._refused = counter("snapshots_refused", "Snapshots that were not served because they failed a check.")
         self._waiting = prometheus.Gauge(
             "dtoss_pool_waiting", "Requests that wait for a thread.", registry=registry, multiprocess_mode="livesum"
@@ -134,6 +141,13 @@ class Metrics:
     def swapped(self, seconds: float) -> None:
         """Count a swap."""
         self._swaps.observe(seconds)
+
+    def seen(self, moments: Iterable[float]) -> None:
+        """Count groups of rows that answers hold from now on, by when they were acknowledged, seconds since 1970."""
+        now = time.time()
+        for moment in moments:
+            if self._lag is not None:
+                self._lag.observe(max(now - moment, 0.0))
 
     def refused(self) -> None:
         """Count a snapshot that was refused."""

@@ -8,16 +8,22 @@ import os
 import shutil
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from dtoss.errors import DtossError, InputError
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.processes.processes import Port, hold
+from dtoss.serve.processes.processes import Port, Post, hold
 
 if TYPE_CHECKING:
+    from dtoss.fresh.builder import Fresh
     from dtoss.serve.answers.open_snapshots import ServedSnapshot
+
+TIMES_IN_MEMORY = 4
+"""What a snapshot takes on the disk, times this, is to be free in memory: for generations of two bases."""
 
 
 def run_server(
@@ -33,10 +39,11 @@ def run_server(
     and the server's URL once all workers listen; ``opened``: is called when all is loaded, before workers begin.
     """
     _check_certificate(settings)
+    _check_updates(settings)
     _check_plan(settings)
     settings.home()
     port = hold(settings.host, settings.port)
-    folder = None
+    folder = fresh = None
     try:
         if not (port.is_loopback or settings.token_file or no_auth):
             raise InputError(
@@ -47,11 +54,51 @@ def run_server(
         from dtoss.serve.observability.metrics import prepare
 
         folder = prepare()
-        return _run(settings, port, folder, ready, opened)
+        fresh = _fresh_of(settings)
+        settings = settings if fresh is None else replace(settings, generations=fresh.folder, verify=False)
+        return _run(settings, port, folder, fresh, ready, opened)
     finally:
         port.close()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        for made in (folder, None if fresh is None else fresh.folder):
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
+
+
+def _check_updates(settings: Settings) -> None:
+    if settings.updates is None:
+        if settings.allow_positions:
+            raise InputError("--allow-positions needs --updates: the folder whose log rows are added to")
+        return
+    if not settings.allow_positions and not Path(settings.updates).is_dir():
+        raise InputError(f"--updates {settings.updates}: there is no such folder; it is that of a log")
+    if settings.snapshot is not None:
+        raise InputError("--snapshot serves one snapshot whatever comes, and --updates what comes: leave out one")
+    if settings.server is not None:
+        raise InputError(
+            "--updates and --server do not go together: servers of a plan answer from one snapshot, and each would "
+            "make generations of its own"
+        )
+
+
+def _fresh_of(settings: Settings) -> Fresh | None:
+    """Return how generations are made, of which the first one is there; None where snapshots are served as they are."""
+    if settings.updates is None:
+        return None
+    from dtoss.fresh.builder import Fresh, first_generation
+    from dtoss.fresh.fresh_counts import FreshCounts
+    from dtoss.fresh.memory_folder import make_memory_folder
+    from dtoss.snapshots.read_file import entries_of
+    from dtoss.snapshots.store import Store
+
+    size = sum(entry["bytes"] for entry in entries_of(Store(settings.store).manifest()))
+    folder = make_memory_folder(TIMES_IN_MEMORY * size)
+    fresh = Fresh(settings.store, settings.updates, folder, settings.allow_positions, FreshCounts())
+    try:
+        first_generation(fresh)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return fresh
 
 
 def _check_certificate(settings: Settings) -> None:
@@ -105,18 +152,25 @@ def _check_doors(settings: Settings) -> None:
             f"--allow-subscribe needs --token-file with a token that subscribes, and {where}: give the line of one "
             "the word subscribe"
         )
+    if settings.allow_positions and not doors.lets_tell:
+        raise InputError(
+            f"--allow-positions needs a token that tells positions, and {settings.token_file} has none: give the line "
+            "of one the word positions"
+        )
 
 
 def _run(
     settings: Settings,
     port: Port,
     folder: str,
+    fresh: Fresh | None,
     ready: Callable[[ServedSnapshot, str], None],
     opened: Callable[[], None],
 ) -> int:
     # the client of Prometheus, which looks for its folder when it is loaded, is among these
     import numpy as np
 
+    from dtoss.fresh.builder import run_builder
     from dtoss.serve.auth.admission import doors_of
     from dtoss.serve.map.map_files import files_of
     from dtoss.serve.map.static_files import load_static_files
@@ -146,7 +200,7 @@ def _run(
     check_tokens(doors_of(settings).tokens, held.served.index)
     common = Common(
         settings, held, counts, verified, folder, token_hex(4), HomeCounts(settings.workers), files,
-        together_of(settings, held.served),
+        together_of(settings, held.served), fresh,
     )  # fmt: skip
     url = port.url("http" if settings.tls_cert is None else "https")
 
@@ -155,9 +209,16 @@ def _run(
         log.event("started", snapshot=held.served.name, url=url, workers=settings.workers, pid=os.getpid())
 
     def died(number: int, pid: int, fate: str) -> None:
+        if number == settings.workers:
+            log.event("builder died", pid=pid, fate=fate)
+            return
         counts.of(number).end(restarts=True)
         forget(pid, folder)
         log.event("worker died", number=number, pid=pid, fate=fate)
+
+    def build(post: Post) -> int:
+        assert fresh is not None
+        return run_builder(fresh, post.parent, post.ready, log.event)
 
     load_static_files()
     load_framework(settings, held.served, files)
@@ -166,7 +227,10 @@ def _run(
     gc.collect()
     gc.freeze()
     work = partial(run_worker, common=common)
-    code = keep_running(port, settings.workers, work, ready=began, died=died, every_second=held.look)
+    code = keep_running(
+        port, settings.workers, work, ready=began, died=died, every_second=held.look,
+        beside=None if fresh is None else build,
+    )  # fmt: skip
     log.event("ended", code=code)
     log.close()
     return code

@@ -16,6 +16,9 @@ from dtoss.serve.reload.prepare import first_snapshot
 PAUSE_SECONDS = 0.0005
 """For which the parent sleeps after each piece of work: the workers are to have the processors."""
 
+GENERATIONS_SECONDS = 60.0
+"""For which the parent holds a generation: a worker that stands in for another opens the newest one."""
+
 
 class _Interrupted(Exception):
     pass
@@ -35,6 +38,7 @@ class Following:
         self._failed = failed
         self._refused: str | None = None
         self._held = [served]
+        self._next = time.monotonic() + GENERATIONS_SECONDS
 
     @property
     def served(self) -> ServedSnapshot:
@@ -51,6 +55,9 @@ class Following:
         names = {one[0] for one in told if one is not None}
         if self._settings.snapshot is not None or len(names) != 1 or names <= {self.served.name, self._refused}:
             return
+        if self._settings.generations is not None and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + GENERATIONS_SECONDS
         (name,) = names
 
         def breathe() -> None:
@@ -60,7 +67,8 @@ class Following:
 
         try:
             # one of the workers has verified it
-            fresh = first_snapshot(replace(self._settings, snapshot=name, verify=False), breathe=breathe)
+            pinned = name if self._settings.generations is None else None  # a generation would be gone by then
+            fresh = first_snapshot(replace(self._settings, snapshot=pinned, verify=False), breathe=breathe)
         except _Interrupted:
             return
         except DtossError as error:

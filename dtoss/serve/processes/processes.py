@@ -23,7 +23,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from dtoss.errors import InputError
@@ -35,6 +35,8 @@ SECONDS_TO_END = 4.7
 MOST_DEATHS = 5
 """Workers that may die within :data:`DEATHS_WITHIN` seconds before the server gives up."""
 DEATHS_WITHIN = 60.0
+BESIDE_SECONDS = 0.5
+"""Between two beginnings of the child that answers nobody."""
 
 
 class Post(NamedTuple):
@@ -42,7 +44,7 @@ class Post(NamedTuple):
 
     number: int  # Of the worker, from 0; one that stands in for a dead one has its number
     again: bool  # Whether it stands in for a dead one
-    socket: socket.socket  # Its own, bound to the server's port
+    socket: socket.socket | None  # Its own, bound to the server's port; None where it answers no connections
     parent: int  # File descriptor that is at its end when the parent is gone
     ready: Callable[[], None]  # To be called once the worker listens
 
@@ -54,6 +56,7 @@ class _Child:
     word: int
     """File descriptor from which it can be read that the worker is ready."""
     ready: bool = False
+    began: float = field(default_factory=time.monotonic)
 
 
 class _Heard:
@@ -97,9 +100,12 @@ def keep_running(
     ready: Callable[[], None],
     died: Callable[[int, int, str], None],
     every_second: Callable[[Callable[[], bool]], None] = lambda interrupted: None,
+    beside: Callable[[Post], int] | None = None,
 ) -> int:
     """Return the exit code of a server, 0 after SIGTERM or SIGINT, 1 where its workers keep dying.
 
+    ``beside``: the work of one more child, whose number is that of the workers: it answers nobody, and however often
+    it dies another one takes its place.
     ``ready``: is called once, when all workers listen; ``died``: is called with the number, the process id and the fate
     of each worker that has died; ``every_second``: is called once a second, when all workers run; with a function that
     says whether a signal has come meanwhile.
@@ -111,10 +117,13 @@ def keep_running(
 
         def start(number: int, again: bool) -> None:
             words = [child.word for child in children.values()]
-            children[number] = _forked(port, number, again, work, alive, [*heard.pipe, *words])
+            place, does = (port.another(), work) if number < workers else (None, beside)
+            children[number] = _forked(place, number, again, does or work, alive, [*heard.pipe, *words])
 
+        every = workers + (beside is not None)
+        due: float | None = None  # when the one beside is to be begun again
         try:
-            for number in range(workers):
+            for number in range(every):
                 start(number, again=False)
             told = False
             while True:
@@ -127,13 +136,19 @@ def keep_running(
                 for child, fate in _ended(children):
                     died(child.number, child.pid, fate)
                     now = time.monotonic()
+                    if child.number == workers:
+                        due = max(child.began + BESIDE_SECONDS, now)
+                        continue
                     deaths.append(now)
                     while deaths[0] < now - DEATHS_WITHIN:
                         deaths.popleft()
                     if len(deaths) > MOST_DEATHS:
                         return 1
                     start(child.number, again=True)
-                if not told and len(children) == workers and all(child.ready for child in children.values()):
+                if due is not None and time.monotonic() >= due:
+                    start(workers, again=True)
+                    due = None
+                if not told and len(children) == every and all(child.ready for child in children.values()):
                     told = True
                     ready()
                 if told:
@@ -145,10 +160,14 @@ def keep_running(
 
 
 def _forked(
-    port: Port, number: int, again: bool, work: Callable[[Post], int], alive: tuple[int, int], ends: list[int]
+    place: socket.socket | None,
+    number: int,
+    again: bool,
+    work: Callable[[Post], int],
+    alive: tuple[int, int],
+    ends: list[int],
 ) -> _Child:
-    """Return a new worker, which closes the files of the parent's in ``ends``."""
-    place = port.another()
+    """Return a new child, which closes the files of the parent's in ``ends``."""
     word = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -165,7 +184,8 @@ def _forked(
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
     # the socket is the worker's alone: it has to close when the worker ends, however it does
-    place.close()
+    if place is not None:
+        place.close()
     os.close(word[1])
     return _Child(number, pid, word[0])
 

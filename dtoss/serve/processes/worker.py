@@ -30,7 +30,9 @@ from uvicorn.server import ServerState
 
 from dtoss.client.address import Peers, read_peers
 from dtoss.errors import InputError
-from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
+from dtoss.fresh.builder import Fresh
+from dtoss.fresh.intake import Intake
+from dtoss.serve.answers.open_snapshots import OPEN_GENERATIONS, ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.admission import doors_of
 from dtoss.serve.cluster.cluster import PeerGroup
@@ -43,6 +45,7 @@ from dtoss.serve.map.map_state import Showing
 from dtoss.serve.map.partition_loads import settle
 from dtoss.serve.observability.access_log import Accesses
 from dtoss.serve.observability.audit import Audit
+from dtoss.serve.observability.fresh_metrics import fresh_families
 from dtoss.serve.observability.log_lines import Log
 from dtoss.serve.observability.metrics import Metrics
 from dtoss.serve.observability.partition_counts import HomeCounts, Homes
@@ -71,6 +74,7 @@ class Common:
     files: PageFiles
     # What the plan and the list of peers said at the beginning; None where a server holds all
     together: tuple[Placement, Peers] | None
+    fresh: Fresh | None = None  # How generations are made; None where snapshots are served as they are
 
 
 def run_worker(post: Post, common: Common) -> int:
@@ -91,7 +95,8 @@ async def _run(post: Post, common: Common) -> int:
         watcher.look(loop_runs=False)
     front, desk = application(state, loop)
     # mapped files are open ones: of the snapshot that answers, the one before and the one to come
-    files = 3 * (len(state.serving.now.index.parts) + 1)
+    opened = 3 if state.fresh is None else 3 + OPEN_GENERATIONS
+    files = opened * (len(state.serving.now.index.parts) + 1)
     most = room_for(settings.limits.connections, files)
     if most < settings.limits.connections:
         log.event("few files", connections=most, wanted=settings.limits.connections, way_out="ulimit -n, LimitNOFILE=")
@@ -123,6 +128,7 @@ async def _run(post: Post, common: Common) -> int:
     watcher.start()
     gc.collect()
     gc.freeze()
+    assert post.socket is not None
     left = await listen(
         config,
         protocol,
@@ -146,7 +152,7 @@ async def _run(post: Post, common: Common) -> int:
 
 def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
     settings = common.settings
-    metrics = Metrics(common.counts, post.number, common.metrics_folder)
+    metrics = Metrics(common.counts, post.number, common.metrics_folder, common.fresh is not None)
     log = Log(settings.log, slow=settings.slow, worker=post.number, dropped=metrics.dropped)
     limits = settings.limits
     first = common.first.take()
@@ -182,7 +188,11 @@ def _state_of(post: Post, common: Common, homes: Homes) -> WorkerState:
         showing=Showing(serving, common.files, common.home_counts, limits.live, log.event),
         circle=circle_of(common, first, metrics, log.event),
         audit=None if settings.audit is None else Audit(settings.audit, post.number, metrics.unaudited),
+        intake=Intake(common.fresh.address) if common.fresh is not None and common.fresh.takes else None,
+        fresh=None if common.fresh is None else common.fresh.counts,
     )
+    if state.fresh is not None:
+        metrics.also(partial(fresh_families, state.fresh))
     metrics.also(partial(families, state.windows))
     return state
 

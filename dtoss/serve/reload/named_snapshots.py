@@ -61,7 +61,7 @@ def _opened_now(state: WorkerState, name: str) -> ServedSnapshot | None:
 
     try:
         fresh, _ = prepare(
-            Store(state.settings.store),
+            Store(state.settings.served_store),
             Head(0, name, ""),
             lambda index: now.conditions.on(index),
             verify=state.settings.verify,

@@ -33,6 +33,7 @@ from dtoss.errors import StoreError, reading
 from dtoss.index import Index
 from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.queries.open_snapshot import runs_of
+from dtoss.save_index import SnapshotRecord
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.plan_placement import all_of_it, facts_of_share, held_by_plan
 from dtoss.serve.core.problems import Problem
@@ -72,10 +73,11 @@ def hold() -> None:
     """Go on at once."""
 
 
-def warm(index: Index, breathe: Callable[[], None] = hold, *, alone: bool = True) -> None:
+def warm(index: Index, breathe: Callable[[], None] = hold, *, alone: bool = True, ask: bool = True) -> None:
     """Read all of a snapshot, check its structure, and ask it a question of each kind, so that nothing is left to do.
 
-    ``breathe``: is called every few milliseconds, so that other threads may have their turn.
+    ``breathe``: is called every few milliseconds, so that other threads may have their turn; ``ask``: whether questions
+    are asked: of one of which many are opened a second they would take longer than all else.
     """
     for number in range(len(index.parts)):
         runs_of(index.parts[number].blocks)
@@ -83,6 +85,8 @@ def warm(index: Index, breathe: Callable[[], None] = hold, *, alone: bool = True
     for step in (lambda: index.border, lambda: index.partitioning.borders, lambda: 0 in index, lambda: "" in index):
         step()
         breathe()
+    if not ask:
+        return
     if len(index) == 0:
         index.knn(np.zeros((1, 2)), 1)
         return
@@ -194,19 +198,22 @@ def prepare(
     breathe: Callable[[], None] = hold,
     held: Callable[[dict[str, Any]], Iterable[int] | None] = all_of_it,
     trusted: frozenset[int] = frozenset(),
+    before: Index | None = None,
 ) -> tuple[ServedSnapshot, Took]:
     """Return a snapshot that can be served, and how long that took.
 
     ``held``: returns which partitions are held, by the manifest; None for all; ``trusted``: partitions whose files were
-    verified before, of those that are held by a plan.
+    verified before, of those that are held by a plan; ``before``: the index of the generation that answers, of which
+    the partitions are taken that are the same; None for what is no generation, or the first.
     """
     took, began = Took(verified=verify), time.perf_counter()
     store = store.absolute
     manifest = store.manifest(head.name)
     mine = held(manifest)
     numbers = None if mine is None else sorted(set(mine))
-    files = map_files(store, manifest, numbers)
-    whole = index_of_files(store, manifest, files)
+    known = before._record.held if before is not None and isinstance(before._record, SnapshotRecord) else {}
+    files = map_files(store, manifest, numbers, known)
+    whole = index_of_files(store, manifest, files, before=before)
     share = None if numbers is None else Share(whole, numbers)
     index = whole if share is None else share.here
     breathe()
@@ -215,7 +222,7 @@ def prepare(
         fresh = None if numbers is None else [number for number in numbers if number not in trusted]
         verify_files(store, manifest, files, breathe, fresh)
     took.verify = (then := time.perf_counter()) - now
-    warm(index, breathe, alone=share is None)
+    warm(index, breathe, alone=share is None, ask=before is None)
     evaluated = conditions(index)
     took.warm = time.perf_counter() - then
     tiles = Tiles(index)
@@ -228,6 +235,7 @@ def prepare(
         _facts(index, head, manifest) | ({} if share is None else facts_of_share(share)),
         tiles,
         MapFacts(index, tiles, [entry["bytes"] for entry in manifest["partitions"]]),
+        {name: said for name, said in manifest.items() if name not in ("partitions", "ledger")},
         share,
     )
     return served, took
@@ -241,7 +249,7 @@ def first_snapshot(
     ``verified``: int64 (1,), shared by its processes: is told that the files of this commit were verified.
     """
     load_kernels()
-    store, held = Store(settings.store), held_by_plan(settings)
+    store, held = Store(settings.served_store), held_by_plan(settings)
     head = _pinned(store, settings.snapshot) if settings.snapshot else head_of(store)
     for _ in range(_OPENINGS):
         try:
@@ -314,4 +322,5 @@ def _facts(index: Index, head: Head, manifest: dict[str, Any]) -> dict[str, Any]
         "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
         "created": manifest["created"],
         "version": version("dtoss"),
+        **({"fresh": manifest["fresh"]} if "fresh" in manifest else {}),
     }

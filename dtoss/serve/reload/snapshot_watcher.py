@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.client.address import Peers, read_peers
+from dtoss.commits.chain import HINT
 from dtoss.errors import InputError, StoreError
 from dtoss.index import Index
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -60,7 +61,7 @@ class Watcher:
         self._loop = loop
         self._verified = verified
         self._pages = pages
-        self._store = Store(state.settings.store).absolute
+        self._store = Store(state.settings.served_store).absolute
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dtoss-watcher", daemon=True)
         self._known: Head | None = None
@@ -116,7 +117,7 @@ class Watcher:
             self._refuse(self._why)
             return False
         self._known = head
-        if fresh is serving.now:
+        if fresh is serving.now or _is_back(fresh, serving.now):
             serving.refused = None
             return False
         return self._replaced(fresh, took, began, loop_runs)
@@ -142,6 +143,7 @@ class Watcher:
         fresh, took = prepare(
             self._store, head, conditions, verify=verify, breathe=self._breathe, held=self._held,
             trusted=frozenset(now.share.held) if moved and now.share is not None else frozenset(),
+            before=None if now.seq is None else now.index,
         )  # fmt: skip
         ours, its = now.index.space, fresh.index.space
         if ours != its:  # routes have the names and bounds of coordinates
@@ -175,11 +177,12 @@ class Watcher:
 
     def _replaced(self, fresh: ServedSnapshot, took: Took, began: float, loop_runs: bool) -> bool:
         serving, done = self._state.serving, threading.Event()
+        before = serving.now
         # what goes now goes in this thread: to unmap it takes milliseconds
-        going = serving.before
+        going = [serving.before]
 
         def replace() -> None:
-            serving.replace(fresh)
+            going.extend(serving.replace(fresh))
             done.set()
 
         try:
@@ -192,9 +195,20 @@ class Watcher:
         while not done.wait(0.1):
             if self._stop.is_set():
                 return False
-        del going
+        going.clear()
         seconds = time.perf_counter() - began
         self._state.metrics.swapped(seconds)
+        if self._state.fresh is not None and fresh.seq is not None and before.seq is not None:
+            self._state.metrics.seen(self._state.fresh.acknowledged_between(before.seq, fresh.seq))
+        if fresh.seq is None or before.commit_of_base != fresh.commit_of_base:
+            self._tell_of(fresh, took, seconds)
+        if self._pages() and fresh.seq is None:  # of generations there are many: what pages ask for is made then
+            with suppress(StoreError):  # the server ends
+                fresh.tiles.shapes.make_early()
+                fresh.map_facts.told(self._breathe)
+        return True
+
+    def _tell_of(self, fresh: ServedSnapshot, took: Took, seconds: float) -> None:
         self._state.log.event(
             "swapped",
             snapshot=fresh.name,
@@ -204,11 +218,6 @@ class Watcher:
             verify_seconds=round(took.verify, 4),
             warm_seconds=round(took.warm, 4),
         )
-        if self._pages():
-            with suppress(StoreError):  # the server ends
-                fresh.tiles.shapes.make_early()
-                fresh.map_facts.told(self._breathe)
-        return True
 
     def _refuse(self, why: str) -> None:
         serving = self._state.serving
@@ -228,13 +237,26 @@ class Watcher:
         time.sleep(BREATH_SECONDS)
 
     def _run(self) -> None:
-        yield_processor()
+        paces, generations = self._state.paces, self._state.settings.generations
+        if generations is None:
+            # a generation is waited for, and the builder would have the processor first
+            yield_processor()
+        pace = paces.look if generations is None else paces.fresh
         # one worker after another: what the first has verified the others need not
-        self._stop.wait(self._state.paces.look * self._state.number / max(self._state.settings.workers, 1))
+        self._stop.wait(pace * self._state.number / max(self._state.settings.workers, 1))
+        seen, due = None, 0.0
         while not self._stop.is_set():
-            with suppress(Exception):  # a full disk may keep the log from being written
-                self.look()
-            self._stop.wait(self._state.paces.look)
+            stands = None if generations is None else _state_of(f"{generations}/{HINT}")
+            if stands != seen or time.monotonic() >= due:
+                seen, due = stands, time.monotonic() + (paces.look if pace < paces.look else 0.0)
+                with suppress(Exception):  # a full disk may keep the log from being written
+                    self.look()
+            self._stop.wait(pace)
+
+
+def _is_back(fresh: ServedSnapshot, now: ServedSnapshot) -> bool:
+    """Return whether a generation lacks rows that what answers holds."""
+    return fresh.seq is not None and now.seq is not None and fresh.seq < now.seq
 
 
 def _held_by(served: ServedSnapshot) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from secrets import token_hex
 from time import perf_counter
 from typing import Any, TypeAlias
 
+from dtoss.serve.answers.open_snapshots import ANSWERING
 from dtoss.serve.auth.hosts import HEADER as HOST
 from dtoss.serve.auth.route_table import OPEN_PATHS
 from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, PEER, is_pass
@@ -24,6 +25,7 @@ from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.observability.audit import ASKER, NOTED_HITS, NOTED_PLACES, Audit
 from dtoss.serve.requests.hot_requests import with_plain_numbers
+from dtoss.serve.requests.min_seq import MIN_SEQ, wait_for_seq
 from dtoss.serve.state.worker_state import WorkerState
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -96,6 +98,8 @@ class Front:
                 await sent.whole(204, self._state.doors.preflight(headers[b"origin"]), b"")
             else:
                 self._check(scope, headers)
+                if MIN_SEQ.encode() in scope["query_string"]:
+                    await wait_for_seq(self._state, scope["query_string"])
                 scope["query_string"] = with_plain_numbers(scope["query_string"])
                 await self._app(scope, receive, sent)
         except Problem as problem:
@@ -189,7 +193,9 @@ class _Sent:
                     "proxy_http_version 1.1)",
                 )
             self.status = message["status"]
-            message["headers"] = [*message["headers"], *self._added]
+            answering = ANSWERING.get()
+            seq = answering.headers[1:] if self.status >= 400 and answering is not None else ()
+            message["headers"] = [*message["headers"], *seq, *self._added]
             await self._send(message)
             if self.head_only:
                 await self._send({"type": "http.response.body", "body": b""})

@@ -41,7 +41,7 @@ ELSEWHERE = frozenset(
 """Headers that make a request unusual."""
 NOTICED = ELSEWHERE | {b"authorization", b"accept", b"x-request-id", HEADER}
 """Headers that are looked at."""
-HEAD = b"%b%d\r\netag: %b\r\nx-dtoss-snapshot: %b\r\ncache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
+HEAD = b"%b%d\r\netag: %b\r\n%bcache-control: no-cache\r\nvary: accept\r\nx-request-id: %b%b"
 """From the content's length to the end of the headers."""
 OBJECT_PATHS, WINDOWS_PATHS = b"/objects/", b"/windows/"
 PATH_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%")
@@ -132,7 +132,7 @@ class HotRequest:
             desk.beginning(protocol.server_state.default_headers),
             len(body),
             etag(served, self.target + self.scope[ADMITTED].mark) if tag is None else tag,
-            served.name.encode(),
+            served.header_lines,
             self.id.encode(),
             b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n",
         )

@@ -111,6 +111,7 @@ LOCATED = also(told("Located", id=ID), missing=MISSING)
 IN_BOX = {**also(HITS, count=NATURAL), "title": "HitsOrCount", "required": ["snapshot"]}
 """``count`` where it was asked for, else ``hits``: a choice of two would be a type of its own in many languages."""
 IN_SHAPES = {**also(HITS, counts=array(NATURAL)), "title": "HitsOrCounts", "required": ["snapshot"]}
+BAD_ROW = fields("BadRow", ("row", "reason"), row=NATURAL, id=maybe(STRING), reason=STRING)
 PROBLEM = open_ended(
     also(
         fields("Problem", type=STRING, title=STRING, status={"type": "integer", "format": "int32"}, detail=STRING,
@@ -119,7 +120,7 @@ PROBLEM = open_ended(
         value={"description": "What was given."},
         bound={"description": "What would have been allowed."},
         bad={**NATURAL, "description": "How many rows are bad."},
-        rows=array(fields("BadRow", ("row", "reason"), row=NATURAL, id=maybe(STRING), reason=STRING)),
+        rows=array(BAD_ROW),
         servers=array(LONG, description="Of the plan, that do not answer."),
         partitions=array(LONG, description="That nobody who answers holds."),
         held=array(LONG, description="Partitions that this server holds."),

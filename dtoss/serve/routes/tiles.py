@@ -111,7 +111,7 @@ async def open_by_now(serving: Serving, name: str, seconds: float) -> ServedSnap
 
 def is_open(serving: Serving, name: str) -> bool:
     """Return whether a snapshot is open."""
-    return name == serving.now.name or (serving.before is not None and name == serving.before.name)
+    return serving.open_one(name) is not None
 
 
 def gzipped(body: bytes) -> bytes:

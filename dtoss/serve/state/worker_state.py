@@ -14,6 +14,8 @@ from dtoss.watch.subscriptions.paging import Pages
 from dtoss.watch.watch_folder import Home
 
 if TYPE_CHECKING:
+    from dtoss.fresh.fresh_counts import FreshCounts
+    from dtoss.fresh.intake import Intake
     from dtoss.serve.auth.admission import Doors
     from dtoss.serve.cluster.cluster import PeerGroup
     from dtoss.serve.events.tail import Tail
@@ -41,6 +43,9 @@ class WorkerState:
     paces: Paces = PACES  # How often it looks for something new
     sizes: Sizes = USUAL_SIZES  # How much it makes at a time
     audit: Audit | None = None  # Is told of each request; None where nobody wants to know
+    intake: Intake | None = None  # Takes rows of positions; None where this server takes none
+
+    fresh: FreshCounts | None = None  # How generations are made; None where snapshots are served as they are
 
     @cached_property
     def windows(self) -> OpenWindows:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, WRITER
+from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, TELLER, WRITER
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
@@ -17,14 +17,14 @@ from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion
 from dtoss.shards.shard_queries import ShardQuery
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.map.made_ground import archive, vector_tile
-from tests.dtoss.serve.served import WAIT, running, until
+from tests.dtoss.serve.served import WAIT, Intake, running, until
 
 ARROW = "application/vnd.apache.arrow.stream"
 LIMITS = Limits(
-    k=40, bulk_queries=30, body_bytes=200_000, hits=50, corners=20, condition_length=100, pool_queue=2,
+    k=40, bulk_queries=30, rows=25, body_bytes=200_000, hits=50, corners=20, condition_length=100, pool_queue=2,
     idle_seconds=1.5, live=3, event_streams=2, subscribe_bytes=100_000, connections=200, pool_seconds=WAIT,
 )  # fmt: skip
-TOKENS = {READER: "t-9f1c-r", WRITER: "t-9f1c-w", SERVER: "t-9f1c-s", ADMINS: "t-9f1c-a"}
+TOKENS = {READER: "t-9f1c-r", WRITER: "t-9f1c-w", TELLER: "t-9f1c-p", SERVER: "t-9f1c-s", ADMINS: "t-9f1c-a"}
 ROUTES = {(call.method, call.path): call for call in CALLS}
 SMALL = {
     "/": "/", "/docs": "/docs", "/static/{path}": "/static/map.js", "/map/load": "/map/load?slot=0",
@@ -42,11 +42,12 @@ SMALL = {
     "/basemap/{z}/{x}/{y}": "/basemap/0/0/0",
 }  # fmt: skip
 """A good request of each route; others are their paths."""
+ROW = {"id": 1, "lon": 10, "lat": 50, "t": "2026-01-01", **dict.fromkeys(("speed", "share", "name", "seen", "free"))}
 BODIES = {
     "/range": {"positions": [[10, 50]], "radius": 9}, "/count": {"positions": [[10, 50]], "radius": 9},
     "/box": {"boxes": [[10, 50, 10.001, 50.001]]}, "/map/within": {"circle": [10, 50, 10, 50.0001]},
     "/within": {"type": "Polygon", "coordinates": [[[10, 50], [10.001, 50], [10, 50.001], [10, 50]]]},
-    "/subscriptions": [{"id": "new", "circle": [0, 0, 9]}],
+    "/subscriptions": [{"id": "new", "circle": [0, 0, 9]}], "/positions": [ROW],
 }  # fmt: skip
 LONG = "speed > 1 " + " " * LIMITS.condition_length
 WIDE, RING = [9.0, 49.0, 11.0, 51.0], [[9, 49], [11, 49], [11, 51], [9, 51], [9, 49]]
@@ -63,6 +64,7 @@ def ground_in(folder):
 def all_calls(index, folder, doors, **more):
     """A worker of a whole snapshot and one of a plan, which both may be asked all that they have."""
     given = {"store": str(folder / "store"), "report": str(folder / "report"), "allow_subscribe": True}
+    given |= {"allow_positions": True, "intake": Intake()}
     given["basemap"] = ground_in(folder)
     given |= {"limits": LIMITS, "threads": 1, "doors": doors} | more
     with (
@@ -155,6 +157,8 @@ def beyond(server, call, limit):
         ring = [[round(x, 6), round(y, 6)] for x, y in ring]
         shape = {"polygon": ring} if call.path == "/map/within" else {"type": "Polygon", "coordinates": [ring]}
         return path, json.dumps(shape).encode()
+    if limit == "rows":
+        return path, json.dumps(json.loads(body) * (LIMITS.rows + 1)).encode()
     if limit == "bulk_queries":
         if call.path == "/subscriptions":
             return path, json.dumps([{"id": i} for i in range(LIMITS.bulk_queries + 1)]).encode()

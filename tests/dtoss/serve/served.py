@@ -22,6 +22,7 @@ from uvicorn.server import Server
 
 import dtoss
 from dtoss.conditions import matching_objects
+from dtoss.fresh.intake import Receipt
 from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
 from dtoss.serve.auth.hosts import Hosts
@@ -38,6 +39,8 @@ from dtoss.serve.observability.partition_counts import HomeCounts
 from dtoss.serve.requests.hot_protocol import HotProtocol
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.share import Share
+from dtoss.snapshots.column_types import stored_type, type_name
+from dtoss.snapshots.partition_choice import Wishes
 
 OBJECTS = 3_000
 WAIT = 60
@@ -161,6 +164,19 @@ class Heard:
         return b"dtoss_up 1\n"
 
 
+class Intake:
+    """Keeps the rows that it takes; the first errors of ``refuses`` are raised instead."""
+
+    def __init__(self, *refuses):
+        self.rows, self.refuses = [], list(refuses)
+
+    async def put(self, rows):
+        if self.refuses:
+            raise self.refuses.pop(0)
+        self.rows += rows.to_pylist()
+        return Receipt(len(rows), len(self.rows), 0, 0)
+
+
 class Doors:
     """Lets in whoever knows the token, if there is one; who writes has it, or another one."""
 
@@ -178,6 +194,12 @@ class Doors:
 
     def may_write(self, authorization):
         return self.writes
+
+    def may_tell(self, authorization):
+        return self.writes
+
+    def lets_page(self, origin, host):
+        return True
 
     def is_peer(self, authorization):
         return self.token is None or authorization == b"Bearer " + self.token.encode()
@@ -210,7 +232,13 @@ def served_of(index, name=NAME, later=lambda work: work(), held=None):
         "columns": {name: str(column.type) for name, column in index.parts[0].attributes.items()},
         "version": dtoss.__version__, "pivots_hash": index.partitioning.digest,
     }  # fmt: skip
-    return ServedSnapshot(here, name, 1, time.time(), conditions, facts, share=share)
+    kinds = {name: type_name(stored_type(column.type)) for name, column in index.parts[0].attributes.items()}
+    manifest = {
+        "snapshot": name, "source": None, "time": {"column": "t", "type": "timestamp", "unit": None}, "columns": kinds,
+        "id_type": facts["id_type"], "crs": index.crs, "metric": index.space.metric, "to_lonlat": False,
+        "parameters": Wishes().facts(),
+    }  # fmt: skip
+    return ServedSnapshot(here, name, 1, time.time(), conditions, facts, manifest=manifest, share=share)
 
 
 class Quick(Server):
@@ -233,7 +261,7 @@ class Quick(Server):
 
 
 @contextmanager
-def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, sizes=USUAL_SIZES, **given):
+def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, sizes=USUAL_SIZES, intake=None, **given):
     """A worker of an index; ``at`` is its address. ``circle`` makes it one of several, from its metrics and log.
 
     It looks at the others once :func:`looking` is told so.
@@ -248,7 +276,7 @@ def running(index, *, hot=True, doors=None, port=0, circle=None, paces=PACES, si
     showing = Showing(serving, files_of(settings), HomeCounts(1), settings.limits.live, heard.event, paces)
     state = WorkerState(
         0, settings, serving, pool, heard, heard, doors or Doors(), heard, showing, circle, paces, sizes,
-        None if settings.audit is None else Audit(settings.audit, 0, heard.unaudited),
+        None if settings.audit is None else Audit(settings.audit, 0, heard.unaudited), intake,
     )  # fmt: skip
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

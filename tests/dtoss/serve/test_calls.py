@@ -33,6 +33,7 @@ from dtoss.serve.auth.route_table import (
     OPEN_PATHS,
     READER,
     SERVER,
+    TELLER,
     WAYS,
     WRITER,
 )
@@ -83,7 +84,13 @@ def folder(tmp_path_factory):
     (made / "report").mkdir()
     (made / "report" / "report.html").write_text("<p>report</p>")
     (made / "report" / "large.html").write_bytes(b" " * 20_000_000)
-    lines = (("fleet", READER, ""), ("editor", WRITER, "write"), ("plan", SERVER, "peer"), ("boss", ADMINS, "admin"))
+    lines = (
+        ("fleet", READER, ""),
+        ("editor", WRITER, "write"),
+        ("gate", TELLER, "positions"),
+        ("plan", SERVER, "peer"),
+        ("boss", ADMINS, "admin"),
+    )
     some = f"some {SOME} where='id % 2 = 0' subscribe\nsums {SUMS_TOO} where='id % 2 = 0' aggregates\n"
     (made / "tokens").write_text("".join(f"{name} {TOKENS[who]} {word}\n" for name, who, word in lines) + some)
     return made
@@ -160,7 +167,7 @@ def test_who_may_make_a_call(asked, call):
     """Each token and none, at each route; who is refused leaves a line in the log, and no token."""
     server = asked(call)
     path, body = request_of(server, call)
-    for who in (None, READER, WRITER, SERVER, ADMINS):
+    for who in (None, READER, WRITER, TELLER, SERVER, ADMINS):
         before = len(server.heard.requests)
         status, said = ask(server, call.method, path, body, token=TOKENS.get(who))
         if call.who == OPEN or who == call.who or (call.who == READER and who is not None):
@@ -180,7 +187,7 @@ def test_what_a_token_may_call_that_sees_some_objects(asked, call):
     path, body = request_of(server, call)
     for token, sums in ((SOME, False), (SUMS_TOO, True)):
         status, said = ask(server, call.method, path, body, token=token)
-        if call.path == "/metrics" or call.who == SERVER or (call.who == WRITER and sums):
+        if call.path == "/metrics" or call.who in (SERVER, TELLER) or (call.who == WRITER and sums):
             assert status == 403
         elif call.narrowed in (GETS_SEEN, GETS_SAME) or (call.narrowed == GETS_SUMS and sums):
             assert status not in (401, 403, 500), said

@@ -17,13 +17,13 @@ from dtoss.serve.description import GROUPS, OPERATIONS, name_types, parameter_of
 from tests.dtoss.serve.calling import BODIES, SMALL, ground_in
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.events.listening import FENCES, Watch
-from tests.dtoss.serve.served import Asker, running, town
+from tests.dtoss.serve.served import Asker, Intake, running, town
 from tests.dtoss.watch.streams import POLYGON
 from tests.dtoss.watch.streams import asked as fence
 from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
-FREE = {"Problem", "Hit", "Event", "WindowRow", "FlowRow", "Description"}
+FREE = {"Problem", "PositionRow", "Hit", "Event", "WindowRow", "FlowRow", "Description"}
 """Types that have fields of other names: attributes, measures, what a problem tells besides."""
 FREE_FIELDS = {"attributes", "properties"}
 """Fields that are the user's."""
@@ -251,7 +251,7 @@ def full(tmp_path_factory):
     (made / "report").mkdir()
     (made / "report" / "report.html").write_text("<p>report</p>")
     given = {"store": str(made / "store"), "report": str(made / "report"), "allow_subscribe": True}
-    given["basemap"] = ground_in(made)
+    given |= {"allow_positions": True, "intake": Intake(), "basemap": ground_in(made)}
     with running(town(objects=300), **given) as server:
         yield server
 

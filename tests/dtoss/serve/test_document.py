@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dtoss
@@ -109,7 +110,7 @@ def curls(heading=None):
 def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
     """With objects: an example that finds nothing shows nothing."""
     assert FIRST in commands()
-    asked_for = (*curls("Who may ask"), *curls("Metrics"), *curls("Events of a watch"))
+    asked_for = (*curls("Who may ask"), *curls("Metrics"), *curls("Events of a watch"), *curls("Positions"))
     others = [line for line in curls() if line not in asked_for]
     assert [line for line in commands() if "curl" in line] == curls()
     assert len(others) >= len(curls("Routes")) >= 8
@@ -121,7 +122,7 @@ def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
         assert found.get("count") != 0, line
         names.add(re.search(r"8080(/\w+)", line)[1])
     asked = {name for row in table("Routes") for name in re.findall(r"(?<![\w}])(/\w+)", row[0])}
-    others = {"/snapshot", "/healthz", "/readyz", "/metrics", "/events", "/subscriptions", "/windows"}
+    others = {"/snapshot", "/healthz", "/readyz", "/metrics", "/events", "/subscriptions", "/windows", "/positions"}
     assert asked - names == {*others, *OF_PAGES}
 
 
@@ -204,7 +205,7 @@ def test_with_tokens_over_tls_and_a_log_of_places(place):
         with_token = f"curl --cacert cert.pem -H 'Authorization: Bearer {token}'"
         for _ in range(4):
             ran(f"{with_token} '{SAFE}/knn?lon=10.0&lat=50.0&k=3'", place, url)
-        (bulk,) = (line for line in curls() if "positions" in line)
+        (bulk,) = (line for line in curls() if '"positions"' in line)
         ran(bulk.replace("curl", with_token).replace(PLAIN, SAFE), place, url)
     files = [str(file.relative_to(place / "places")) for file in (place / "places").rglob("*") if file.is_file()]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d/\d{3}-\w+-[01]-\d+\.parquet", file) for file in files)
@@ -212,6 +213,38 @@ def test_with_tokens_over_tls_and_a_log_of_places(place):
     assert sum(sum(table["weight"].to_pylist()) for table in tables) == 1 + 4 + 2
     told = re.findall(r"`(\w+)`", " ".join(row[0] for row in table("The access log")))
     assert [name for name in told if name not in ("x", "y")] == tables[0].column_names
+
+
+def test_positions_that_are_told(tmp_path):
+    """The server, the request and the answer are those of the document, of two good rows and a bad one."""
+    rows = {"id": [1, 2], "lon": [139.0, 139.1], "lat": [35.0, 35.1], "t": [10, 10]}
+    dtoss.build(rows).save(tmp_path / "demo" / "store", time="t")
+    lines = [{"id": 1, "lon": 139.5, "lat": 35.5, "t": 20}, {"id": 3, "lon": 139, "lat": 35, "t": 20}]
+    text = "".join(json.dumps(row) + "\n" for row in [*lines, {**lines[0], "lon": 190}])
+    (tmp_path / "rows.jsonl").write_text(text)
+    (tmp_path / "demo" / "updates").mkdir()
+    start, told = commands("Positions")
+    with serving(tmp_path, start) as url:
+        assert json.loads(ran(told, tmp_path, url)) == json.loads(
+            re.search(r"^```text\n(\{\"taken.*)$", DOCUMENT, re.MULTILINE)[1]
+        )
+        found = json.loads(ran(f"curl '{PLAIN}/objects/1?min_seq=2'", tmp_path, url))
+        assert (found["lon"], found["lat"]) == (139.5, 35.5)
+
+
+def test_a_row_that_is_told_is_found_as_the_first_page_of_fresh_has_it(tmp_path):
+    """The row is the nearest to where it was told to be; ``dtoss run`` is another one's."""
+    page = (ROOT / "docs" / "fresh.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (start, _), (told,), (shown,), (asked,) = (re.sub(r"\\\n\s*", "", block).splitlines() for _, block in blocks)
+    then = pa.array([0, 0], pa.timestamp("us", "UTC"))
+    rows = {"id": [17, 18], "lon": [0.0, 139.0], "lat": [0.0, 35.0], "t": then}
+    dtoss.build(rows).save(tmp_path / "demo" / "store", time="t")
+    (tmp_path / "demo" / "updates").mkdir()
+    with serving(tmp_path, start) as url:
+        assert json.loads(ran(told, tmp_path, url)) == json.loads(shown)
+        (hit,) = json.loads(ran(asked, tmp_path, url))["hits"]
+        assert (hit["id"], hit["distance"]) == (17, 0.0)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")

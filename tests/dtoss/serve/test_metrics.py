@@ -7,13 +7,17 @@ import subprocess
 import sys
 import threading
 from bisect import bisect_left
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dtoss.fresh.fresh_counts import FreshCounts
+from dtoss.serve.observability.fresh_metrics import fresh_families
 from dtoss.serve.observability.metrics import Metrics
 from dtoss.serve.observability.shared_counts import HOT_ROUTES, SECONDS, SIZES, SharedCounts
 
+ROOT = Path(__file__).parents[3]
 parser = pytest.importorskip("prometheus_client.parser")
 
 
@@ -251,3 +255,32 @@ def test_each_worker_shows_all_also_what_dead_ones_have_counted(tmp_path):
         assert plain["dtoss_worker_restarts_total"] == (0 if text is early else 2)
         names = {key[1]: value for key, value in found.items() if key[0] == "dtoss_snapshot_info"}
         assert names == ({"snapshot=old": 1, "snapshot=new": 1} if text is early else {"snapshot=new": 2})
+
+
+def test_what_is_told_of_generations_stands_in_the_document():
+    """Each of its families, and nothing else; what was counted, and how old the newest one is."""
+    counts = FreshCounts()
+    for _ in range(2):
+        counts.begin()
+    counts.acknowledged(5, 5)
+    counts.refused(3)
+    counts.published(4, 1, 0.5)
+    counts.published(5, 2, 0.25)
+    found = {sample.name: sample.value for family in fresh_families(counts) for sample in family.samples}
+    assert 0 <= found.pop("dtoss_fresh_generation_age_seconds") < 60
+    assert found == {
+        "dtoss_fresh_rows_acknowledged_total": 5, "dtoss_fresh_rows_busy_total": 3, "dtoss_fresh_hand_overs_total": 1,
+        "dtoss_fresh_bases_refused_total": 0, "dtoss_fresh_builder_restarts_total": 1, "dtoss_fresh_log_seq": 5,
+        "dtoss_fresh_seq": 5, "dtoss_fresh_base_commit": 2, "dtoss_fresh_rows_unseen": 0,
+        "dtoss_fresh_generation_seconds_count": 2, "dtoss_fresh_generation_seconds_sum": 0.75,
+    }  # fmt: skip
+    metrics = Metrics(SharedCounts(1), fresh=True)
+    metrics.seen([0.0, 1.0])
+    told = values(metrics.text().decode())
+    assert told["dtoss_fresh_lag_seconds_count",] == 2
+    text = (ROOT / "docs" / "fresh.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`dtoss_[^|]*) \|", text, re.MULTILINE)
+    names = {re.sub(r"_(count|sum)$", "", name) for name in found}
+    assert set(re.findall(r"dtoss_\w+", " ".join(rows))) == {
+        *names, "dtoss_fresh_lag_seconds", "dtoss_fresh_generation_age_seconds"
+    }  # fmt: skip

@@ -90,7 +90,9 @@ def test_swaps_under_load(tmp_path, hot, swaps):
     known = {begun.name: towns[0]}
     with running(begun.index, hot=hot) as server:
         server.serving.now = adopt_snapshot(begun, 2, server.state.pool.submit)
-        worker = SimpleNamespace(settings=Settings(store), serving=server.serving, metrics=told, log=told, circle=None)
+        worker = SimpleNamespace(
+            settings=Settings(store), serving=server.serving, metrics=told, log=told, circle=None, fresh=None
+        )
         watcher = Watcher(worker, server.loop, np.zeros(1, np.int64))
         load = Load(server.at, known)
 

@@ -89,7 +89,14 @@ def watched(store, verified=None, pages=lambda: 0, paces=PACES, circle=None, **s
     verified = np.zeros(1, np.int64) if verified is None else verified
     serving = Serving(adopt_snapshot(first_snapshot(given), 2, lambda work: work(), told.evaluated))
     state = SimpleNamespace(
-        number=0, settings=given, serving=serving, metrics=told, log=told, circle=circle, paces=paces
+        number=0,
+        settings=given,
+        serving=serving,
+        metrics=told,
+        log=told,
+        circle=circle,
+        paces=paces,
+        fresh=None,
     )
     with running_loop() as (loop, thread):
         watcher = Watcher(state, loop, verified, pages)

@@ -41,7 +41,7 @@ def test_lines_of_a_token_file(tmp_path):
     for line in (
         "a b wheer=\"x = 1\"", "a b where", "a b where=", "a b where=' '", "a b where=\"x = 1", "a b admin admin",
         "a b peer where='x = 1'", "a b columns=a peer", "a b columns=a columns=b", f"a b where='{'x' * 1_001}'",
-        "a b positions",
+        "a b position", "a b positions where='x = 1'",
     ):  # fmt: skip
         file.write_text(f"{line.replace(' b', ' s3cret', 1)}\n")
         with pytest.raises(InputError, match="line 1 of the token file") as told:

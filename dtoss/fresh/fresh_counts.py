@@ -1,0 +1,86 @@
+"""How the builder of a server gets on, in memory that all its processes share.
+
+Whole numbers of 8 bytes: only the builder writes them. Moments are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+
+FIELDS = (
+    "acknowledged", "refused", "seq", "seen", "generations", "microseconds", "commit", "hand_overs", "not_taken",
+    "made", "groups", "begun",
+)  # fmt: skip
+_KEPT = 1024
+"""Acknowledgements whose moments are kept: of some ten seconds."""
+_FIRST = len(FIELDS)
+_WORDS = _FIRST + 2 * _KEPT
+
+
+class FreshCounts:
+    """Counts of a server's builder, which the next one goes on with."""
+
+    def __init__(self) -> None:
+        self._words = memoryview(mmap.mmap(-1, 8 * _WORDS)).cast("q")
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def _add(self, field: str, by: int) -> None:
+        self._words[FIELDS.index(field)] += by
+
+    def _set(self, field: str, value: int) -> None:
+        self._words[FIELDS.index(field)] = value
+
+    def begin(self) -> None:
+        """Count a builder that begins."""
+        self._add("begun", 1)
+
+    def acknowledged(self, seq: int, rows: int) -> None:
+        """Count rows that are durable now, ``seq`` of the last."""
+        place = _FIRST + 2 * (self.of("groups") % _KEPT)
+        self._words[place + 1] = int(time.time() * 1e6)
+        self._words[place] = seq
+        self._add("groups", 1)
+        self._add("acknowledged", rows)
+        self.follows(seq)
+
+    def follows(self, seq: int) -> None:
+        """Say the sequence number of the last row of the log."""
+        self._set("seq", seq)
+
+    def refused(self, rows: int) -> None:
+        """Count rows that were refused, as too many wait."""
+        self._add("refused", rows)
+
+    def published(self, seq: int, commit: int, seconds: float) -> None:
+        """Count a generation of all rows up to ``seq``, upon a commit of the store."""
+        before = self.of("commit")
+        self._add("hand_overs", before not in (0, commit))
+        for field, value in (("seen", seq), ("commit", commit), ("made", int(time.time() * 1e6))):
+            self._set(field, value)
+        self._add("generations", 1)
+        self._add("microseconds", int(seconds * 1e6))
+
+    def base_refused(self) -> None:
+        """Count a snapshot upon which no generation could be made."""
+        self._add("not_taken", 1)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def of(self, field: str) -> int:
+        """Return one of :data:`FIELDS`."""
+        return int(self._words[FIELDS.index(field)])
+
+    @property
+    def unseen(self) -> int:
+        """Rows of the log that are in no generation yet."""
+        return max(self.of("seq") - self.of("seen"), 0)
+
+    def acknowledged_between(self, after: int, upto: int) -> list[float]:
+        """Return when rows of the sequence numbers after ``after`` up to ``upto`` were acknowledged, a moment a group.
+
+        Seconds since 1970; of those that are long ago nothing is known.
+        """
+        kept = self._words[_FIRST:].tolist()
+        return [made / 1e6 for seq, made in zip(kept[::2], kept[1::2], strict=True) if after < seq <= upto]

@@ -1,0 +1,159 @@
+"""Rows of many workers added to the log together: each waits for one sync that others share.
+
+One loop does it, so what is appended, synced and sealed is so in one order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from dtoss.errors import DtossError, StoreError
+from dtoss.fresh.fresh_counts import FreshCounts
+from dtoss.fresh.intake import LENGTH, MESSAGE_BYTES, Away, Busy, Receipt, refusal, rows_of
+from dtoss.log.log_writer import LogWriter
+
+
+class Bounds(NamedTuple):
+    """How much may wait, and for how long."""
+
+    group_seconds: float = 0.001  # For which the first row of a group waits for others
+    group_rows: int = 10_000  # From which on nobody waits
+    waiting_bytes: int = 256_000_000  # Bytes of messages that are not acknowledged yet
+    unseen_rows: int = 1_000_000  # Rows that are acknowledged and in no generation yet
+    due_seconds: float = 0.2  # Between two looks whether the log is to be sealed
+
+
+INTAKE_BOUNDS = Bounds()
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """Rows that are appended, and wait for a sync."""
+
+    answer: asyncio.Future[Receipt]
+    rows: int
+    seq: int  # Of the last
+    late: int
+    unchanged: int
+
+
+class GroupCommit:
+    """Takes rows, adds them to a log and acknowledges them, until :meth:`serve` ends.
+
+    ``judge``: returns how many rows are late, and how many say what stands; ``synced``: is called after
+    each sync; ``event``: is told what goes wrong.
+    """
+
+    def __init__(
+        self,
+        log: LogWriter,
+        schema: pa.Schema,
+        judge: Callable[[pa.Table], tuple[int, int]],
+        synced: Callable[[], None],
+        counts: FreshCounts,
+        event: Callable[..., None],
+        bounds: Bounds = INTAKE_BOUNDS,
+    ) -> None:
+        self._log, self._schema, self._judge = log, schema, judge
+        self._synced, self._counts, self._event, self._bounds = synced, counts, event, bounds
+        self._group: list[_Waiting] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._bytes = 0
+
+    async def serve(self, address: str, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+        """Answer at a socket until told to stop; then nobody waits any more."""
+        server = await asyncio.start_unix_server(self._connection, address, limit=1 << 20)
+        ready()
+        while not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), self._bounds.due_seconds)
+            await asyncio.to_thread(self.seal_if_due)  # others append meanwhile
+        server.close()
+        self._sync()
+        await asyncio.sleep(0)  # answers are written
+
+    def seal_if_due(self) -> None:
+        """Seal the open segment if it is time; what goes wrong is told."""
+        try:
+            if self._log.due(time.monotonic()):
+                self._log.seal()
+        except (DtossError, OSError) as error:
+            self._event("log not sealed", detail=str(error))
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                length = int.from_bytes(await reader.readexactly(LENGTH), "little")
+                if length > MESSAGE_BYTES:
+                    break
+                writer.write(await self._answer(reader, length))
+                await writer.drain()
+        writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, length: int) -> bytes:
+        self._bytes += length
+        try:
+            data = await reader.readexactly(length)
+            return (await self.take(rows_of(data))).data()
+        except (Busy, Away) as error:
+            return refusal(error)
+        except (DtossError, pa.ArrowException, OSError) as error:
+            self._event("rows not taken", detail=str(error))
+            return refusal(Away(f"the log cannot be written: {error}"))
+        finally:
+            self._bytes -= length
+
+    async def take(self, rows: pa.Table) -> Receipt:
+        """Return what became of rows, once they are durable."""
+        self._check(rows)
+        if len(rows) == 0:
+            return Receipt(0, None, 0, 0)
+        late, unchanged = self._judge(rows)
+        first = self._log.append(rows)
+        waiting = _Waiting(
+            asyncio.get_running_loop().create_future(), len(rows), first + len(rows) - 1, late, unchanged
+        )
+        self._group.append(waiting)
+        if sum(one.rows for one in self._group) >= self._bounds.group_rows:
+            self._sync()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._bounds.group_seconds, self._sync)
+        return await waiting.answer
+
+    def _check(self, rows: pa.Table) -> None:
+        if self._bytes > self._bounds.waiting_bytes:
+            self._counts.refused(len(rows))
+            raise Busy(f"{self._bytes:,} bytes of rows wait to be written, at most {self._bounds.waiting_bytes:,} may")
+        unseen = self._counts.unseen
+        if unseen > self._bounds.unseen_rows:
+            self._counts.refused(len(rows))
+            raise Busy(f"{unseen:,} rows wait to be found, at most {self._bounds.unseen_rows:,} may")
+        if not rows.schema.equals(self._schema):
+            raise StoreError(f"rows have the columns {rows.schema.names}, the log has {self._schema.names}")
+
+    def _sync(self) -> None:
+        """Bring what was appended to the disk, and acknowledge it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        group, self._group, self._timer = self._group, [], None
+        if not group:
+            return
+        try:
+            seq = self._log.sync()
+        except (DtossError, OSError) as error:
+            self._event("log not synced", detail=str(error))
+            for one in group:
+                one.answer.set_exception(Away(f"the log cannot be written: {error}"))
+            return
+        self._counts.acknowledged(seq, sum(one.rows for one in group))
+        self._synced()
+        for one in group:
+            if not one.answer.done():
+                one.answer.set_result(Receipt(one.rows, one.seq, one.late, one.unchanged))

@@ -1,0 +1,131 @@
+"""Rows on their way to the process that writes a log, by a socket of this machine, and what is said of them.
+
+A message is its length in 8 bytes and so many bytes: rows as an Arrow stream there, JSON back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dtoss.errors import DtossError
+
+LENGTH = 8
+"""Bytes of the length of a message."""
+MESSAGE_BYTES = 1 << 30
+"""Of a message."""
+ANSWER_SECONDS = 20.0
+"""For which a worker waits until its rows are acknowledged."""
+
+
+class Busy(DtossError):
+    """Rows were not taken, as too many wait; ``seconds``: when to come again."""
+
+    def __init__(self, said: str, seconds: float = 1.0) -> None:
+        super().__init__(said)
+        self.seconds = seconds
+
+
+class Away(DtossError):
+    """Nobody takes rows at present, or nobody said that they are durable: they may be in the log."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of rows that were taken."""
+
+    taken: int  # Rows that stand in the log by now
+    seq: int | None  # Sequence number of the last of them; None where there was none
+    late: int  # Rows of which a later one of the same object stood already
+    unchanged: int  # Rows that say what stood already
+
+    def data(self) -> bytes:
+        """Return the message of it."""
+        return framed(json.dumps(asdict(self)).encode())
+
+
+def framed(data: bytes) -> bytes:
+    """Return a message with its length before it."""
+    return len(data).to_bytes(LENGTH, "little") + data
+
+
+def message_of(rows: pa.Table) -> bytes:
+    """Return rows as a message."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return framed(sink.getvalue().to_pybytes())
+
+
+def rows_of(data: bytes) -> pa.Table:
+    """Return the rows of a message, without its length."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_all()
+
+
+def refusal(error: DtossError) -> bytes:
+    """Return a message that says why rows were not taken."""
+    said: dict[str, Any] = {"error": str(error)}
+    if isinstance(error, Busy):
+        said["seconds"] = error.seconds
+    return framed(json.dumps(said).encode())
+
+
+def taken_of(data: bytes) -> Receipt:
+    """Return what an answer says; a refusal is raised."""
+    said = json.loads(data)
+    if "error" in said:
+        raise Busy(said["error"], said["seconds"]) if "seconds" in said else Away(said["error"])
+    return Receipt(**said)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Where rows are taken."""
+
+    address: str  # Of the socket
+
+    async def put(self, rows: pa.Table, seconds: float = ANSWER_SECONDS) -> Receipt:
+        """Return what became of rows, once they are durable."""
+        try:
+            async with asyncio.timeout(seconds):
+                reader, writer = await asyncio.open_unix_connection(self.address)
+                try:
+                    writer.write(message_of(rows))
+                    await writer.drain()
+                    length = int.from_bytes(await reader.readexactly(LENGTH), "little")
+                    return taken_of(await reader.readexactly(length))
+                finally:
+                    writer.close()
+        except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
+            raise Away(_away(error)) from None
+
+
+def send_rows(address: str, rows: pa.Table, timeout: float = ANSWER_SECONDS) -> Receipt:
+    """Return what became of rows, once they are durable: :meth:`Intake.put` for who has no loop."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout)
+            connection.connect(address)
+            connection.sendall(message_of(rows))
+            with connection.makefile("rb") as answer:
+                length = answer.read(LENGTH)
+                data = answer.read(int.from_bytes(length, "little"))
+    except OSError as error:
+        raise Away(_away(error)) from None
+    if not data:
+        raise Away(_away(EOFError()))
+    return taken_of(data)
+
+
+def _away(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "rows were not acknowledged in time: they may stand in the log; send them again, twice does no harm"
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return "the process that writes the log is being started: send the rows again"
+    return "the process that writes the log has ended meanwhile: send the rows again, twice does no harm"

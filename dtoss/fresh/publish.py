@@ -1,0 +1,88 @@
+"""A generation made known: the next snapshot of a store in memory, most of whose files are those of the last one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dtoss.commits.chain import COMMITS, Commit, file_of
+from dtoss.fresh.standing import Standing
+from dtoss.merge_rows import record_of
+from dtoss.partition import Partition
+from dtoss.save_index import SnapshotRecord, copy_snapshot, write_snapshot
+from dtoss.snapshots.manifest import write_partition
+from dtoss.snapshots.snapshot_orphans import remove_snapshot, warning
+from dtoss.snapshots.store import Store, on_stderr
+
+KEPT_GENERATIONS = 4
+"""How many stay in the store; who has opened one keeps it."""
+KEPT_COMMITS = 100
+"""More than there are generations: each has its commit."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A generation that was made known."""
+
+    name: str  # Of its snapshot
+    commit: Commit
+    partitions: tuple[Partition, ...]  # In the order of their numbers, and the entry of the manifest of each
+    entries: tuple[dict[str, Any], ...]
+
+    @property
+    def number(self) -> int:
+        """Which generation it is; the numbers rise, also over builders."""
+        return self.commit.number
+
+
+def publish(
+    standing: Standing, home: Store, before: Published | None, keep: int = KEPT_GENERATIONS, commits: int = KEPT_COMMITS
+) -> Published:
+    """Make what stands the current snapshot of a store that nobody else writes to, and return it.
+
+    ``before``: what this process published last; a partition that is the same object as there is a link to its file;
+    ``keep``, ``commits``: how many generations and commits stay. The manifest's ``fresh`` says ``base``, ``commit``,
+    ``seq`` and ``generation``. Cost O(n) in the objects of the other partitions, and O(b) for all borders.
+    """
+    last = home.last() if before is None else before.commit
+    partitions = standing.index.parts.all()
+    same: dict[int, dict[str, Any]] = {}
+    if before is not None:
+        pairs = zip(partitions, before.partitions, before.entries, strict=False)
+        same = {one.number: entry for one, other, entry in pairs if one is other}
+    with home.fresh() as snapshot:
+
+        def entry_of(partition: Partition, area: float) -> dict[str, Any]:
+            entry = same.get(partition.number)
+            if entry is None or before is None:
+                return write_partition(home, snapshot, partition, area)
+            home.link(snapshot, entry["file"], before.name)
+            return entry
+
+        opened = standing.index._record
+        if isinstance(opened, SnapshotRecord) and not same:
+            manifest = copy_snapshot(opened, home, snapshot)
+        else:
+            record = record_of(standing.index)
+            manifest = write_snapshot(
+                home, snapshot, standing.index, record, partitions, record.source.time, entry_of=entry_of
+            )
+        manifest["fresh"] = {
+            "base": standing.base,
+            "commit": standing.commit,
+            "seq": standing.seq,
+            "generation": 1 if last is None else last.number + 1,
+        }
+        commit = home.finish(snapshot, manifest, None, last, sync=False)
+    with warning(on_stderr, home.shown):
+        _clear(home, keep, commit.number - commits)
+    return Published(snapshot, commit, partitions, tuple(manifest["partitions"]))
+
+
+def _clear(home: Store, keep: int, gone: int) -> None:
+    """Remove all but the last ``keep`` generations, and the commits up to ``gone``: there are a million a day."""
+    for name in sorted(home.folder.folders("snapshots"))[:-keep]:
+        remove_snapshot(home.folder, name, lambda: None)
+    for number in home.chain.listed()[0]:
+        if number <= gone:
+            home.folder.remove(COMMITS, file_of(number))

@@ -1,0 +1,141 @@
+"""``POST /positions``: rows that are told now, judged, and acknowledged once they are on disk."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import orjson
+from litestar import post
+from litestar.handlers import HTTPRouteHandler
+from litestar.response.base import ASGIResponse
+
+from dtoss.errors import DtossError
+from dtoss.fresh.intake import Away, Busy, Receipt
+from dtoss.log.log_schema import log_schema, roles_of
+from dtoss.rows.incoming import Incoming, Judgement
+from dtoss.serve.answers.json_out import ARROW_TYPE, headers_of
+from dtoss.serve.answers.open_snapshots import ServedSnapshot
+from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.bulk.request_bodies import Bodies
+from dtoss.serve.bulk.rows_in import LINE_TYPES, kind_of_rows, rows_in
+from dtoss.serve.core.pool import Stop
+from dtoss.serve.core.problems import Problem
+from dtoss.serve.routes.schemas import BAD_ROW, NATURAL, STRING, Schema, array, fields, open_ended, responses
+from dtoss.serve.state.worker_state import WorkerState
+
+NAMED_REFUSED = 100
+"""Rows that were refused of which an answer says why; of more the count is told."""
+TOLD = fields(
+    "Told",
+    taken={**NATURAL, "description": "Rows that are on disk by now."},
+    seq={**NATURAL, "description": "The sequence number of the last of them."},
+    late={**NATURAL, "description": "Rows of which a later one of the same object stood already."},
+    unchanged={**NATURAL, "description": "Rows that say what stood already."},
+    bad={**NATURAL, "description": "How many rows were refused."},
+    refused=array(BAD_ROW, description=f"The first {NAMED_REFUSED} of those, by their number in the body, from 1 on."),
+)
+_ROW: Schema = open_ended({"title": "PositionRow", "type": "object", "properties": {}}) | {
+    "description": "The columns of the rows that the store was built of; with deleted: true an id and a time will do."
+}
+_EXAMPLE = {"id": 17, "lon": 139.7, "lat": 35.69, "t": "2026-11-28T09:00:00Z"}
+
+
+def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
+    """Return the route of rows that are told."""
+    settings, serving = state.settings, state.serving
+    limits, known = settings.limits, dict[str, Incoming]()
+
+    def incoming_of(served: ServedSnapshot) -> Incoming:
+        """Return what rows have to be for a snapshot, whose columns may be others than those of the one before."""
+        if served.name not in known:
+            schema = log_schema(served.manifest)
+            known.clear()
+            known[served.name] = Incoming(served.manifest, schema, roles_of(schema))
+        return known[served.name]
+
+    def check_right(request: Asker) -> None:
+        given, origin, host = (_header(request, name) for name in ("authorization", "origin", "host"))
+        why = None
+        if not settings.allow_positions or state.intake is None:
+            why = "the server was started without --allow-positions: positions are told to one that was, or by files"
+        elif not state.doors.may_tell(given):
+            why = "the token may only read: its line in the token file has to have the word positions"
+        elif not state.doors.lets_page(origin, host or b""):
+            why = "positions are told by pages of this host, and of origins that --cors names"
+        if why is not None:
+            raise Problem(403, why, limit="positions")
+
+    def judged_of(body: bytearray, kind: str, served: ServedSnapshot, stop: Stop) -> Judgement:
+        incoming = incoming_of(served)
+        rows = rows_in(body, kind, incoming, limits.rows, stop)
+        stop.check()
+        try:
+            return incoming.judge(rows)
+        except DtossError as error:
+            raise Problem(422, f"none of the rows was taken: {error}", limit="rows") from None
+
+    @post("/positions", status_code=200, opt={"responses": responses(TOLD, kept=False), "body": _BODY})
+    async def tell(request: Asker) -> ASGIResponse:
+        """Take rows of positions, and answer once they are on disk; those that cannot be used are named, with a reason.
+
+        The latest row of each object counts, so the same body may be sent again. Answers hold the rows within about a
+        second; ``min_seq=`` of a question waits for them. The token has to tell positions.
+        """
+        check_right(request)
+        kind, served = kind_of_rows(request), serving.now
+        async with bodies.of(request) as body:
+            judged = await state.pool.run(request, lambda stop: judged_of(body, kind, served, stop))
+        if not len(judged.rows):
+            raise _none_good(judged)
+        try:
+            assert state.intake is not None
+            taken = await state.intake.put(judged.rows)
+        except Busy as busy:
+            raise Problem(429, str(busy), limit="positions", retry_after=max(ceil(busy.seconds), 1)) from None
+        except Away as away:
+            raise Problem(503, str(away), limit="positions", retry_after=1) from None
+        answer = orjson.dumps(_said(taken, judged))
+        return Ready(answer, headers_of(serving.now, len(answer), None))
+
+    return [tell]
+
+
+def _header(request: Asker, name: str) -> bytes | None:
+    given = request.headers.get(name)
+    return None if given is None else given.encode("latin-1")
+
+
+def _said(taken: Receipt, judged: Judgement) -> dict[str, Any]:
+    counts = {"taken": taken.taken, "seq": taken.seq, "late": taken.late, "unchanged": taken.unchanged}
+    return counts | {"bad": len(judged.refused), "refused": _named(judged)}
+
+
+def _named(judged: Judgement) -> list[dict[str, Any]]:
+    return [{"row": row, "reason": reason} for row, reason in judged.refused[:NAMED_REFUSED]]
+
+
+def _none_good(judged: Judgement) -> Problem:
+    if not judged.refused:
+        return Problem(400, "the body holds no rows: send an object a line, or a list of objects", limit="body")
+    row, reason = judged.refused[0]
+    return Problem(
+        400,
+        f"none of the {len(judged.refused):,} rows can be used; the first is row {row}: {reason}",
+        limit="rows",
+        value=len(judged.refused),
+        more={"bad": len(judged.refused), "rows": _named(judged)},
+    )
+
+
+_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": array(_ROW), "example": [_EXAMPLE]},
+        LINE_TYPES[0]: {"schema": {**STRING, "description": "An object on each line."}},
+        ARROW_TYPE.decode(): {
+            "schema": {**STRING, "format": "binary", "description": "An Arrow IPC stream with the columns of rows."}
+        },
+    },
+}
+"""What is read of requests."""
