@@ -20,8 +20,9 @@ from dtoss.history.row_blocks import BY_TIME, latest
 from dtoss.history.schema import OWN, Schema
 from dtoss.history.time_scale import interval_of, moment_of, seconds_before
 from dtoss.names import not_carried
+from dtoss.rows.input_columns import DELETED, attribute_column
+from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.column_types import type_name
-from pipelines.cycles.store_clock import Scale
 from pipelines.cycles.work_context import WorkContext
 from pipelines.engines.rows import Batches, Work
 from pipelines.engines.spark_rows import SparkRows
@@ -36,7 +37,6 @@ from pipelines.history_tasks.scans import (
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rebuild import build_snapshot, rebuild
 from pipelines.rows.by_id import task_count
-from pipelines.rows.input_columns import DELETED, attribute_column
 from pipelines.rows.position_frame import Positions, positions_of_rows
 from pipelines.spark.session import cores
 

@@ -22,6 +22,9 @@ from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, renames
+from dtoss.rows.input_columns import attribute_column
+from dtoss.rows.store_clock import Clock
+from dtoss.rows.store_columns import columns_of
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.partition_choice import Shape
 from dtoss.snapshots.retention import snapshot_of
@@ -35,17 +38,14 @@ from pipelines.cycles.current_state import Stands, bounds_of_cycle, everybody, n
 from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.policy import why_anew
 from pipelines.cycles.spread import USUAL, Here, spread_work
-from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
 from pipelines.cycles.upsert_rules import rule
 from pipelines.cycles.work_context import WorkContext
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
 from pipelines.engines.stage_progress import Stages
-from pipelines.loop.known_sources import columns_of
 from pipelines.options.merging import Merging
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.input_columns import attribute_column
 from pipelines.rows.manifest_columns import source_of, time_of
 from pipelines.rows.position_frame import Positions, screen_positions, taken_of
 from pipelines.rows.read_files import positions_in
@@ -215,7 +215,7 @@ def merge(
 ) -> dict[str, Any]:
     """Make a cycle, and return the manifest of its snapshot, as :func:`cycle`; lets positions go.
 
-    ``columns``: fields of :class:`pipelines.rows.input_columns.Columns`: of a frame, what is not as the store's last
+    ``columns``: fields of :class:`dtoss.rows.input_columns.Columns`: of a frame, what is not as the store's last
     rebuild had it; of positions, ``deleted``.
     """
     heard, keeping = work.heard, options.keeping
@@ -329,7 +329,7 @@ def _attempt(
             made = renew_snapshot(session, plan, ruling, found, always, stands, stages, work.here)
         else:
             made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
-        tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones)
+        tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones, clock)
         rejected = []
         if positions is not None and profile.good < profile.read:
             with stages.stage("quarantine"):
@@ -498,11 +498,12 @@ def _too_many(updates: int, objects: int, until: float) -> str | None:
     return None
 
 
-def _buried(home: Store, snapshot: str, tombstones: pa.Table) -> dict[str, Any]:
+def _buried(home: Store, snapshot: str, tombstones: pa.Table, clock: Clock) -> dict[str, Any]:
     ids = tombstones.column("id").combine_chunks()
     if not pa.types.is_large_string(ids.type):
         ids = ids.to_numpy()
-    return write_tombstones(home, snapshot, ids, tombstones.column("t").combine_chunks())
+    since = clock.forgotten_before if math.isfinite(clock.forgotten_before) else None
+    return write_tombstones(home, snapshot, ids, tombstones.column("t").combine_chunks(), since)
 
 
 def _bounds_differ(one: NDArray[np.float64] | None, other: NDArray[np.float64] | None) -> bool:

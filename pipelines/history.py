@@ -19,6 +19,7 @@ from dtoss.history.append_frame import AppendResult, Key, changed_sources, commi
 from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.schema import Schema
 from dtoss.history.versions import Home, Version
+from dtoss.rows.input_columns import Columns, attribute_column
 from dtoss.snapshots.column_types import type_name
 from dtoss.snapshots.manifest import space_of_manifest
 from pipelines.history_tasks.file_keys import KeyedFile, check_unchanged, key_files
@@ -28,8 +29,8 @@ from pipelines.options.merging import Merging
 from pipelines.options.reading import Reading
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.input_columns import Columns, attribute_column
 from pipelines.rows.inputs import Inputs, some_of
+from pipelines.rows.log_segments import as_told
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import positions_in, read_positions
 
@@ -195,7 +196,7 @@ def append_files(
         if positions is None:
             some = inputs if not repeated else some_of(inputs, chosen, schema=schema, encoding=columns.encoding)
             wanted = {} if version is None else types_wanted(version, columns)
-            positions = read_positions(session(), some, columns, schema=schema, wanted=wanted)
+            positions = read_positions(session(), some, as_told(columns, some.roles), schema=schema, wanted=wanted)
         try:
             keys = [file.key for file in fresh]
             valued = _with_values(positions, inputs)

@@ -19,12 +19,11 @@ from dtoss.geometry.space import Space, same_crs
 from dtoss.mapped_index import Verify
 from dtoss.names import columns_of_manifest, position_names
 from dtoss.partitioning.regions import Regions
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.rows.input_columns import Columns
-from pipelines.rows.place_columns import coordinate, out_of_range
+from pipelines.rows.place_columns import coordinate, exactly, out_of_range
 from pipelines.spark.session import configure_session, cores
-from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation

@@ -22,6 +22,7 @@ from ceps.model.patterns import DAY
 from ceps.model.reads import MOST_SETS, priorities
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
+from dtoss.rows.input_columns import REASON
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.engines.rows import Batches, Rows, one_value
@@ -30,7 +31,6 @@ from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatt
 from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells, unpack_sets
 from pipelines.rows import day_counts
 from pipelines.rows.access_rows import REQUESTS, Asks, access_columns, check_accesses, reasons_for, requests_of
-from pipelines.rows.input_columns import REASON
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import positions_in
 from pipelines.spark.session import configure_session, cores

@@ -20,6 +20,7 @@ from dtoss.geometry.space import Space
 from dtoss.names import free_names, renamed_of_manifest, renames, said_renamed
 from dtoss.partitioning.pivots import OBJECTS_PER_PARTITION
 from dtoss.partitioning.regions import Regions, bounds_round
+from dtoss.rows.input_columns import Columns, attribute_name
 from dtoss.snapshots.manifest import make_manifest, reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_choice import Shape, Wishes
 from dtoss.snapshots.store import Store
@@ -32,7 +33,6 @@ from pipelines.options.reading import Reading
 from pipelines.options.snapshot_options import Guards, Keeping, SnapshotOptions
 from pipelines.rows.by_id import count_ids
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.input_columns import Columns, attribute_name
 from pipelines.rows.manifest_columns import source_of, time_of
 from pipelines.rows.position_frame import Positions, screen_positions, taken_of
 from pipelines.rows.read_files import positions_in

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.history.append_frame import OF_STREAM, Key, check_stream
+from dtoss.rows.store_columns import columns_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle
 from pipelines.history_tasks.scans import home_of
-from pipelines.loop.known_sources import columns_of, current_manifest, ledger_of
+from pipelines.loop.known_sources import current_manifest, ledger_of
 from pipelines.loop.queries import QUERY
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.position_frame import Positions, from_frame
@@ -55,7 +56,7 @@ def stream(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
-        Of :class:`pipelines.rows.input_columns.Columns`, what is not as the store's last rebuild had it.
+        Of :class:`dtoss.rows.input_columns.Columns`, what is not as the store's last rebuild had it.
     say
         Is told of every cycle: its manifest.
     warn

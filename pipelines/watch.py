@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.offsets import Source
 from dtoss.names import DEFAULT_NAME
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.watch.processing.watch_plan import ledger_of
 from dtoss.watch.watch_folder import Home
@@ -22,7 +23,6 @@ from pipelines.loop.odd_columns import REFUSE, check_ids, check_words
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
 from pipelines.options.streaming import WatchOptions
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import from_frame
 from pipelines.watching.missing_columns import KEEP, Lacking
 from pipelines.watching.spreading import SpreadOptions
@@ -300,7 +300,7 @@ def watch(
     beat
         Seconds from beat to beat.
     columns
-        Of :class:`pipelines.rows.input_columns.Columns`.
+        Of :class:`dtoss.rows.input_columns.Columns`.
     rows, expire, witnesses, clock, max_ahead, max_bad, carry, retain, spread, say, warn
         As :func:`watch_files`.
     new_source

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.commits.offsets import Source
 from dtoss.geometry.space import Space
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store, on_stderr
 from dtoss.windows.state.result_retention import retained_of
 from dtoss.windows.storage.window_folder import Home
@@ -20,7 +21,6 @@ from pipelines.loop.batch_report import Ran, Tally
 from pipelines.loop.odd_columns import REFUSE, check_ids
 from pipelines.loop.queries import Batches, check_stream, make_way, start
 from pipelines.loop.stopping import Stopping
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import Positions, from_frame
 from pipelines.watching.typed_rows import types_wanted
 from pipelines.windowing.begin_windows import Which, lease_windows, stands_for
@@ -249,7 +249,7 @@ def windows(
     every
         Seconds from batch to batch; None reads what there is now, and ends.
     columns
-        Of :class:`pipelines.rows.input_columns.Columns`.
+        Of :class:`dtoss.rows.input_columns.Columns`.
     wrap, unit, max_bad, say, warn
         As :func:`run_windows`.
     new_source

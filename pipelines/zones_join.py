@@ -27,8 +27,8 @@ from dtoss.partitioning.regions import Regions
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
 from pipelines.join import result_schema
+from pipelines.rows.place_columns import exactly
 from pipelines.spark.session import configure_session, cores
-from pipelines.text.text_types import exactly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,7 +13,7 @@ PLACES_AT_A_TIME = 100_000
 """Queries that are asked at a time, at the most."""
 BEGINNINGS = 3
 """How often it is begun again where snapshots go while they are asked."""
-SPLIT_AT = ("hits", "bulk_queries", "body_bytes", "corners")
+SPLIT_AT = ("hits", "bulk_queries", "rows", "body_bytes", "corners")
 """Limits that a smaller piece keeps."""
 
 
@@ -40,7 +40,7 @@ def answered_whole(
                 try:
                     answer, piece = ask(rows, snapshot)
                 except TooMuch as error:
-                    waiting += _smaller(rows, error)[::-1]
+                    waiting += smaller_pieces(rows, error)[::-1]
                     continue
                 found.append(piece)
                 snapshot = snapshot or answer.snapshot
@@ -54,7 +54,7 @@ def answered_whole(
     )
 
 
-def _smaller(rows: slice, error: TooMuch) -> list[slice]:
+def smaller_pieces(rows: slice, error: TooMuch) -> list[slice]:
     """Return pieces of a piece that was too much."""
     size = rows.stop - rows.start
     if size < 2 or error.limit not in SPLIT_AT:

@@ -13,23 +13,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dtoss.backoff import backoff
-from dtoss.client.http_connections import Connections
+from dtoss.client.http_connections import Connections, Later
 from dtoss.errors import DtossError
 
 EVENTS_MEDIA = "text/event-stream"
 """Content type of a stream of events."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds before a server is asked again."""
-LATER = (429, 502, 503, 504)
-"""Answers after which it is asked again."""
-
-
-class _Later(Exception):
-    """The server asks for patience."""
-
-    def __init__(self, why: Exception, seconds: float) -> None:
-        super().__init__(str(why))
-        self.why, self.seconds = why, seconds
 
 
 class Followed:
@@ -63,8 +53,8 @@ class Followed:
                         yield event
                     heard, pauses = time.monotonic(), backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
                 why = DtossError(f"the server at {self._connections.address} has ended the stream: is it ending?")
-            except _Later as later:
-                why, least = later.why, later.seconds
+            except Later as later:
+                why, least = later, later.seconds
             except (OSError, http.client.HTTPException) as error:
                 why = DtossError(self._connections.broken(error))
             finally:
@@ -114,11 +104,8 @@ class Followed:
         kind = response.headers.get_content_type()
         if response.status == 200 and kind == EVENTS_MEDIA:
             return
-        wrong = self._connections.wrong(response.status, kind, response.read())
-        if response.status not in LATER:
-            raise wrong
         after = response.headers.get("Retry-After", "")
-        raise _Later(wrong, float(after) if after.isascii() and after.isdecimal() else 0.0)
+        raise self._connections.wrong(response.status, kind, response.read(), after)
 
     def _blocks(self, response: http.client.HTTPResponse) -> Iterator[dict[str, Any] | None]:
         """Yield what the blocks of a stream hold; one that is cut off is none."""

@@ -18,6 +18,8 @@ ARROW_MEDIA = "application/vnd.apache.arrow.stream"
 """Content type of tables on the wire."""
 JSON = "application/json"
 """Content type of documents."""
+LATER = (429, 502, 503, 504)
+"""Answers after which it is asked again by who has patience."""
 SAID = 1000
 """Characters that are quoted, at the most, of an answer that cannot be read."""
 
@@ -28,6 +30,22 @@ class TooMuch(ValueError):
     def __init__(self, detail: str, limit: str, value: Any, bound: Any) -> None:
         super().__init__(detail)
         self.limit, self.value, self.bound = limit, value, bound
+
+
+class BadRows(ValueError):
+    """No row of a request could be used: how many there are, and of the first ones the number and the reason."""
+
+    def __init__(self, detail: str, bad: int, rows: Sequence[dict[str, Any]]) -> None:
+        super().__init__(detail)
+        self.bad, self.rows = bad, rows
+
+
+class Later(DtossError):
+    """A server is away or busy: ask again after some seconds."""
+
+    def __init__(self, why: str, seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 class Gone(StoreError):
@@ -89,8 +107,8 @@ class Connections:
     def ask(self, method: str, target: str, body: bytes | None = None, accept: str = ARROW_MEDIA) -> Answer:
         """Return the answer to one request.
 
-        A connection that the server closed while it was idle is opened again, once: nothing of an answer came, and no
-        request changes anything, so that asking again is safe.
+        A connection that the server closed while it was idle is opened again, once: nothing of an answer came, and what
+        a request changes, a second one does not change again.
 
         ``body``: A table on the wire for Arrow, JSON where it begins with a brace; None for none.
         """
@@ -108,7 +126,7 @@ class Connections:
                 held.link.close()
                 following = next((one for one in self._all if one not in tried), None)
                 if following is None:
-                    raise DtossError(self.broken(error)) from None
+                    raise Later(self.broken(error)) from None
                 tried.add(following)
                 self.address = following
 
@@ -161,7 +179,7 @@ class Connections:
         found = response.read()
         kind = response.headers.get_content_type()
         if response.status != 200:
-            raise self.wrong(response.status, kind, found)
+            raise self.wrong(response.status, kind, found, response.headers.get("Retry-After", ""))
         snapshot = response.headers.get("X-Dtoss-Snapshot", "")
         return Answer(kind, snapshot, response.headers.get("X-Dtoss-Next"), found)
 
@@ -184,8 +202,9 @@ class Connections:
         said = " ".join(str(error).split()) or type(error).__name__
         return f"the server at {self.address} cannot be asked ({said}): is it up, and is that a URL of dtoss serve?"
 
-    def wrong(self, status: int, kind: str, body: bytes) -> Exception:
-        """Return the exception that an answer other than 200 stands for."""
+    def wrong(self, status: int, kind: str, body: bytes, after: str = "") -> Exception:
+        """Return the exception that an answer other than 200 stands for; ``after``: what it says of when to come."""
+        seconds = float(after) if after.isascii() and after.isdecimal() else 0.0
         problem: dict[str, Any] = {}
         if kind.endswith("json"):
             try:
@@ -197,9 +216,14 @@ class Connections:
         detail = str(problem.get("detail") or "").strip()
         if not detail:
             text = " ".join(body[:SAID].decode("utf-8", "replace").split())
-            return DtossError(f"{self.address} answers {status} {text or kind}: is it a server of dtoss?")
+            said = f"{self.address} answers {status} {text or kind}: is it a server of dtoss?"
+            return Later(said, seconds) if status in LATER else DtossError(said)
         if status == 413:
             return TooMuch(detail, str(problem.get("limit")), problem.get("value"), problem.get("bound"))
+        if status in LATER:
+            return Later(f"{self.address}: {detail}", seconds)
+        if status == 400 and isinstance(problem.get("rows"), list):
+            return BadRows(detail, problem["bad"], problem["rows"])
         if status in (400, 414):
             return ValueError(detail)
         if status == 404:

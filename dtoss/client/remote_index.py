@@ -16,6 +16,7 @@ from dtoss.client.batch_queries_out import Bulk
 from dtoss.client.chunked_queries import PLACES_AT_A_TIME
 from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
+from dtoss.client.put_rows import Put, put_table, table_of_rows
 from dtoss.client.remote_server import Facts, Server
 from dtoss.client.url_and_hits import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
 from dtoss.errors import DtossError, InputError
@@ -44,11 +45,13 @@ class RemoteIndex:
         As :func:`dtoss.connect`, which asks at once whether the server is there.
     others
         URLs of servers that answer the same.
+    least
+        As :meth:`at_least`.
 
     Raises
     ------
     ValueError
-        If the URL, the token or the timeout is none.
+        If the URL, the token or the timeout is none, or both a snapshot and a sequence number are named.
     """
 
     def __init__(
@@ -58,11 +61,16 @@ class RemoteIndex:
         snapshot: str | None = None,
         timeout: float = 60.0,
         others: tuple[str, ...] = (),
+        least: int | None = None,
     ) -> None:
+        if least is not None:
+            least = whole_number("seq", least, 0)
+            if snapshot is not None:
+                raise ValueError(f"snapshot {snapshot!r} alone answers, and rows that are told come later: name one")
         addresses = [address_of(one) for one in others]
-        self._server = Server(Connections(address_of(url), token, timeout, addresses), snapshot)
+        self._server = Server(Connections(address_of(url), token, timeout, addresses), snapshot, least)
         self._many = Bulk(self._server)
-        self._made_from = (url, token, snapshot, timeout, others)
+        self._made_from = (url, token, snapshot, timeout, others, least)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteIndex, self._made_from
@@ -479,6 +487,58 @@ class RemoteIndex:
             If the server cannot be asked.
         """
         return float(self._cell(object_id)["area"])
+
+    # -- what is told? ------------------------------------------------------------------------------------------------
+
+    def put(self, frame: Any, *, patience: float = 60.0) -> Put:
+        """Return what became of rows of positions that the server is told, once they are on its disk.
+
+        Parameters
+        ----------
+        frame
+            A mapping of columns, a DataFrame of pandas or polars, a GeoDataFrame of points, or an Arrow table, with the
+            columns that the store was built of. A row is the whole object. One with true in a column ``deleted``
+            deletes its object, and needs an id and a time.
+        patience
+            Seconds for which rows are sent again where the server is away or busy.
+
+        Returns
+        -------
+        Put
+            How many rows were ``taken``, the sequence number ``seq`` of the last of them, how many were ``late`` or
+            ``unchanged``, how many are ``bad``, and of the first of those which they are and why, ``refused``: pairs of
+            the row, from 0 on, and the reason.
+
+        Raises
+        ------
+        ValueError
+            If it is no frame, is in another CRS, holds no row, or the server takes no such columns.
+        DtossError
+            If the server cannot be asked for longer, takes no rows, or does not let the token tell positions; rows
+            that came before may have been taken. Twice does no harm: put all of them again.
+
+        Notes
+        -----
+        Sent in pieces of 50,000 rows. Of an id the row with the latest time counts, whatever was put first. Answers
+        hold the rows within about a second; :meth:`at_least` waits for them.
+        """
+        server = self._server
+        return put_table(server, table_of_rows(frame, self.space, server.names()), patience)
+
+    def at_least(self, seq: int | None) -> RemoteIndex:
+        """Return an index of the same server whose answers hold all rows that were put up to a sequence number.
+
+        Parameters
+        ----------
+        seq
+            Of :meth:`put`; None for any. A question waits until the server has the row: some seconds at most.
+
+        Raises
+        ------
+        ValueError
+            If it is no whole number, or a snapshot is pinned.
+        """
+        return RemoteIndex(*self._made_from[:-1], seq)
 
     # -- what happens in its watch? -----------------------------------------------------------------------------------
 

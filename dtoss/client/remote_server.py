@@ -26,11 +26,12 @@ T = TypeVar("T")
 class Server:
     """A server that is asked of one snapshot, or of whichever is current.
 
-    ``pinned``: the snapshot that has to answer; None follows what is current.
+    ``pinned``: the snapshot that has to answer; None follows what is current; ``least``: the sequence number of the log
+    up to which answers have to hold all rows; None for any.
     """
 
-    def __init__(self, connections: Connections, pinned: str | None) -> None:
-        self.connections, self._pinned = connections, pinned
+    def __init__(self, connections: Connections, pinned: str | None, least: int | None = None) -> None:
+        self.connections, self._pinned, self._least = connections, pinned, least
         self._known: Facts | None = None
         self.answered = pinned
 
@@ -52,7 +53,8 @@ class Server:
 
         ``snapshot``: which one has to answer; None: the one that is pinned, or any.
         """
-        told = {**parameters, "snapshot": snapshot or self._pinned}
+        named = snapshot or self._pinned
+        told = {**parameters, "snapshot": named, "min_seq": self._least if named is None else None}
         answer = self.connections.ask(method, target(route, told), body, accept)
         if self._pinned is None:
             self.answered = answer.snapshot

@@ -20,6 +20,7 @@ from pipelines.command.history.app import history
 from pipelines.command.maintenance import forget, verify, warm
 from pipelines.command.plans.plan_commands import bill, catalogue, route
 from pipelines.command.plans.replanning import replan
+from pipelines.command.put_command import put
 from pipelines.command.query import knn_and_range
 from pipelines.command.query.sql import sql
 from pipelines.command.query.within import within
@@ -93,7 +94,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "sql": sql,
         "history": history,
     },
-    "Serve": {"serve": serve, "route": route},
+    "Serve": {"serve": serve, "put": put, "route": route},
     "Follow": {
         "subscribe": subscribe,
         "unsubscribe": unsubscribe,

@@ -63,10 +63,10 @@ def run_cycles(
 ) -> int:
     """Merge files that arrive, until the beats are over or a signal comes; return the exit code."""
     from dtoss.export.targets import check_folder
+    from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.disposal import disposal_of
     from pipelines.loop.loop_metrics import Metrics
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
     from pipelines.ticks.run import CyclesFailed
     from pipelines.ticks.run import run as loop

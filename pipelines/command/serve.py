@@ -91,6 +91,12 @@ class Serving:
     basemap_attribution: Annotated[
         str | None, Option("Whose the ground is; what the file says if not given.", "TEXT")
     ] = None
+    updates: Annotated[
+        str | None, Option("Log of rows that answers hold too, before a cycle has read them.", "DIR")
+    ] = None
+    allow_positions: Annotated[
+        bool, Option("Add rows to that log by POST /positions; with tokens, those with the word positions may.")
+    ] = False
     watch: Annotated[str, Option("Watch whose events and subscriptions are served.", "NAME")] = DEFAULT_NAME
     allow_subscribe: Annotated[bool, Option("Let tokens with the word subscribe change subscriptions.")] = False
 
@@ -192,6 +198,8 @@ def serve(
         allow_subscribe=serving.allow_subscribe,
         server=serving.server,
         peers=serving.peers,
+        updates=serving.updates,
+        allow_positions=serving.allow_positions,
     )
 
     def ready(served: ServedSnapshot, url: str) -> None:

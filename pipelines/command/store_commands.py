@@ -102,6 +102,7 @@ def _rebuild_all(
 ) -> int:
     """Build a snapshot of all rows of files, say what it is, and return the exit code."""
     from dtoss.export.targets import check_folder
+    from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import merge
@@ -109,7 +110,7 @@ def _rebuild_all(
     from pipelines.engines.stage_progress import Stages
     from pipelines.local_joins.first_look import look_at, said_of_ids
     from pipelines.rebuild import build_snapshot, summary
-    from pipelines.rows.input_columns import Columns
+    from pipelines.rows.log_segments import as_told
     from pipelines.rows.read_files import read_positions, unreadable
 
     reading, merging, dry_run = wanted.reading, wanted.merging, asked.dry_run
@@ -117,6 +118,7 @@ def _rebuild_all(
         reading.check_wrap(space)
     named = Columns(**reading.said)
     inputs = look_at(positions, named, schema=reading.schema)
+    named = as_told(named, inputs.roles)
     history = None if dry_run else asked.history
     if asked.history is not None and "://" not in asked.history:
         check_folder("--history", asked.history)
@@ -185,7 +187,7 @@ def _check_all(asked: RebuildOptions, wanted: SnapshotOptions) -> None:
 
 def _check_past(asked: RebuildOptions, wanted: SnapshotOptions, positions: list[str] | None) -> None:
     """Check that nothing is said of rows in files, as those of a history are known."""
-    from pipelines.rows.input_columns import Columns
+    from dtoss.rows.input_columns import Columns
 
     reading, merging = wanted.reading, wanted.merging
     given = {

@@ -19,11 +19,11 @@ import dtoss
 from dtoss.geometry.distance import distance
 from dtoss.history.row_blocks import latest
 from dtoss.names import free_names, renames
+from dtoss.rows.input_columns import Columns
 from dtoss.save_index import write_snapshot
 from dtoss.snapshots.column_types import stored_column
 from dtoss.snapshots.store import Store
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import Columns
 from tests.data import real_set
 
 TIME = "the time of an object"

@@ -32,10 +32,10 @@ def append(
 ) -> None:
     """Append the rows of files, each file once, whatever it is called."""
     from dtoss.export.targets import check_folder
+    from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import on_stderr
     from pipelines.history import append_files, options_of_cycle
     from pipelines.local_joins.first_look import look_at
-    from pipelines.rows.input_columns import Columns
 
     named = Columns(**reading.said)
     inputs = look_at(positions, named, schema=reading.schema)

@@ -16,8 +16,8 @@ from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.output import start_spark
 
 if TYPE_CHECKING:
+    from dtoss.rows.input_columns import Columns
     from pipelines.command.terminal.engine_choice import Engine
-    from pipelines.rows.input_columns import Columns
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 
@@ -28,8 +28,8 @@ def join_places(target: Target, places: PlacesFile, reach: Reach, objects: Filte
     As :func:`pipelines.local_joins.file_join.join_file`, or :func:`pipelines.join.knn_join` where a master is named; a
     server is asked where one is named.
     """
+    from dtoss.rows.input_columns import Columns
     from pipelines.local_joins.first_look import look_at
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
 
     out = target_of("--queries", places.out)

@@ -38,11 +38,11 @@ def watch(
     as_json: options.Json = False,
 ) -> int:
     """Tell when objects enter, leave or are inside what was subscribed to."""
+    from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import Store, on_stderr
     from dtoss.watch.watch_folder import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
     from pipelines.loop.tick_clock import clock_of
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
     from pipelines.watch import hold_files, watching_of
     from pipelines.watching.watch_batches import Rowwise

@@ -43,11 +43,11 @@ def run(
     as_json: options.Json = False,
 ) -> int:
     """Count the rows of arriving files in overlapping windows, each exactly once."""
+    from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import Store, on_stderr
     from dtoss.windows.storage.window_folder import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
     from pipelines.loop.tick_clock import clock_of
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.option_checks import check_said
     from pipelines.windowing.begin_windows import Which
     from pipelines.windowing.explaining import told_of

@@ -12,8 +12,8 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.local_joins.first_look import check_columns, first_of, look_at, said_of_ids
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from tests.dtoss.snapshots.damaged_stores import stored
 from tests.pipelines.rows.reading import with_points

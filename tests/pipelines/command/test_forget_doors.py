@@ -6,9 +6,9 @@ import json
 import os
 
 import dtoss
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
 from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import from_frame
 from tests.dtoss.erasure.decoding import found_in
 from tests.pipelines.stores import objects_of

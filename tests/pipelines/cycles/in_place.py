@@ -10,6 +10,7 @@ from dtoss.building.construct import construct
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.pivots import choose_pivots
+from dtoss.rows.store_clock import Clock
 from dtoss.snapshots.border_file import encode_border
 from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition, write_tombstones
 from dtoss.snapshots.partition_file import decode, encode
@@ -18,7 +19,6 @@ from pipelines.cycles.arrivals import Arrivals, Place, send
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.current_state import stands_of
 from pipelines.cycles.merge_tasks import compare
-from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import rule
 from pipelines.cycles.write_snapshot import plan_of, renew_snapshot
 from pipelines.engines.stage_progress import Stages

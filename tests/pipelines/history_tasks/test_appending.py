@@ -24,10 +24,10 @@ from dtoss.history.maintenance.erase_rows import forget
 from dtoss.history.maintenance.verify_history import verify
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
 from pipelines.history import append, append_files
 from pipelines.history_tasks.file_keys import key_files
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.stream import stream
 from tests.dtoss.history.worlds import schema_of

@@ -23,9 +23,9 @@ import dtoss
 from dtoss.erasure.forgotten import forget_ids
 from dtoss.errors import InputError
 from dtoss.history.versions import Home
+from dtoss.rows.input_columns import Columns
 from pipelines.as_of import as_of, standing_at
 from pipelines.history import append, append_files
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import positions_of_table
 from pipelines.rows.row_sources import TableSource

@@ -10,11 +10,11 @@ import pytest
 
 import ceps
 import dtoss
+from dtoss.rows.input_columns import Columns
 from pipelines.cycle import cycle
 from pipelines.patterns import patterns
 from pipelines.rebuild import rebuild
 from pipelines.rows.access_rows import Asks, access_columns
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.rows.reading import with_points
 from tests.pipelines.stores import snapshot_bytes

@@ -13,11 +13,11 @@ import pytest
 import dtoss
 from dtoss.commits.lease import held_by, take
 from dtoss.errors import InputError, StoreError
+from dtoss.rows.input_columns import UNMARKED, Columns
 from dtoss.snapshots.store import Store
 from dtoss.windows.storage.window_document import documents
 from dtoss.windows.storage.window_folder import Home
 from pipelines.loop.disposal import Disposal
-from pipelines.rows.input_columns import UNMARKED, Columns
 from pipelines.rows.read_files import positions_in
 from pipelines.ticks import three_commits
 from pipelines.ticks.run import Ran

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.jobs.cases import CASES, N, plain
 from tests.pipelines.stores import made, snapshot_bytes

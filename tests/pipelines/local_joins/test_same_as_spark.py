@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from pipelines.local_joins.place_batches_of_files import KEPT_BYTES, read_places
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.inputs import look
 from pipelines.rows.read_files import read_positions
 

@@ -11,9 +11,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from dtoss.rows.input_columns import Columns
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_folder import Home
-from pipelines.rows.input_columns import Columns
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import BEGIN, SECOND, change, circle

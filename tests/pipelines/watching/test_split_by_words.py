@@ -12,6 +12,7 @@ import pytest
 import dtoss
 from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
+from dtoss.rows.input_columns import Columns
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
@@ -19,7 +20,6 @@ from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.sharding.words_by_cell import open_words
 from dtoss.watch.watch_folder import LAYOUTS, Home, Limits
-from pipelines.rows.input_columns import Columns
 from pipelines.watching.spreading import Spreading, SpreadOptions
 from pipelines.watching.strategy_layouts import cells_asked, words_of
 from pipelines.watching.watch_batches import Rowwise

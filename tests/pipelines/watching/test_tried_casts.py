@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from dtoss.geometry.space import LONLAT, space_of
+from dtoss.rows.input_columns import MISTYPED, REASON, Columns
+from dtoss.rows.paths import Unfitting
 from dtoss.watch.watch_settings import Settings
-from pipelines.rows.input_columns import MISTYPED, REASON, Columns
-from pipelines.rows.paths import Unfitting
 from pipelines.rows.read_files import positions_in
 from pipelines.watching.tried_casts import as_kind
 from pipelines.watching.typed_rows import fit_rows

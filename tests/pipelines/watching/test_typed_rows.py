@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from dtoss.geometry.space import LONLAT, space_of
+from dtoss.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns
+from dtoss.rows.paths import Unfitting
 from dtoss.watch.processing.watch_task import AHEAD_OF_CLOCK
 from dtoss.watch.watch_settings import Settings
 from pipelines.loop.odd_columns import check_rows
-from pipelines.rows.input_columns import MISTYPED, NOT_WHOLE, RAW, REASON, Columns
-from pipelines.rows.paths import Unfitting
 from pipelines.rows.read_files import positions_in
 from pipelines.watching.typed_rows import (
     FAR_TIME,

@@ -14,9 +14,9 @@ import dtoss
 import pipelines.watching.tasks
 import pipelines.watching.watch_batches
 from dtoss.errors import InputError, StoreError
+from dtoss.rows.input_columns import Columns
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.watch_folder import EVENTS, STATE, Home
-from pipelines.rows.input_columns import Columns
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise
 from tests.dtoss.watch.streams import (
