@@ -29,9 +29,9 @@ def main(
     objects_per_partition: Annotated[int, typer.Option(help="As in dtoss rebuild.")] = 250_000,
 ) -> None:
     """Time a rebuild of very many objects."""
+    from dtoss.rows.input_columns import Columns
     from pipelines.engines.stage_progress import Stages
     from pipelines.rebuild import rebuild
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
     from pipelines.spark.session import spark_session
 

@@ -53,9 +53,9 @@ def main(
 ) -> None:
     """Make a fleet, build an index of it, ask it, draw its partitions, and watch fences in its first city."""
     from datasets.demo_picture import draw_partitions
+    from dtoss.rows.input_columns import Columns
     from pipelines.engines.stage_progress import Stages
     from pipelines.rebuild import rebuild, summary
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
 
     if objects < 1:

@@ -152,6 +152,6 @@ def cycling(rows: pa.Table, partitions: int, heap: str = "2g") -> Iterator[Cycli
 
 
 def _columns() -> Any:
-    from pipelines.rows.input_columns import Columns
+    from dtoss.rows.input_columns import Columns
 
     return Columns(time="t", attributes=("uid", "occupied"))

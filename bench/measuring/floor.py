@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from dtoss.rows.input_columns import DELETED, attribute_column
+from dtoss.rows.store_clock import Clock
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycles import write_snapshot
 from pipelines.cycles.arrivals import Arrivals, Place, send
@@ -17,9 +19,7 @@ from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.current_state import stands_of
 from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.spread import Here
-from pipelines.cycles.store_clock import Clock
 from pipelines.cycles.upsert_rules import rule
-from pipelines.rows.input_columns import DELETED, attribute_column
 
 ALL = Here(1 << 60, 1 << 60, 1 << 60, 1 << 60)
 """All that Spark would do is done in this process."""

@@ -30,9 +30,9 @@ def _stat(process: int) -> list[str]:
         return []
 
 
-def processor_seconds() -> float:
-    """Return the processor time of this process and all that it started, those that ended included."""
-    ticks = sum(int(value) for process in family(os.getpid()) for value in _stat(process)[11:15])
+def processor_seconds(root: int | None = None) -> float:
+    """Return the processor time of a process, this one when None, and all that it started, ended ones included."""
+    ticks = sum(int(value) for process in family(root or os.getpid()) for value in _stat(process)[11:15])
     return ticks / _TICK
 
 

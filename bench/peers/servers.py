@@ -65,8 +65,14 @@ def _program(name: str, *folders: str) -> str:
 
 
 @contextmanager
-def postgis(at: Points, folder: Path) -> Iterator[Peer]:
-    """PostGIS: geography on the sphere, kNN by LATERAL and `<->`, ranges by ST_DWithin without the spheroid."""
+def postgis_server(folder: Path, *, fsync: bool = False) -> Iterator[tuple[Any, str, int]]:
+    """A PostGIS of our own: a connection, where others connect, and its process.
+
+    Raises
+    ------
+    Missing
+        If it or its client is not installed, or does not start.
+    """
     try:
         import psycopg
     except ImportError as error:
@@ -89,7 +95,8 @@ def postgis(at: Points, folder: Path) -> Iterator[Peer]:
     make = [initdb, "-D", str(data), "-U", "postgres", "--auth=trust", "--no-sync", "--locale=C", "-E", "UTF8"]
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL, user=user, cwd="/")
     settings = {
-        "port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "jit": "off",
+        "port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "",
+        "fsync": "on" if fsync else "off", "jit": "off",
         "shared_buffers": "1GB", "work_mem": "256MB", "maintenance_work_mem": "1GB", "max_wal_size": "8GB",
     }  # fmt: skip
     command = [
@@ -104,6 +111,13 @@ def postgis(at: Points, folder: Path) -> Iterator[Peer]:
             base.execute("CREATE EXTENSION postgis")
         except psycopg.Error as error:
             raise Missing(str(error).splitlines()[0]) from None
+        yield base, where, int((data / "postmaster.pid").read_text().split()[0])
+
+
+@contextmanager
+def postgis(at: Points, folder: Path) -> Iterator[Peer]:
+    """PostGIS: geography on the sphere, kNN by LATERAL and `<->`, ranges by ST_DWithin without the spheroid."""
+    with postgis_server(folder) as (base, _, _):
         version = base.execute("SELECT postgis_lib_version()").fetchone()[0]
         build_seconds, _ = timed(lambda: _load(base, "objects", at.objects, indexed=True), processor_seconds)
 
@@ -138,7 +152,7 @@ def _load(base: Any, name: str, places: Floats, indexed: bool = False) -> None:
 
 
 @contextmanager
-def redis_server(folder: Path) -> Iterator[tuple[Any, str]]:
+def redis_server(folder: Path, *options: str) -> Iterator[tuple[Any, str]]:
     """A Redis of our own: its client and its version.
 
     Raises
@@ -151,7 +165,7 @@ def redis_server(folder: Path) -> Iterator[tuple[Any, str]]:
     except ImportError as error:
         raise Missing(f"{error.name} cannot be imported") from None
     program, port = _program("redis-server"), free_port()
-    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
+    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder), *options]
 
     def ready() -> Any:
         client = Redis(host="127.0.0.1", port=port, socket_timeout=600.0)

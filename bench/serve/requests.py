@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -65,10 +65,12 @@ def targets_of(store: str, seed: int = 1) -> dict[str, list[str]]:
 
 
 @contextmanager
-def pinned(command: list[str], ready: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a server on the first core; yields it and its URL once it says so."""
+def pinned(
+    command: list[str], ready: str, cores: Sequence[int] | None = CORES[:1]
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a server on the first core, or others, all when None; yields it and its URL once it says so."""
     server = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, CORES[:1])
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: cores and os.sched_setaffinity(0, cores)
     )
     try:
         assert server.stderr is not None

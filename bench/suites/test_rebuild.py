@@ -19,8 +19,8 @@ from bench.measuring.points import DATA
 from bench.measuring.rebuilds import first_answer, floor, peak_memory
 from datasets.tables.seeded_batches import write_parquet
 from datasets.uniform import PLANE_SCHEMA, uniform_plane
+from dtoss.rows.input_columns import Columns
 from pipelines.rebuild import rebuild
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.read_files import read_positions
 
 ROUNDS = 2

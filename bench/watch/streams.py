@@ -26,10 +26,10 @@ from bench.watch.fleets import circles, moved, places, radius_of, written
 from datasets.tables.command import run, say
 from dtoss.buckets import BUCKETS
 from dtoss.geometry.space import LONLAT, space_of
+from dtoss.rows.input_columns import Columns
 from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import from_frame
 from pipelines.spark.session import spark_session
 from pipelines.watch import watch_files

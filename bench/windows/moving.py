@@ -32,12 +32,12 @@ from bench.windows.sliding import ALL, FOUR
 from datasets.tables.command import run, say
 from dtoss.buckets import BUCKETS
 from dtoss.commits.offsets import Source
+from dtoss.rows.input_columns import Columns
 from dtoss.windows.processing.window_commit import commit_batch
 from dtoss.windows.storage.group_placement import Placement, even, placement_of
 from dtoss.windows.storage.window_document import Document
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
-from pipelines.rows.input_columns import Columns
 from pipelines.rows.position_frame import from_frame
 from pipelines.spark.session import spark_session
 from pipelines.watching.typed_rows import first_settings, fit_rows
