@@ -26,7 +26,7 @@ FILES = (
 GROUPS = {
     "Begin": ["docs/README", "docs/tutorial", "docs/commands"],
     "Ask": [f"docs/{name}" for name in ("inputs", "queries", "frames", "zones", "by_road", "sql", "datasets")],
-    "Follow": [f"docs/{name}" for name in ("engines", "cycles", "history", "watch", "windows", "balance")],
+    "Follow": [f"docs/{name}" for name in ("engines", "cycles", "fresh", "history", "watch", "windows", "balance")],
     "Serve": [f"docs/{name}" for name in ("serve", "clients", "map", "cluster")],
     "Operate": [*(f"docs/{name}" for name in ("operating", "upgrading", "backup", "erasure")), "SECURITY"],
     "Rent": ["docs/renting", "docs/servers", "docs/ceps"],

@@ -210,8 +210,8 @@ def test_who_would_be_nearest(asked, reverse):
 @pytest.mark.parametrize("name", SETS)
 def test_a_rebuild_from_the_file(spark, tmp_path, name):
     """Read by Spark as it lies there, with its columns by their own names; nothing is set aside."""
+    from dtoss.rows.input_columns import Columns
     from pipelines.rebuild import rebuild
-    from pipelines.rows.input_columns import Columns
     from pipelines.rows.read_files import read_positions
 
     held = SETS[name]()

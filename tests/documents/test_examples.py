@@ -69,6 +69,7 @@ ELSEWHERE = {
     "docs/backup.md": "tests/pipelines/jobs/test_backup.py",
     "docs/clients.md": "tests/documents/test_clients.py",
     "docs/cycles.md": "tests/pipelines/cycles/test_document.py",
+    "docs/fresh.md": "tests/dtoss/serve/test_document.py",
     "docs/serve.md": "tests/dtoss/serve/test_document.py",
 }
 """Pages whose examples a test of their own runs."""

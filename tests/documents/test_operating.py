@@ -36,10 +36,11 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory):
-    """Names of all numbers: those of serve.md, which its own test compares with a server, and those of a loop."""
+    """Names of all numbers: those of serve.md and fresh.md, which tests compare with servers, and those of a loop."""
     file = tmp_path_factory.mktemp("numbers") / "loop.prom"
     Metrics(file=str(file))
-    rows = re.findall(r"^\| (`dtoss_[^|]*) \|", (ROOT / "docs" / "serve.md").read_text(encoding="utf-8"), re.MULTILINE)
+    texts = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("serve.md", "fresh.md")]
+    rows = re.findall(r"^\| (`dtoss_[^|]*) \|", "\n".join(texts), re.MULTILINE)
     told = re.findall(r"^# TYPE (dtoss_\w+)", file.read_text(), re.MULTILINE)
     return {*re.findall(r"dtoss_\w+", " ".join(rows)), *told}
 
