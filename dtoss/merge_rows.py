@@ -178,7 +178,7 @@ def merge_rows(
     arriving = fresh.filter(arrow_of(~deletes)).drop_columns(["deleted"]).combine_chunks()
     grown = bounds is not None and not np.array_equal(bounds, index.bounds)
     if grown or len(gone) or len(arriving):
-        index = _rebuilt(index, gone, arriving, bounds, grown, threads)
+        index = _rebuild(index, gone, arriving, bounds, grown, threads)
     return Merged(index, tombstones, counts)
 
 
@@ -198,7 +198,7 @@ def _buried(tombstones: pa.Table | None, fresh: pa.Table, deletes: NDArray[np.bo
     return both.take(pc.sort_indices(both, sort_keys=[("id", "ascending")])).combine_chunks()
 
 
-def _rebuilt(
+def _rebuild(
     index: Any,
     gone: NDArray[np.int64],
     arriving: pa.Table,

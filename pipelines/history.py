@@ -30,7 +30,7 @@ from pipelines.options.reading import Reading
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import Inputs, some_of
-from pipelines.rows.log_segments import as_told
+from pipelines.rows.log_segments import columns_of_log
 from pipelines.rows.position_frame import Positions, screen_positions
 from pipelines.rows.read_files import positions_in, read_positions
 
@@ -196,7 +196,9 @@ def append_files(
         if positions is None:
             some = inputs if not repeated else some_of(inputs, chosen, schema=schema, encoding=columns.encoding)
             wanted = {} if version is None else types_wanted(version, columns)
-            positions = read_positions(session(), some, as_told(columns, some.roles), schema=schema, wanted=wanted)
+            positions = read_positions(
+                session(), some, columns_of_log(columns, some.roles), schema=schema, wanted=wanted
+            )
         try:
             keys = [file.key for file in fresh]
             valued = _with_values(positions, inputs)

@@ -91,7 +91,7 @@ def put_table(
     while waiting:
         piece = waiting.pop()
         try:
-            said = _sent(server, _stream(rows.slice(piece.start, piece.stop - piece.start)), patience, wait)
+            said = _send(server, _stream(rows.slice(piece.start, piece.stop - piece.start)), patience, wait)
         except TooMuch as error:
             waiting += smaller_pieces(piece, error)[::-1]
             continue
@@ -111,7 +111,7 @@ def _stream(rows: pa.Table) -> bytes:
     return written
 
 
-def _sent(server: Server, body: bytes, patience: float, wait: Callable[[float], None]) -> dict[str, Any]:
+def _send(server: Server, body: bytes, patience: float, wait: Callable[[float], None]) -> dict[str, Any]:
     """Return what the server says of a piece, also where no row of it is good."""
     until, pauses = time.monotonic() + patience, backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
     while True:

@@ -36,24 +36,24 @@ class FreshCounts:
         """Count a builder that begins."""
         self._add("begun", 1)
 
-    def acknowledged(self, seq: int, rows: int) -> None:
+    def add_acknowledged(self, seq: int, rows: int) -> None:
         """Count rows that are durable now, ``seq`` of the last."""
         place = _FIRST + 2 * (self.of("groups") % _KEPT)
         self._words[place + 1] = int(time.time() * 1e6)
         self._words[place] = seq
         self._add("groups", 1)
         self._add("acknowledged", rows)
-        self.follows(seq)
+        self.note_seq(seq)
 
-    def follows(self, seq: int) -> None:
+    def note_seq(self, seq: int) -> None:
         """Say the sequence number of the last row of the log."""
         self._set("seq", seq)
 
-    def refused(self, rows: int) -> None:
+    def add_refused(self, rows: int) -> None:
         """Count rows that were refused, as too many wait."""
         self._add("refused", rows)
 
-    def published(self, seq: int, commit: int, seconds: float) -> None:
+    def add_generation(self, seq: int, commit: int, seconds: float) -> None:
         """Count a generation of all rows up to ``seq``, upon a commit of the store."""
         before = self.of("commit")
         self._add("hand_overs", before not in (0, commit))
@@ -62,7 +62,7 @@ class FreshCounts:
         self._add("generations", 1)
         self._add("microseconds", int(seconds * 1e6))
 
-    def base_refused(self) -> None:
+    def add_base_refused(self) -> None:
         """Count a snapshot upon which no generation could be made."""
         self._add("not_taken", 1)
 

@@ -81,7 +81,7 @@ class Generations:
         offered, self._offered = self._offered, None
         standing = self.standing if offered is None else offered
         last, rows = self.reader.follow(standing.seq)
-        self.counts.follows(last)
+        self.counts.note_seq(last)
         if offered is None and last == standing.seq:
             return False
         if last > standing.seq:
@@ -102,7 +102,7 @@ class Generations:
             if self._head().number != head.number:
                 return False  # the next look finds what follows
             self._refused = head.number, time.monotonic() + FRESH_PACES.again
-            self.counts.base_refused()
+            self.counts.add_base_refused()
             self.event("base refused", commit=head.number, detail=str(error))
             return False
         return True
@@ -141,7 +141,7 @@ class Generations:
     def _publish(self, standing: Standing, began: float) -> None:
         self.published = publish(standing, self.home, self.published)
         self.standing = standing
-        self.counts.published(standing.seq, standing.commit, time.perf_counter() - began)
+        self.counts.add_generation(standing.seq, standing.commit, time.perf_counter() - began)
 
 
 def make_generations(

@@ -129,11 +129,11 @@ class GroupCommit:
 
     def _check(self, rows: pa.Table) -> None:
         if self._bytes > self._bounds.waiting_bytes:
-            self._counts.refused(len(rows))
+            self._counts.add_refused(len(rows))
             raise Busy(f"{self._bytes:,} bytes of rows wait to be written, at most {self._bounds.waiting_bytes:,} may")
         unseen = self._counts.unseen
         if unseen > self._bounds.unseen_rows:
-            self._counts.refused(len(rows))
+            self._counts.add_refused(len(rows))
             raise Busy(f"{unseen:,} rows wait to be found, at most {self._bounds.unseen_rows:,} may")
         if not rows.schema.equals(self._schema):
             raise StoreError(f"rows have the columns {rows.schema.names}, the log has {self._schema.names}")
@@ -152,7 +152,7 @@ class GroupCommit:
             for one in group:
                 one.answer.set_exception(Away(f"the log cannot be written: {error}"))
             return
-        self._counts.acknowledged(seq, sum(one.rows for one in group))
+        self._counts.add_acknowledged(seq, sum(one.rows for one in group))
         self._synced()
         for one in group:
             if not one.answer.done():

@@ -46,10 +46,10 @@ class Receipt:
 
     def data(self) -> bytes:
         """Return the message of it."""
-        return framed(json.dumps(asdict(self)).encode())
+        return frame(json.dumps(asdict(self)).encode())
 
 
-def framed(data: bytes) -> bytes:
+def frame(data: bytes) -> bytes:
     """Return a message with its length before it."""
     return len(data).to_bytes(LENGTH, "little") + data
 
@@ -59,7 +59,7 @@ def message_of(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
-    return framed(sink.getvalue().to_pybytes())
+    return frame(sink.getvalue().to_pybytes())
 
 
 def rows_of(data: bytes) -> pa.Table:
@@ -73,7 +73,7 @@ def refusal(error: DtossError) -> bytes:
     said: dict[str, Any] = {"error": str(error)}
     if isinstance(error, Busy):
         said["seconds"] = error.seconds
-    return framed(json.dumps(said).encode())
+    return frame(json.dumps(said).encode())
 
 
 def taken_of(data: bytes) -> Receipt:

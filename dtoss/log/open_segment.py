@@ -140,15 +140,15 @@ def contents_of(log: str, first: int, data: bytes, path: str) -> Contents:
     view = memoryview(data)
     columns = record_at(log, view, SLOT_BYTES)
     if columns is None or columns.first != first or columns.rows:
-        raise _damaged(path, 0 if columns is not None else SLOT_BYTES)
+        raise _damage_at(path, 0 if columns is not None else SLOT_BYTES)
     records = tuple(records_from(log, view, columns.end, first))
     end = records[-1].end if records else columns.end
     durable = durable_of(log, view)
     # nobody knows what was acknowledged: something was, if there is a record behind
     if end < len(view) and durable is None and _is_followed(log, view, end):
-        raise _damaged(path, end)
+        raise _damage_at(path, end)
     if durable is not None and end < durable.end:
-        raise _damaged(path, end)
+        raise _damage_at(path, end)
     schema = pa.ipc.read_schema(pa.py_buffer(columns.payload))
     return Contents(schema, records, columns.end, end, len(view) - end)
 
@@ -164,7 +164,7 @@ def _is_followed(log: str, data: memoryview, at: int) -> bool:
     return False
 
 
-def _damaged(path: str, at: int) -> StoreError:
+def _damage_at(path: str, at: int) -> StoreError:
     return StoreError(
         f"{path} is damaged at byte {at:,}, and rows behind it were acknowledged: restore it from a copy; without it "
         "a new log begins"

@@ -20,7 +20,7 @@ from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
 from dtoss.rows.input_columns import DELETED, MISTYPED, REASON, UNREADABLE_TIME, attribute_column
 from dtoss.rows.json_values import Kind, batches_of_block, kinds_of_block, schema_of_kinds
-from dtoss.rows.legal_rows import screened_by, screened_in, screened_within
+from dtoss.rows.legal_rows import screen_bounds, screen_clock, screen_space
 from dtoss.rows.paths import parts_of
 from dtoss.rows.row_plan import Marks, plan_rows, screen_rows, where, with_reasons
 from dtoss.rows.store_clock import Scale
@@ -118,27 +118,27 @@ class Incoming:
         ``now``: on the scale of the store's times; that of the clock when None; ``ahead``: seconds after it that a
         row may be at most, None for any. Raises InputError where a column is of a type that no row of it can be taken.
         """
-        columns, rows = self._completed(rows)
+        columns, rows = self._complete(rows)
         rows, marks = self._read_text(rows)
         wanted = types_of(dict(self.manifest), columns)
         screened = screen_rows(plan_rows(rows.schema, columns, wanted=wanted), rows)
         bounds = Wishes.of(self.manifest["parameters"]).bounds
-        screened = screened_in(space_of_manifest(dict(self.manifest)), False)(screened)
+        screened = screen_space(space_of_manifest(dict(self.manifest)), False)(screened)
         if bounds is not None:
-            screened = screened_within(bounds)(screened)
-        made, misfits = self._made(screened)
+            screened = screen_bounds(bounds)(screened)
+        made, misfits = self._make(screened)
         screened = with_reasons(screened, [*marks, *misfits])
         latest = math.inf if ahead is None else (self.scale.now() if now is None else now) + self.scale.span(ahead)
         if not math.isinf(latest):
             times = pa.record_batch([made.column(self.roles["time"]), screened.column(REASON)], names=["t", REASON])
-            screened = screened_by(self.scale, latest)(times)
+            screened = screen_clock(self.scale, latest)(times)
         reasons = screened.column(REASON)
         bad = np.flatnonzero(values_of(reasons.is_valid()))
         good = made if not len(bad) else made.filter(reasons.is_null())
         said = zip((bad + 1).tolist(), reasons.take(arrow_of(bad)).to_pylist(), strict=True)
         return Judgement(pa.table(good.columns, schema=self.schema), tuple(said))
 
-    def _completed(self, rows: pa.RecordBatch) -> tuple[Columns, pa.RecordBatch]:
+    def _complete(self, rows: pa.RecordBatch) -> tuple[Columns, pa.RecordBatch]:
         """Return which columns mean what, and rows with those that are missing: null, if a row may lack them."""
         columns, found = self.columns, set(rows.schema.names)
         columns = replace(columns, deleted=DELETED if DELETED in found else None)
@@ -177,7 +177,7 @@ class Incoming:
                 rows = rows.set_column(rows.schema.get_field_index(name), name, read)
         return rows, marks
 
-    def _made(self, screened: pa.RecordBatch) -> tuple[pa.RecordBatch, Marks]:
+    def _make(self, screened: pa.RecordBatch) -> tuple[pa.RecordBatch, Marks]:
         """Return screened rows in the columns of the log, and where a value does not fit into one."""
         ours = {self.roles["x"]: "x", self.roles["y"]: "y", self.roles["id"]: "id", self.roles["time"]: "t"}
         stands = None

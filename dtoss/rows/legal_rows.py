@@ -19,7 +19,7 @@ Step = Callable[[pa.RecordBatch], pa.RecordBatch]
 """What completes the reasons of screened rows."""
 
 
-def screened_in(space: Space, wrap: bool) -> Step:
+def screen_space(space: Space, wrap: bool) -> Step:
     """Return the function that completes the reasons by what is legal in a space; it takes 360 off first to wrap."""
 
     def screen(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -57,7 +57,7 @@ def _out_of_range(places: NDArray[np.float64], space: Space) -> Marks:
     return marks
 
 
-def screened_within(bounds: ArrayLike) -> Step:
+def screen_bounds(bounds: ArrayLike) -> Step:
     """Return the function that completes the reasons by that of places outside xmin, ymin, xmax, ymax."""
     xmin, ymin, xmax, ymax = np.asarray(bounds, dtype=np.float64).tolist()
 
@@ -69,7 +69,7 @@ def screened_within(bounds: ArrayLike) -> Step:
     return screen
 
 
-def screened_by(scale: Scale, ahead_after: float) -> Step:
+def screen_clock(scale: Scale, ahead_after: float) -> Step:
     """Return the function that completes the reasons by that of times after a moment of a scale."""
 
     def screen(rows: pa.RecordBatch) -> pa.RecordBatch:

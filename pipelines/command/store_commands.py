@@ -110,7 +110,7 @@ def _rebuild_all(
     from pipelines.engines.stage_progress import Stages
     from pipelines.local_joins.first_look import look_at, said_of_ids
     from pipelines.rebuild import build_snapshot, summary
-    from pipelines.rows.log_segments import as_told
+    from pipelines.rows.log_segments import columns_of_log
     from pipelines.rows.read_files import read_positions, unreadable
 
     reading, merging, dry_run = wanted.reading, wanted.merging, asked.dry_run
@@ -118,7 +118,7 @@ def _rebuild_all(
         reading.check_wrap(space)
     named = Columns(**reading.said)
     inputs = look_at(positions, named, schema=reading.schema)
-    named = as_told(named, inputs.roles)
+    named = columns_of_log(named, inputs.roles)
     history = None if dry_run else asked.history
     if asked.history is not None and "://" not in asked.history:
         check_folder("--history", asked.history)

@@ -17,7 +17,7 @@ from dtoss.geometry.space import Space
 from dtoss.partition import numbers as arrow_of
 from dtoss.partitioning.regions import Regions
 from dtoss.rows.input_columns import DELETED, REASON, REASONS
-from dtoss.rows.legal_rows import screened_by, screened_within
+from dtoss.rows.legal_rows import screen_bounds, screen_clock
 from dtoss.rows.store_clock import Clock, Scale
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.engines.local_rows import rows_of_batches
@@ -36,7 +36,7 @@ NO_SAMPLE = pa.Table.from_batches([], pa.schema([("x", pa.float64()), ("y", pa.f
 def tally_updates(rows: pa.Table, scale: Scale, ahead_after: float) -> tuple[pa.Table, Tally]:
     """Return the good rows, without the column of reasons, and what was seen of all. Cost O(n)."""
     kept, seen = [], Tally()
-    screen = screened_by(scale, ahead_after) if np.isfinite(ahead_after) else None
+    screen = screen_clock(scale, ahead_after) if np.isfinite(ahead_after) else None
     for batch in rows.to_batches():
         if screen is not None:
             batch = screen(batch)
@@ -81,14 +81,14 @@ def within(positions: Positions, bounds: ArrayLike | None) -> Positions:
     """Return updates with the reasons completed by that of places outside given bounds."""
     if bounds is None:
         return positions
-    return replace(positions, frame=positions.frame.then(screened_within(bounds)))
+    return replace(positions, frame=positions.frame.then(screen_bounds(bounds)))
 
 
 def timely(positions: Positions, clock: Clock) -> Positions:
     """Return updates with the reasons completed by that of a wrong clock."""
     if np.isinf(clock.ahead_after):
         return positions
-    return replace(positions, frame=positions.frame.then(screened_by(clock.scale, clock.ahead_after)))
+    return replace(positions, frame=positions.frame.then(screen_clock(clock.scale, clock.ahead_after)))
 
 
 def collect(

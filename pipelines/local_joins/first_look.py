@@ -21,7 +21,7 @@ from pipelines.rows.delimited_frame import layout_in
 from pipelines.rows.file_splits import blocks_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.log_segments import as_told
+from pipelines.rows.log_segments import columns_of_log
 from pipelines.rows.option_checks import check_said
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
@@ -78,7 +78,7 @@ def check_columns(
 
     ``inputs``: what is read; nothing is known of files that only Spark can reach.
     """
-    columns, first = as_told(columns, inputs.roles), first_of(inputs, columns)
+    columns, first = columns_of_log(columns, inputs.roles), first_of(inputs, columns)
     if first is None:
         return
     point = None

@@ -28,7 +28,7 @@ def roles_in(schemas: Sequence[pa.Schema], files: Sequence[str]) -> dict[str, st
     return roles_of(schemas[0]) if schemas and said[0] is not None else None
 
 
-def as_told(columns: Columns, roles: Mapping[str, str] | None) -> Columns:
+def columns_of_log(columns: Columns, roles: Mapping[str, str] | None) -> Columns:
     """Return which columns mean what in files; segments of a log, which have ``roles``, say it, deletions included."""
     if roles is None:
         return columns

@@ -18,7 +18,7 @@ from dtoss.errors import InputError
 from dtoss.frames.crs_names import check_crs
 from dtoss.geometry.space import NO_CRS, Space
 from dtoss.rows.input_columns import DELETED, REASON, Columns, attribute_names
-from dtoss.rows.legal_rows import screened_in
+from dtoss.rows.legal_rows import screen_space
 from dtoss.rows.paths import parts_of
 from dtoss.rows.row_plan import RowPlan, plan_rows, say_taken, where
 from dtoss.snapshots.column_types import stored_type, type_name, type_named
@@ -179,7 +179,7 @@ def screen_positions(positions: Positions, space: Space, wrap: bool = False) -> 
     """
     if space.crs != NO_CRS:
         check_crs(positions.crs, space, "the positions", "what they are for")
-    return replace(positions, frame=positions.frame.then(screened_in(space, wrap)))
+    return replace(positions, frame=positions.frame.then(screen_space(space, wrap)))
 
 
 def taken_of(positions: Positions | None) -> dict[str, dict[str, str]]:
@@ -198,6 +198,6 @@ def placed_rows(positions: Positions) -> Positions:
     return replace(positions, frame=positions.frame.where(has_place))
 
 
-def only_placed(positions: Positions) -> Positions:
+def without_deletions(positions: Positions) -> Positions:
     """Return positions without the rows that delete an object, and without the column that says so."""
     return placed_rows(positions).only([name for name in positions.columns if name != DELETED])

@@ -22,9 +22,9 @@ from pipelines.rows.file_splits import size_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.json_tasks import json_tasks
-from pipelines.rows.log_segments import as_told
+from pipelines.rows.log_segments import columns_of_log
 from pipelines.rows.option_checks import check_said
-from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, only_placed, positions_by
+from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, positions_by, without_deletions
 from pipelines.rows.row_sources import FileSource, FrameSource, KeptSource, Source, TableSource
 from pipelines.rows.table_formats import types_meant
 from pipelines.rows.table_tasks import table_tasks
@@ -85,7 +85,7 @@ def read_positions(
     """
     check_said(columns)
     inputs = paths if isinstance(paths, Inputs) else look(paths, schema=schema, encoding=columns.encoding)
-    deletes, columns = columns.deleted is not None, as_told(columns, inputs.roles)
+    deletes, columns = columns.deleted is not None, columns_of_log(columns, inputs.roles)
     if inputs.kind == "json" and columns.encoding is not None:
         raise InputError("--encoding is for CSV: JSON lines are read in UTF-8")
     if session is None and not inputs.places:
@@ -98,7 +98,7 @@ def read_positions(
             return positions_by(plan_rows(found, columns, wanted=wanted, timeless=timeless), source, columns.crs)
         meant = {} if timeless else types_meant(inputs.kind, columns.time)
         rows = positions_of(source, found, columns, timeless=timeless, wanted=meant)
-        return rows if deletes or columns.deleted is None else only_placed(rows)
+        return rows if deletes or columns.deleted is None else without_deletions(rows)
     except InputError:
         raise
     except Exception as error:

@@ -31,7 +31,7 @@ from pipelines.loop.loop_metrics import Metrics
 from pipelines.loop.stopping import Stopping
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.rows.inputs import Inputs
-from pipelines.rows.log_segments import as_told
+from pipelines.rows.log_segments import columns_of_log
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.read_files import read_positions, unreadable
 from pipelines.windowing.feed_windows import PARTITION, Feed, feed, refuse
@@ -153,7 +153,7 @@ class HowRead:
 
     def columns_in(self, inputs: Inputs) -> Columns:
         """Return which columns mean what; of rows of a log those are taken that the store has by now."""
-        told = as_told(self.columns, inputs.roles)
+        told = columns_of_log(self.columns, inputs.roles)
         if inputs.roles is None or self.manifest is None:
             return told
         return replace(told, attributes=[name for name in types_in_input(self.manifest) if name in inputs.names])

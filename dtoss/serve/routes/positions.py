@@ -108,10 +108,10 @@ def _header(request: Asker, name: str) -> bytes | None:
 
 def _said(taken: Receipt, judged: Judgement) -> dict[str, Any]:
     counts = {"taken": taken.taken, "seq": taken.seq, "late": taken.late, "unchanged": taken.unchanged}
-    return counts | {"bad": len(judged.refused), "refused": _named(judged)}
+    return counts | {"bad": len(judged.refused), "refused": _name_refused(judged)}
 
 
-def _named(judged: Judgement) -> list[dict[str, Any]]:
+def _name_refused(judged: Judgement) -> list[dict[str, Any]]:
     return [{"row": row, "reason": reason} for row, reason in judged.refused[:NAMED_REFUSED]]
 
 
@@ -124,7 +124,7 @@ def _none_good(judged: Judgement) -> Problem:
         f"none of the {len(judged.refused):,} rows can be used; the first is row {row}: {reason}",
         limit="rows",
         value=len(judged.refused),
-        more={"bad": len(judged.refused), "rows": _named(judged)},
+        more={"bad": len(judged.refused), "rows": _name_refused(judged)},
     )
 
 

@@ -71,7 +71,7 @@ def test_rows_that_come_together_share_a_sync():
     assert asyncio.run(take()) == [Receipt(2, 2, 1, 0), Receipt(0, None, 0, 0), Receipt(3, 5, 1, 0)]
     assert log.syncs == 1
     assert (counts.of("acknowledged"), counts.of("seq"), counts.unseen) == (5, 5, 5)
-    counts.published(3, 1, 0.5)
+    counts.add_generation(3, 1, 0.5)
     assert counts.unseen == 2
     assert len(counts.acknowledged_between(0, 5)) == 1
     assert counts.acknowledged_between(5, 9) == []
@@ -96,7 +96,7 @@ def test_too_many_rows_that_wait_are_refused():
         with pytest.raises(Busy, match="2 rows wait to be found, at most 1 may") as busy:
             await group.take(rows(3))
         assert busy.value.seconds == 1.0
-        counts.published(2, 1, 0.1)
+        counts.add_generation(2, 1, 0.1)
         return await group.take(rows(3))
 
     assert asyncio.run(take()).seq == 3

@@ -262,10 +262,10 @@ def test_what_is_told_of_generations_stands_in_the_document():
     counts = FreshCounts()
     for _ in range(2):
         counts.begin()
-    counts.acknowledged(5, 5)
-    counts.refused(3)
-    counts.published(4, 1, 0.5)
-    counts.published(5, 2, 0.25)
+    counts.add_acknowledged(5, 5)
+    counts.add_refused(3)
+    counts.add_generation(4, 1, 0.5)
+    counts.add_generation(5, 2, 0.25)
     found = {sample.name: sample.value for family in fresh_families(counts) for sample in family.samples}
     assert 0 <= found.pop("dtoss_fresh_generation_age_seconds") < 60
     assert found == {

@@ -66,7 +66,7 @@ TOLD = json.loads((Path(__file__).parent / "told_by_spark.json").read_text())
 """
 
 
-def as_told(found):
+def columns_of_log(found):
     """What was found, as the file has it."""
     texts, rows = found
     return [texts, sorted(([*row, many] for row, many in rows.items()), key=repr)]
@@ -78,7 +78,7 @@ def assert_told(name, path, **names):
         with pytest.raises(InputError):
             in_process(path, **names)
     else:
-        assert as_told(in_process(path, **names)) == TOLD[name]
+        assert columns_of_log(in_process(path, **names)) == TOLD[name]
 
 
 def same(spark, path, **names):
@@ -224,7 +224,7 @@ def test_spark_says_what_it_said(spark, tmp_path, name):
     """That is what is written down."""
     path, names = FILES[name](tmp_path)
     try:
-        found = as_told(by_spark(spark, path, **names))
+        found = columns_of_log(by_spark(spark, path, **names))
     except InputError:
         found = None
     assert found == TOLD[name]

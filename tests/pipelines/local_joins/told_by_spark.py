@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dtoss.errors import InputError
 from pipelines.spark.session import spark_session
-from tests.pipelines.local_joins.test_same_as_spark import FILES, as_told, by_spark
+from tests.pipelines.local_joins.test_same_as_spark import FILES, by_spark, columns_of_log
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path, names = make(Path(folder))
             try:
-                told[name] = as_told(by_spark(spark, path, **names))
+                told[name] = columns_of_log(by_spark(spark, path, **names))
             except InputError:
                 told[name] = None
     lines = [f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in told.items()]

@@ -142,7 +142,7 @@ def own_lines(watch, prefix, columns, blank):
     return found
 
 
-def as_told(lines, columns):
+def columns_of_log(lines, columns):
     """Events of an answer in the same form."""
     return [
         (one["id"], one["subscription"], one["object"], [one[name] for name in ("lon", "lat", "distance")],
@@ -161,7 +161,7 @@ def test_a_token_hears_of_its_own_numbered_by_themselves(server, watch, ask):
         sent += watch.rows(rng)
     for name, columns in (("first", ("occupied",)), ("second", ())):
         whole = ask(name, "/events?after=beginning&limit=10000")[1]["events"]
-        assert as_told(whole, columns) == own_lines(watch, prefixes[name], columns, True)
+        assert columns_of_log(whole, columns) == own_lines(watch, prefixes[name], columns, True)
         assert len(whole) > 10
         assert all(("occupied" in one) == (name == "first") for one in whole)
         assert {one["occupied"] for one in whole if one["kind"] != "leave"} == {0} if name == "first" else True
