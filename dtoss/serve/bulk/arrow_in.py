@@ -12,7 +12,7 @@ any bytes. A table is a place; before it stands how far back its list of fields 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -84,19 +84,11 @@ def _check_messages(stream: Bytes, most: int, check: Callable[[], None]) -> None
     found = _message(stream, 0)
     if found is None or found[0].number(1, U8) != SCHEMA:
         raise Malformed("it does not begin with a schema")
-    rows = batches = 0
-    longest = max(most, 8 * len(stream))
-    at = found[1] + found[2]
-    while (found := _message(stream, at)) is not None:
-        header, begin, body = found
-        at = begin + body
-        batches += 1
-        check()
-        if batches > MOST_BATCHES:
-            raise Malformed(f"it has more than {MOST_BATCHES:,} batches")
+    rows, longest = 0, max(most, 8 * len(stream))
+    for number, header, _, _ in _batches_behind(stream, found[1] + found[2], check):
         batch = header.table(2)
         if header.number(1, U8) != RECORDS or batch is None:
-            raise Malformed(f"message {batches} is no batch of rows: it is a dictionary, or of another kind")
+            raise Malformed(f"message {number} is no batch of rows: it is a dictionary, or of another kind")
         if batch.table(3) is not None:
             raise Malformed("a batch is compressed")
         rows += batch.number(0, I64)
@@ -119,6 +111,19 @@ def too_many_rows(rows: int, most: int) -> Problem:
     )
 
 
+def _batches_behind(stream: Bytes, at: int, check: Callable[[], None]) -> Iterator[tuple[int, Table, int, int]]:
+    """Yield each message behind a place: which one it is, from 1 on, its header, and where its body is, how long."""
+    number = 0
+    while (found := _message(stream, at)) is not None:
+        header, begin, body = found
+        at = begin + body
+        number += 1
+        check()
+        if number > MOST_BATCHES:
+            raise Malformed(f"it has more than {MOST_BATCHES:,} batches")
+        yield number, header, begin, body
+
+
 def _columns_in(
     stream: Bytes, wanted: Sequence[str], optional: Sequence[str], most: int, check: Callable[[], None]
 ) -> dict[str, NDArray[np.float64]]:
@@ -130,19 +135,13 @@ def _columns_in(
         raise Malformed("it does not begin with a schema")
     names, kinds = _schema(header, wanted, optional)
     pieces: dict[str, list[NDArray[np.float64]]] = {name: [np.zeros(0)] for name in names}
-    rows = batches = 0
-    while (found := _message(stream, at)) is not None:
-        header, begin, body = found
-        at = begin + body
-        batches += 1
-        check()
-        if batches > MOST_BATCHES:
-            raise Malformed(f"it has more than {MOST_BATCHES:,} batches")
+    rows = 0
+    for number, header, begin, body in _batches_behind(stream, at, check):
         kind = header.number(1, U8)
         if kind == DICTIONARY:
             raise Malformed("it has a dictionary")
         if kind != RECORDS:
-            raise Malformed(f"message {batches} is of kind {kind} and no batch of rows")
+            raise Malformed(f"message {number} is of kind {kind} and no batch of rows")
         length, columns = _batch(header, stream, begin, body, names, kinds, rows, most)
         rows += length
         for name, column in zip(names, columns, strict=True):
