@@ -173,7 +173,7 @@ def merge_rows(
         unchanged=int(np.count_nonzero(found.order == 0)),
         deleted=int(np.count_nonzero(deletes & stood)),
     )
-    tombstones = _buried(tombstones, fresh, deletes)
+    tombstones = _bury(tombstones, fresh, deletes)
     gone = places[stood]
     arriving = fresh.filter(arrow_of(~deletes)).drop_columns(["deleted"]).combine_chunks()
     grown = bounds is not None and not np.array_equal(bounds, index.bounds)
@@ -182,7 +182,7 @@ def merge_rows(
     return Merged(index, tombstones, counts)
 
 
-def _buried(tombstones: pa.Table | None, fresh: pa.Table, deletes: NDArray[np.bool_]) -> pa.Table | None:
+def _bury(tombstones: pa.Table | None, fresh: pa.Table, deletes: NDArray[np.bool_]) -> pa.Table | None:
     """Return the deletions to remember: of rows that count a deletion begins one, and all others end theirs."""
     begun = fresh.filter(arrow_of(deletes)).select(["id", "t"])
     if tombstones is None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ceps.model.patterns import DAY
 from ceps.model.reads import MOST_SETS, priorities
+from dtoss.arrow_stream import stream_of
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
 from dtoss.rows.input_columns import REASON
@@ -253,10 +254,7 @@ def _with_task(tasks: int, sums: pa.RecordBatch) -> pa.RecordBatch:
 
 def _as_bytes(batches: Batches) -> Batches:
     for batch in batches:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        yield one_value("sums", sink.getvalue().to_pybytes())
+        yield one_value("sums", stream_of(batch))
 
 
 def _by_day(manifest: dict[str, Any], asks: Asks, batches: Batches) -> Batches:

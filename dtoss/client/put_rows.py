@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dtoss.arrow_stream import stream_of
 from dtoss.backoff import backoff
 from dtoss.client.chunked_queries import smaller_pieces
 from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
@@ -91,7 +92,7 @@ def put_table(
     while waiting:
         piece = waiting.pop()
         try:
-            said = _send(server, _stream(rows.slice(piece.start, piece.stop - piece.start)), patience, wait)
+            said = _send(server, stream_of(rows.slice(piece.start, piece.stop - piece.start)), patience, wait)
         except TooMuch as error:
             waiting += smaller_pieces(piece, error)[::-1]
             continue
@@ -101,14 +102,6 @@ def put_table(
             done.unchanged + said["unchanged"], done.bad + said["bad"], done.refused + refused,
         )  # fmt: skip
     return done
-
-
-def _stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
 
 
 def _send(server: Server, body: bytes, patience: float, wait: Callable[[float], None]) -> dict[str, Any]:

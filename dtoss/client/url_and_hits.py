@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.arrow_stream import stream_of
 from dtoss.client.http_connections import ARROW_MEDIA, Answer
 from dtoss.errors import DtossError
 from dtoss.geometry.space import Space
@@ -43,12 +44,8 @@ def _text(value: Any) -> str:
 
 def table_bytes(names: Sequence[str], columns: Sequence[NDArray[np.float64]]) -> bytes:
     """Return an Arrow stream of columns of numbers."""
-    batch = pa.record_batch([pa.array(np.ascontiguousarray(column)) for column in columns], names=list(names))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    arrays = [pa.array(np.ascontiguousarray(column)) for column in columns]
+    return stream_of(pa.record_batch(arrays, names=list(names)))
 
 
 def id_text(object_id: Any, string_ids: bool) -> str | None:

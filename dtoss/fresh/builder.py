@@ -80,11 +80,11 @@ async def _run(fresh: Fresh, parent: int, ready: Callable[[], None], event: Call
     news = threading.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
 
-    def gone() -> None:
+    def end_alone() -> None:
         loop.remove_reader(parent)
         stop.set()
 
-    loop.add_reader(parent, gone)
+    loop.add_reader(parent, end_alone)
     log = LogWriter.open(fresh.updates, log_schema(Store(fresh.store).manifest())) if fresh.takes else None
     made = generations_of(fresh, event)
     made.begin()

@@ -10,7 +10,7 @@ import time
 
 FIELDS = (
     "acknowledged", "refused", "seq", "seen", "generations", "microseconds", "commit", "hand_overs", "not_taken",
-    "made", "groups", "begun",
+    "made", "groups", "begun", "unusable",
 )  # fmt: skip
 _KEPT = 1024
 """Acknowledgements whose moments are kept: of some ten seconds."""
@@ -61,6 +61,10 @@ class FreshCounts:
             self._set(field, value)
         self._add("generations", 1)
         self._add("microseconds", int(seconds * 1e6))
+
+    def add_unusable(self, rows: int) -> None:
+        """Count rows of the log that are in no generation, as a cycle sets them aside, or who is meant is forgotten."""
+        self._add("unusable", rows)
 
     def add_base_refused(self) -> None:
         """Count a snapshot upon which no generation could be made."""

@@ -85,7 +85,8 @@ class Generations:
         if offered is None and last == standing.seq:
             return False
         if last > standing.seq:
-            standing, _ = merge_rows(standing, rows, last, self.threads)
+            standing, came = merge_rows(standing, rows, last, self.threads)
+            self.counts.add_unusable(came.unusable)
         self._publish(standing, began)
         return True
 

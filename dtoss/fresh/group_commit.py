@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from dtoss.arrow_stream import rows_of_stream
 from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.intake import LENGTH, MESSAGE_BYTES, Away, Busy, Receipt, refusal, rows_of
+from dtoss.fresh.intake import LENGTH, MESSAGE_BYTES, Away, Busy, Receipt, refusal
 from dtoss.log.log_writer import LogWriter
 
 
@@ -101,7 +102,7 @@ class GroupCommit:
         self._bytes += length
         try:
             data = await reader.readexactly(length)
-            return (await self.take(rows_of(data))).data()
+            return (await self.take(rows_of_stream(data))).data()
         except (Busy, Away) as error:
             return refusal(error)
         except (DtossError, pa.ArrowException, OSError) as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dtoss.arrow_stream import stream_of
 from dtoss.errors import DtossError
 
 LENGTH = 8
@@ -56,16 +57,7 @@ def frame(data: bytes) -> bytes:
 
 def message_of(rows: pa.Table) -> bytes:
     """Return rows as a message."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    return frame(sink.getvalue().to_pybytes())
-
-
-def rows_of(data: bytes) -> pa.Table:
-    """Return the rows of a message, without its length."""
-    with pa.ipc.open_stream(data) as stream:
-        return stream.read_all()
+    return frame(stream_of(rows))
 
 
 def refusal(error: DtossError) -> bytes:

@@ -93,7 +93,7 @@ def put(
             answer = index.put(table, patience=patience) if len(table) else None
             done.add(answer, local, len(table), reasons)
     if done.read and not done.taken:
-        raise InputError(f"none of {done.read:,} rows could be used: {_said(reasons)}")
+        raise InputError(f"none of {done.read:,} rows could be used: {_say(reasons)}")
     if as_json:
         print(json.dumps(done.facts() | {"reasons": dict(reasons)}))
         return
@@ -135,7 +135,7 @@ class _Done:
         return {name: getattr(self, name) for name in ("read", "taken", "seq", "late", "unchanged", "bad")}
 
 
-def _said(reasons: Counter[str]) -> str:
+def _say(reasons: Counter[str]) -> str:
     return ", ".join(f"{reason} ({count:,})" for reason, count in reasons.most_common(3))
 
 

@@ -10,10 +10,10 @@ import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
+from dtoss.arrow_stream import rows_of_stream, stream_of
 from dtoss.commits.offsets import Source
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, judge
@@ -83,7 +83,7 @@ def _answering(plan: Plan, tasks: int) -> Work:
             if kind == _DONE:
                 yield _batch((who, _DONE, who, 0, piece))
             else:
-                sent.append(((who, part), _unpacked(piece)))
+                sent.append(((who, part), rows_of_stream(piece)))
                 worker = to
         if sent:
             parts = [(who, table) for (who, _), table in sorted(sent, key=lambda one: one[0])]
@@ -107,7 +107,7 @@ def _gathering(plan: Plan) -> Work:
             else:
                 yield one_value("done", piece[4])
         for done, seconds in judged:  # one: a partition is a task
-            tables = [_unpacked(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
+            tables = [rows_of_stream(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
             made = merge_events(plan, done, tables)
             made = replace(made, seconds=seconds + time.perf_counter() - begun)
             yield one_value("done", pickle.dumps(made))
@@ -129,16 +129,4 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[_Piece]:
 def _cut(to: int, kind: int, who: int, table: pa.Table) -> Iterator[pa.RecordBatch]:
     """Yield a table in pieces, numbered in their order."""
     for part, begin in enumerate(range(0, len(table), _PIECE_ROWS)):
-        yield _batch((to, kind, who, part, _packed(table.slice(begin, _PIECE_ROWS))))
-
-
-def _packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    found: Any = sink.getvalue().to_pybytes()
-    return bytes(found)
-
-
-def _unpacked(piece: bytes) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(piece)).read_all()
+        yield _batch((to, kind, who, part, stream_of(table.slice(begin, _PIECE_ROWS))))

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from dtoss.arrow_stream import stream_of
 from dtoss.index import Index
 from dtoss.partition import Partition
 from dtoss.queries.cell_of import cell_at, outline_at
@@ -87,10 +88,7 @@ def object_table(
     told |= {names[0]: pa.array([x]), names[1]: pa.array([y])}
     told |= {name: column.slice(item, 1) for name, column in seen_of(partition, columns)}
     table = pa.table(told).replace_schema_metadata({"snapshot": served.name})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes(), (x, y)
+    return stream_of(table), (x, y)
 
 
 def seen_of(partition: Partition, columns: Sequence[str] | None) -> Iterator[tuple[str, pa.Array]]:

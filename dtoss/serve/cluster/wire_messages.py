@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.arrow_stream import rows_of_stream, stream_of
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
 from dtoss.queries.covered import Shape
@@ -202,9 +203,9 @@ def _question(said: Message, wire: Wire) -> Any:
 def packed_answer(kind: int, answer: Any) -> bytes:
     """Return the bytes of an answer."""
     if kind == OF_HOMES:
-        return _ENCODE((_table(answer.hits), _floats(answer.far), answer.alone.tobytes()))
+        return _ENCODE((stream_of(answer.hits), _floats(answer.far), answer.alone.tobytes()))
     if isinstance(answer, pa.Table):
-        return b"t" + _table(answer)
+        return b"t" + stream_of(answer)
     if kind == OF_OBJECT:
         return _ENCODE(answer)
     return b"c" + np.ascontiguousarray(answer, np.int64).tobytes()
@@ -215,10 +216,10 @@ def read_answer(question: Any, data: bytes) -> Any:
     try:
         if isinstance(question, HomeQuestion):
             hits, far, alone = _HOME(data)
-            return AtHome(_read_table(hits), _read_floats(far), np.frombuffer(alone, np.bool_))
+            return AtHome(rows_of_stream(hits), _read_floats(far), np.frombuffer(alone, np.bool_))
         if isinstance(question, ObjectQuestion):
             return _OBJECT(data)
-        return _read_table(data[1:]) if data[:1] == b"t" else np.frombuffer(data[1:], np.int64)
+        return rows_of_stream(data[1:]) if data[:1] == b"t" else np.frombuffer(data[1:], np.int64)
     except (msgspec.MsgspecError, pa.ArrowException) as error:
         raise ValueError(f"what it sent is no answer: {error}") from None
 
@@ -233,18 +234,6 @@ def _read_floats(data: bytes) -> NDArray[np.float64]:
 
 def _numbers(values: tuple[int, ...]) -> bytes:
     return np.array(values, np.int32).tobytes()
-
-
-def _table(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
-def _read_table(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
 
 
 BOX_TOLERANCE = 1e-9

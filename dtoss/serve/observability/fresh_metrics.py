@@ -17,6 +17,7 @@ def fresh_families(counts: FreshCounts) -> Iterator[Any]:
     for name, text, field in (
         ("rows_acknowledged", "Rows that were taken and are durable.", "acknowledged"),
         ("rows_busy", "Rows that were refused, as too many waited.", "refused"),
+        ("rows_unusable", "Rows of the log that no generation holds, as a cycle sets them aside.", "unusable"),
         ("hand_overs", "Snapshots that took the place of one upon which generations stood.", "hand_overs"),
         ("bases_refused", "Snapshots upon which no generation could be made.", "not_taken"),
     ):

@@ -95,7 +95,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
             raise Problem(429, str(busy), limit="positions", retry_after=max(ceil(busy.seconds), 1)) from None
         except Away as away:
             raise Problem(503, str(away), limit="positions", retry_after=1) from None
-        answer = orjson.dumps(_said(taken, judged))
+        answer = orjson.dumps(_say(taken, judged))
         return Ready(answer, headers_of(serving.now, len(answer), None))
 
     return [tell]
@@ -106,7 +106,7 @@ def _header(request: Asker, name: str) -> bytes | None:
     return None if given is None else given.encode("latin-1")
 
 
-def _said(taken: Receipt, judged: Judgement) -> dict[str, Any]:
+def _say(taken: Receipt, judged: Judgement) -> dict[str, Any]:
     counts = {"taken": taken.taken, "seq": taken.seq, "late": taken.late, "unchanged": taken.unchanged}
     return counts | {"bad": len(judged.refused), "refused": _name_refused(judged)}
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from dtoss.arrow_stream import stream_of
 from dtoss.serve.core.problems import Problem
 from dtoss.watch.subscriptions.expiry_times import instant_of
 from dtoss.windows.durations import duration_text, time_text
@@ -73,12 +74,7 @@ def arrow_body(snapshot: str, windows: Windows, head: dict[str, Any], rows: pa.T
     if "end" in rows.column_names:
         at = rows.column_names.index("end")
         rows = rows.set_column(at, "end", rows["end"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")))
-    rows = rows.replace_schema_metadata({name: str(value) for name, value in told.items()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
+    return stream_of(rows.replace_schema_metadata({name: str(value) for name, value in told.items()}))
 
 
 def mark_of(windows: Windows) -> dict[str, Any]:

@@ -87,6 +87,15 @@ def test_rows_of_the_log_are_in_the_next_generation(world):
     assert seen(world) == (places(_1=(8.5, 50.5)), 5)
 
 
+def test_rows_that_no_generation_can_hold_are_counted(world):
+    """As a cycle sets them aside: nothing is left out in silence."""
+    made = world.builder()
+    world.put((1, 20, 8.5, 50.5), (2, 20, 500.0, 50.0))
+    assert made.step()
+    assert seen(world) == (places(_1=(8.5, 50.5)), 2)
+    assert world.fresh.counts.of("unusable") == 1
+
+
 def test_a_snapshot_that_has_read_segments_takes_over_and_no_row_goes(world, command):
     """Rows that came meanwhile are in, too; the sequence number goes on."""
     made = world.builder()

@@ -264,13 +264,15 @@ def test_what_is_told_of_generations_stands_in_the_document():
         counts.begin()
     counts.add_acknowledged(5, 5)
     counts.add_refused(3)
+    counts.add_unusable(2)
     counts.add_generation(4, 1, 0.5)
     counts.add_generation(5, 2, 0.25)
     found = {sample.name: sample.value for family in fresh_families(counts) for sample in family.samples}
     assert 0 <= found.pop("dtoss_fresh_generation_age_seconds") < 60
     assert found == {
         "dtoss_fresh_rows_acknowledged_total": 5, "dtoss_fresh_rows_busy_total": 3, "dtoss_fresh_hand_overs_total": 1,
-        "dtoss_fresh_bases_refused_total": 0, "dtoss_fresh_builder_restarts_total": 1, "dtoss_fresh_log_seq": 5,
+        "dtoss_fresh_rows_unusable_total": 2, "dtoss_fresh_bases_refused_total": 0,
+        "dtoss_fresh_builder_restarts_total": 1, "dtoss_fresh_log_seq": 5,
         "dtoss_fresh_seq": 5, "dtoss_fresh_base_commit": 2, "dtoss_fresh_rows_unseen": 0,
         "dtoss_fresh_generation_seconds_count": 2, "dtoss_fresh_generation_seconds_sum": 0.75,
     }  # fmt: skip
