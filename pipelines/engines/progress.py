@@ -19,7 +19,7 @@ POLL_SECONDS = 0.2
 SHOW_AFTER = 2.0
 """Seconds after which work is shown."""
 AFTER = "DTOSS_PROGRESS_AFTER"
-"""The variable that says others."""
+"""The variable that says others; 0 tells of all work as it begins."""
 MOST_SECONDS = 60.0
 """From one line to the next, where stderr is no terminal."""
 Count = Callable[[], tuple[int, int]]
@@ -95,6 +95,8 @@ def work_shown(name: str, count: Count | None = None, after: float | None = None
     with _LOCK:
         work.bar = bar and sys.stderr.isatty() and not any(other.bar for other in _RUNNING)
         _RUNNING.append(work)
+    if not (work.bar or wait):
+        _tell(work)
     work.watcher = threading.Thread(target=_show_bar if work.bar else _show_lines, args=(work, wait), daemon=True)
     work.watcher.start()
     try:
@@ -124,11 +126,15 @@ def end_beginning() -> None:
 
 def _show_lines(work: Work, after: float) -> None:
     """Tell of work once it has lasted long enough, and again whenever it has lasted twice as long; not of its parts."""
-    while not work.stop.wait(min(POLL_SECONDS, after)):
+    while not work.stop.wait(min(POLL_SECONDS, after) or POLL_SECONDS):
         if _RUNNING[-1] is work and work.spent >= max(work.due, after):
-            work.due, work.told = work.spent + min(work.spent, MOST_SECONDS), True
-            said = said_of_tasks(*work.count(), work.spent) + (f", {work.step}" if work.step else "")
-            print(f"{work.name}: {work.spent:.1f} s so far{said}", file=sys.stderr, flush=True)
+            _tell(work)
+
+
+def _tell(work: Work) -> None:
+    work.due, work.told = work.spent + min(work.spent, MOST_SECONDS), True
+    said = said_of_tasks(*work.count(), work.spent) + (f", {work.step}" if work.step else "")
+    print(f"{work.name}: {work.spent:.1f} s so far{said}", file=sys.stderr, flush=True)
 
 
 def said_of_tasks(done: int, tasks: int, spent: float) -> str:
@@ -148,7 +154,7 @@ def said_of_tasks(done: int, tasks: int, spent: float) -> str:
 
 
 def _show_bar(work: Work, after: float) -> None:
-    if work.stop.wait(min(POLL_SECONDS, after)):
+    if work.stop.wait(min(POLL_SECONDS, after) or POLL_SECONDS):
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

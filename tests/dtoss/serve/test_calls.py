@@ -232,11 +232,13 @@ def test_bodies_are_bounded_and_who_sends_too_much_reads_why(asked, call):
         assert (status, said["limit"], said["bound"]) == (413, call.body, getattr(LIMITS, call.body))
 
 
-def sweep(server):
-    """Look after the connections of a server at a time when all of them are late."""
+def sweep(server, links):
+    """Look after the connections of a server at a time when all of them are late; their heads have come by then."""
+    held, clients = server.server.server_state.connections, {link.getsockname() for link in links}
+    until(lambda: clients <= {one.client for one in list(held) if one.cycle is not None})
 
     async def look():
-        connections = list(server.server.server_state.connections)
+        connections = list(held)
         for now in (0.0, LIMITS.idle_seconds):
             connections[0].guard.sweep([one for one in connections if one.cycle is not None], now)
 
@@ -255,7 +257,8 @@ def test_bodies_that_do_not_come_are_not_waited_for_and_nothing_is_left_of_them(
             waiting.append(link)
             with socket.create_connection(asked(call).at, timeout=WAIT) as gone:
                 gone.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
-        sweep(asked(ROUTES["POST", "/forward"]))
+        short = asked(ROUTES["POST", "/forward"])
+        sweep(short, [link for call, link in zip(of_body, waiting, strict=True) if asked(call) is short])
         for call, link in zip(of_body, waiting, strict=True):
             said = link.recv(1 << 16)
             assert said.startswith(b"HTTP/1.1 408"), (call, said)

@@ -58,7 +58,7 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_takes_long_says_what_it_does(name, here, command, monkeypatch):
     """A line on stderr that begins with the command or a step of it; none where quiet is wanted."""
-    monkeypatch.setenv("DTOSS_PROGRESS_AFTER", "0.001")
+    monkeypatch.setenv("DTOSS_PROGRESS_AFTER", "0")
     said = command.works(*COMMANDS[name].split()).err
     shown = re.findall(r"^(\w+): \d+\.\d s so far", said, re.MULTILINE)
     assert shown
