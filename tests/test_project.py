@@ -222,12 +222,31 @@ def untyped(tree):
     return found
 
 
+def shared_draws(tree):
+    """Calls of the random numbers that a whole process shares: of the module, not of a generator of that name."""
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    made = [(ast.unparse(call.value), call.attr) for call in calls if isinstance(call, ast.Attribute)]
+    kinds = {"random", "np.random"}
+    return [
+        f"{name}.{what}"
+        for name, what in made
+        if name in kinds and what[0].islower() and what != "default_rng" and (name != "random" or name in imported)
+    ]
+
+
 def test_all_functions_but_kernels_have_types():
-    """Also in modules with kernels, where mypy does not ask for them; what writes LLVM's instructions has none."""
+    """Also in modules with kernels, where mypy does not ask for them; what writes LLVM's instructions has none.
+
+    And none draws from the numbers that a caller has seeded, be it while garbage is collected.
+    """
     with many_trees():
         for package in ("dtoss", "ceps", "pipelines", "datasets"):
             for path, tree in trees(ROOT / package).items():
                 if path.parent.name != "compiled":
                     assert untyped(tree) == [], path.relative_to(ROOT)
+                assert shared_draws(tree) == [], path.relative_to(ROOT)
     code = "@kernel\ndef a(x): pass\n@once\ndef b(x): pass\nclass C:\n def d(self) -> int: pass\ndef e(x: int): pass"
     assert untyped(ast.parse(code)) == ["e", "b"]
+    code = "import random; random.random(); np.random.rand(3); a = np.random.default_rng(0); random.Random(1)"
+    assert shared_draws(ast.parse(code)) == ["random.random", "np.random.rand"]

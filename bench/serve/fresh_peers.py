@@ -1,11 +1,13 @@
 """Moving objects told and asked at the same time: a fresh server beside Redis GEO and PostGIS, the same rows at a rate.
 
-    python -m bench.serve.fresh_peers [--objects N] [--rates ROWS ...] [--seconds S] [--only NAME ...]
+    python -m bench.serve.fresh_peers [--objects N] [--rates ROWS ...] [--places PLACES ...] [--seconds S]
+        [--only NAME ...]
 
 One process tells each of them rows at a rate, in batches of a fiftieth of a second, each acknowledged when it is on the
 disk (Redis: append-only file, ``appendfsync always``; PostGIS: a transaction a batch, ``fsync`` on). Another one asks
-for the 8 nearest, 50 places a request, one request after the other. Both are this program, on the cores that the server
-has too, so rates are low for all; beside them stands what the server's processes used. Exact: of 200 places that are
+for the 8 nearest, 50 or 1,000 places a request (a dispatcher's open orders), one request after the other. Both are this
+program, on the cores that the server has too, so rates are low for all; beside them stands what the server's processes
+used. Exact: of 200 places that are
 asked at the end, when nothing moves, how many have the distances of brute force within a centimetre.
 
 Needs redis-server and the client ``redis``, or PostGIS and ``psycopg``; what is missing is left out.
@@ -20,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ from dtoss.geometry.space import space_of
 Floats = NDArray[np.float64]
 K = 8
 PLACES = 50
-"""Places of a request."""
+"""Places of a request where it is asked what is right."""
 BATCHES = 50
 """Batches of rows a second."""
 T0 = 1_790_000_000
@@ -195,12 +198,12 @@ def tell(one: Contender, places: Floats, rate: int, seconds: float, begin: int, 
     said.send((batch * many, time.perf_counter() - begun, took, at))
 
 
-def ask(one: Contender, places: Floats, seconds: float, seed: int, said: Any) -> None:
-    """Ask one request after the other, and say the seconds of each."""
+def ask(one: Contender, places: Floats, many: int, seconds: float, seed: int, said: Any) -> None:
+    """Ask one request of so many places after the other, and say the seconds of each."""
     connection, rng, took = one.connect(), np.random.default_rng(seed), []
     end = time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
-        one.knn(connection, places[rng.integers(0, len(places), PLACES)] + rng.normal(0, 0.001, (PLACES, 2)))
+        one.knn(connection, places[rng.integers(0, len(places), many)] + rng.normal(0, 0.001, (many, 2)))
         took.append(time.perf_counter() - start)
     said.send(took)
 
@@ -223,13 +226,16 @@ def right(one: Contender, at: Floats) -> list[int]:
     return found_right
 
 
-def measure(one: Contender, places: Floats, rate: int, seconds: float, begin: int) -> tuple[str, Floats]:
-    """Return a row of the table, and where all objects are then; ``begin``: the moment of the first batch."""
+def measure(one: Contender, places: Floats, rate: int, many: int, seconds: float, begin: int) -> tuple[str, Floats]:
+    """Return a row of the table, and where all objects are then.
+
+    ``many``: places of a request. ``begin``: the moment of the first batch.
+    """
     before = processor_seconds(one.pid)
     ends = [multiprocessing.Pipe(duplex=False) for _ in range(2)]
     works = [
         multiprocessing.get_context("fork").Process(target=tell, args=(one, places, rate, seconds, begin, ends[0][1])),
-        multiprocessing.get_context("fork").Process(target=ask, args=(one, places, seconds, 2, ends[1][1])),
+        multiprocessing.get_context("fork").Process(target=ask, args=(one, places, many, seconds, 2, ends[1][1])),
     ]
     for work in works:
         work.start()
@@ -239,9 +245,9 @@ def measure(one: Contender, places: Floats, rate: int, seconds: float, begin: in
         work.join()
     used = processor_seconds(one.pid) - before
     ms = [np.percentile(one_of, 99) * 1e3 for one_of in (told, asked)]
-    per_second = len(asked) * PLACES / seconds
+    per_second = len(asked) * many / seconds
     return (
-        f"| {one.name} | {rate:,} | {rows / wall:,.0f} | {ms[0]:.1f} | {per_second:,.0f} | {ms[1]:.1f} | "
+        f"| {one.name} | {rate:,} | {rows / wall:,.0f} | {ms[0]:.1f} | {many:,} | {per_second:,.0f} | {ms[1]:.1f} | "
         f"{used / wall:.2f} | {' | '.join(map(str, right(one, at)))} |"
     ), at
 
@@ -251,14 +257,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objects", type=int, default=200_000)
     parser.add_argument("--rates", type=int, nargs="+", default=[2_000, 20_000])
+    parser.add_argument("--places", type=int, nargs="+", default=[50, 1_000])
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     given = parser.parse_args()
     places = city(np.random.default_rng(0), given.objects)
     print(
-        "| server | rows/s wanted | rows/s taken | p99 ms of a batch | kNN/s | p99 ms of 50 kNN | cores used | "
-        "right to 1 cm, of 200 | to 1 m |\n"
-        "|---|---|---|---|---|---|---|---|---|",
+        "| server | rows/s wanted | rows/s taken | p99 ms of a batch | places | kNN/s | p99 ms of a request | "
+        "cores used | right to 1 cm, of 200 | to 1 m |\n"
+        "|---|---|---|---|---|---|---|---|---|---|",
         flush=True,
     )
     for name in given.only:
@@ -270,8 +277,8 @@ def main() -> None:
                 print(f"| {name} | {error} |", flush=True)
                 continue
             at = places
-            for number, rate in enumerate(given.rates):
-                row, at = measure(one, at, rate, given.seconds, 1 + 1_000_000 * number)
+            for number, (many, rate) in enumerate(product(given.places, given.rates)):
+                row, at = measure(one, at, rate, many, given.seconds, 1 + 1_000_000 * number)
                 print(row, flush=True)
 
 

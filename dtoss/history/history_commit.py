@@ -36,6 +36,7 @@ TRIES = 1000
 """Races that a change may lose before it gives up."""
 _PAUSE_SECONDS = 0.02
 """After a race that was lost: at most so long, so that others get on."""
+_CHANCES = random.Random()
 SMALL_SEGMENT = 8192
 """Blocks, or entries of the ledger, up to which a segment is written anew with what comes."""
 WORD = 1 << 64
@@ -76,7 +77,7 @@ def _commit_change(home: Home, change: Change, after: Version | None) -> Version
         except Conflict:
             if attempt == TRIES - 1:
                 raise
-            time.sleep(random.random() * _PAUSE_SECONDS)
+            time.sleep(_CHANCES.random() * _PAUSE_SECONDS)
             version = home.head()
             continue
         return Version.of(folder, made)

@@ -49,6 +49,7 @@ MOST_PIECES = 64
 _MANY_FILES = 256
 """Files from which on a reader gathers them, now and then, where nobody adapts."""
 _GATHERED_BY_ONE_OF = 16
+_CHANCES = random.Random()  # Of its own: a caller's seeded numbers stay as they are, whenever garbage is collected
 
 
 class Learner:
@@ -88,7 +89,7 @@ class Learner:
             if not self._home.folder.there():
                 return  # removed meanwhile: it does not come back for this
             note(self._home, joined_questions(waiting))
-            if random.randrange(_GATHERED_BY_ONE_OF) == 0 and len(self._home.folder.files(ASKED)) > _MANY_FILES:
+            if _CHANCES.randrange(_GATHERED_BY_ONE_OF) == 0 and len(self._home.folder.files(ASKED)) > _MANY_FILES:
                 keep(self._home, gather(self._home, waiting[0].low.shape[1]))
 
 
