@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.windows.memory import MEGABYTE, PLACES, SECOND_US, Run
-from dtoss.windows.spec import MEASURES
+from dtoss.windows.measures import MEASURES
 
 COUNTS = (1_000_000,) * 3 + (10_000,) * 6
 APART_SECONDS = 10

@@ -24,9 +24,10 @@ from bench.measuring.points import DATA
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
+from dtoss.windows.measures import MEASURES, PERCENTILES
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.window_orphans import clear_debris
-from dtoss.windows.spec import MEASURES, spec_of
+from dtoss.windows.spec import spec_of
 from dtoss.windows.state.state_files import read_objects
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
@@ -41,7 +42,7 @@ PLACES, TASKS = 128, 2
 SECOND_US, BATCH_HOURS, FILE_HOURS = 1_000_000, 2, 4
 MEGABYTE = 1e6
 FAR_FUTURE_US = 1 << 59
-ADDITIVE = ",".join(name for name in MEASURES if name not in ("p50_speed", "p95_speed"))
+ADDITIVE = ",".join(name for name in MEASURES if name not in PERCENTILES)
 MILLION_ROUNDS = 13
 
 

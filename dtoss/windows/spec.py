@@ -15,16 +15,9 @@ from typing import Any
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.windows.durations import duration_of, duration_text
+from dtoss.windows.measures import MEASURES, PERCENTILES
 from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses, witnesses_of
 
-MEASURES = (
-    "rows", "objects", "here", "arrivals", "departures", "flow", "speed", "max_speed", "p50_speed", "p95_speed",
-)  # fmt: skip
-"""All measures, in the order in which results show them."""
-PERCENTILES = {"p50_speed": 50, "p95_speed": 95}
-"""Those that are percentiles of speeds."""
-SPEEDS = ("max_speed", *PERCENTILES)
-"""Those that are whole millimetres a second, and null where nothing moved."""
 KEY_KINDS = ("partition", "sites:FILE", "polygons:FILE.geojson", "h3:RES")
 MOST_PANES = 100_000
 """Panes of the longest window."""
@@ -35,7 +28,8 @@ FURTHEST_MM = 1 << 43
 MM_OF_METRE = 1_000
 FINEST_RES = 15
 """Of H3."""
-_MOVING = frozenset(MEASURES) - {"rows", "objects", "here"}
+_SUMS = ("rows", "arrivals", "departures", "distance_mm", "moving_us", "here", "objects")
+"""Columns that are sums, in the order in which patches have them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class Spec:
     lengths: tuple[int, ...]  # Microseconds, ascending, none twice
     names: tuple[str, ...]  # The same as the user wrote them; columns of results end with them
     slide: int  # Microseconds from one end to the next
-    measures: tuple[str, ...]  # Some of :data:`MEASURES`, in that order
+    measures: tuple[str, ...]  # Names of some of :data:`MEASURES`, in that order
     by: str  # What the keys are, one of :data:`KEY_KINDS`
     late: int  # Microseconds behind the watermark up to which a row counts
     delay: int  # Microseconds that the watermark stays behind the time that the witnesses have reached
@@ -70,7 +64,7 @@ class Spec:
     @property
     def moves(self) -> bool:
         """Whether any measure needs the moves of objects."""
-        return bool(_MOVING & set(self.measures))
+        return any(MEASURES[name].moves for name in self.measures)
 
     @property
     def bins(self) -> bool:
@@ -80,14 +74,10 @@ class Spec:
     @property
     def sums(self) -> tuple[str, ...]:
         """The columns of sums in patches that the measures need, in their order."""
-        counts = ("rows", "arrivals", "departures")
-        found: list[str] = [name for name in counts if name in self.measures]
-        if "speed" in self.measures:
-            found += ["distance_mm", "moving_us"]
-        if "here" in self.measures:
-            found.append("here")
-        if "objects" in self.measures:
-            found += [f"objects_{i}" for i in range(len(self.lengths))]
+        needed = {column for name in self.measures for column in MEASURES[name].columns}
+        found = [name for name in _SUMS if name in needed]
+        if found[-1:] == ["objects"]:
+            found[-1:] = [f"objects_{i}" for i in range(len(self.lengths))]
         return tuple(found)
 
     @property
@@ -131,7 +121,7 @@ class Spec:
             found = cls(**{**whole, "space": space})
             if not (found.lengths and all(isinstance(length, int) and length > 0 for length in found.lengths)):
                 raise ValueError("lengths")
-            if not isinstance(found.slide, int) or found.slide <= 0 or set(found.measures) - set(MEASURES):
+            if not isinstance(found.slide, int) or found.slide <= 0 or set(found.measures) - MEASURES.keys():
                 raise ValueError("slide and measures")
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(f"the spec of the windows is damaged: {error}") from None

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from dtoss.names import DEFAULT_NAME
 from dtoss.option import Option
+from dtoss.windows.measures import MEASURES
 from pipelines.options.said_amounts import WITNESSES, duration, names_of
 
 
@@ -118,11 +119,7 @@ class WindowSpec:
     ] = None
     measures: Annotated[
         str | None,
-        Option(
-            "rows, objects, here, arrivals, departures, flow, speed, max_speed, p50_speed, p95_speed; "
-            "rows,objects if not given.",
-            "NAMES",
-        ),
+        Option(f"{', '.join(MEASURES)}; rows,objects if not given.", "NAMES"),
     ] = None
     late: Annotated[
         str | None, Option("Rows so long behind the watermark still count; 10min if not given.", "TIME")

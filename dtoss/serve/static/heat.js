@@ -7,15 +7,13 @@ import { byZoom, collection } from './style.js'
 const SOURCE = 'windows', FILL = 'windows-fill', EDGE = 'windows-edge', NAMES = 'windows-name'
 /** Times that a count may be that of other places, so that classes have one width. */
 const WIDEST = 12
-const counted = (title, unit) => ({ title, unit, whole: true })
-/** What each measure is called; a speed is in metres a second, or units of the plane. */
-export const MEASURES = {
-  rows: counted('rows', 'rows'), objects: counted('different objects', 'objects'), here: counted('objects here', 'objects'),
-  arrivals: counted('arrivals', 'moves'), departures: counted('departures', 'moves'), speed: { title: 'mean speed' },
-  max_speed: { title: 'fastest move' }, p50_speed: { title: 'median speed' }, p95_speed: { title: '95 % of speeds are below' },
+/** What each measure is called, and what is counted: as the server tells; a speed counts nothing. */
+export const MEASURES = {}
+export function nameMeasures(shown) {
+  for (const [name, [title, unit]] of Object.entries(shown)) MEASURES[name] = { title, unit, whole: unit !== '' }
 }
-/** Return the unit of a measure. */
-export const unitOf = (measure, plane, unit) => MEASURES[measure]?.unit ?? `${plane ? unit : 'm'}/s`
+/** Return the unit of a measure: a speed is in metres a second, or units of the plane. */
+export const unitOf = (measure, plane, unit) => MEASURES[measure]?.unit || `${plane ? unit : 'm'}/s`
 let map, colours, index = new Map(), known = []
 /** The key of the region that is asked for, and the number of its feature; null is none. */
 let bright = null, lit = null

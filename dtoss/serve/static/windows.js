@@ -5,7 +5,7 @@ import { endAt, lastEnd, lengthOf, lengths, measures, moving, now, shown, stepOf
 import { $, fill, make, tell, textButton, warn } from './elements.js'
 import { flowsOn, soon } from './flows.js'
 import { look, paint, rescale } from './framing.js'
-import { heatOn, MEASURES, repaintEdges } from './heat.js'
+import { heatOn, MEASURES, nameMeasures, repaintEdges } from './heat.js'
 import { outdated, regionTold } from './over_time.js'
 
 const SPANS = [[3600, '1 hour'], [10800, '3 hours'], [86400, '1 day'], [604800, '7 days'], [2592000, '30 days']]
@@ -39,6 +39,7 @@ export function windowsOn(map, hooks) {
 export function heard({ windows, waiting: [waiting] = [], problem }) {
   const before = now.facts
   now.all = windows
+  for (const { shown } of windows) nameMeasures(shown)
   warn('windows-problem', 'The windows cannot be read', problem)
   $('windows-none').hidden = windows.length > 0 || Boolean(problem)
   if (waiting) $('windows-none').firstElementChild.textContent = `The windows ${waiting} have no batch yet.`

@@ -13,6 +13,7 @@ from dtoss.locks import Lock
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.windows.open_windows import OpenWindows
 from dtoss.serve.windows.window_responses import facts
+from dtoss.windows.measures import MEASURES
 from dtoss.windows.query.window_query import Windows
 from dtoss.windows.storage.group_placement import placement_of, rows_of
 from dtoss.windows.storage.sets import current_home
@@ -101,6 +102,7 @@ def told_of(windows: Windows) -> dict[str, Any]:
         "slide_us": spec.slide,
         "pane_us": spec.pane,
         "metric": spec.space.metric,
+        "shown": {name: [MEASURES[name].title, MEASURES[name].unit] for name in spec.measures if MEASURES[name].title},
         "digest": spec.keys,
         "workers": _workers(windows),
     }

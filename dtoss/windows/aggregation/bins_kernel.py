@@ -105,12 +105,12 @@ def slide_bins(
 
     ``first``, ``stride``, ``ends``: the first end and from one to the next, in panes; how many; ``begin``, ``entries``:
     (keys + 1,) and (n, 3). Key k has the moves ``entries[begin[k]:begin[k + 1]]``, by pane; ``lengths``: int64 (l,). In
-    panes; ``percents``: int64 (2,). The second is that of the first again where one is asked for; ``answers``: int64
-    (cells,). What is written where a percentile lies in a cell. Cells are by key and bin; ``cursors``: int64 (l, keys,
-    2). The entry that comes next: to enter, to leave; ``counts``: int64 (l, cells). Moves of each cell in each window;
-    ``moves``: int64 (l, keys). Their sums by key; ``places``, ``below``: int64 (l, keys, 2). A cell of the key for each
-    percentile, and how many moves are in cells of the key before it; ``block``: int64 (l * percentiles, ends, keys), or
-    with no ends, where nothing is written; -1 where there is no move.
+    panes; ``percents``: int64 (p,); ``answers``: int64 (cells,). What is written where a percentile lies in a cell.
+    Cells are by key and bin; ``cursors``: int64 (l, keys, 2). The entry that comes next: to enter, to leave;
+    ``counts``: int64 (l, cells). Moves of each cell in each window; ``moves``: int64 (l, keys). Their sums by key;
+    ``places``, ``below``: int64 (l, keys, p). A cell of the key for each percentile, and how many moves are in cells of
+    the key before it; ``block``: int64 (l * p, ends, keys), or with no ends, where nothing is written; -1 where there
+    is no move.
     """
     state = State(cursors, counts, moves, places, below)
     asked = Asked(first, stride, ends, lengths, percents, answers)
@@ -125,11 +125,9 @@ def slide_bins(
 @kernel
 def _slide_key(entries, stop, asked, state, length, key, block):
     """Move a key's counts of a length from end to end."""
-    written, wide, counts = block.shape[1] > 0, block.shape[0] // asked.lengths.size, state.counts[length]
+    written, wide, counts = block.shape[1] > 0, asked.percents.size, state.counts[length]
     enter, leave = state.cursors[length, key, 0], state.cursors[length, key, 1]
-    total, low, high = state.moves[length, key], state.places[length, key, 0], state.places[length, key, 1]
-    low_below, high_below = state.below[length, key, 0], state.below[length, key, 1]
-    low_answer = high_answer = -1
+    total, places, below = state.moves[length, key], state.places[length, key], state.below[length, key]
     for i in range(asked.ends):
         end = asked.first + i * asked.stride
         gone = end - asked.lengths[length]
@@ -138,32 +136,31 @@ def _slide_key(entries, stop, asked, state, length, key, block):
             cell, more = entries[enter, AT_CELL], entries[enter, AT_COUNT]
             counts[cell] += more
             total += more
-            low_below += more if cell < low else 0
-            high_below += more if cell < high else 0
+            for which in range(wide):
+                below[which] += more if cell < places[which] else 0
             enter += 1
             changed = True
         while leave < enter and entries[leave, AT_PANE] < gone:
             cell, more = entries[leave, AT_CELL], entries[leave, AT_COUNT]
             counts[cell] -= more
             total -= more
-            low_below -= more if cell < low else 0
-            high_below -= more if cell < high else 0
+            for which in range(wide):
+                below[which] -= more if cell < places[which] else 0
             leave += 1
             changed = True
         if not written:
             continue
-        if changed and total > 0:
-            low, low_below = _place(counts, low, low_below, _rank(asked.percents[0], total))
-            high, high_below = _place(counts, high, high_below, _rank(asked.percents[1], total))
-            low_answer, high_answer = asked.answers[low], asked.answers[high]
-        elif changed:
-            low_answer = high_answer = -1
-        block[length * wide, i, key] = low_answer
-        if wide > 1:
-            block[length * wide + 1, i, key] = high_answer
+        for which in range(wide):
+            if not changed:
+                block[length * wide + which, i, key] = block[length * wide + which, i - 1, key]
+            elif total == 0:
+                block[length * wide + which, i, key] = -1
+            else:
+                rank = _rank(asked.percents[which], total)
+                places[which], below[which] = _place(counts, places[which], below[which], rank)
+                block[length * wide + which, i, key] = asked.answers[places[which]]
     state.cursors[length, key, 0], state.cursors[length, key, 1] = enter, leave
-    state.moves[length, key], state.places[length, key, 0], state.places[length, key, 1] = total, low, high
-    state.below[length, key, 0], state.below[length, key, 1] = low_below, high_below
+    state.moves[length, key] = total
 
 
 @kernel

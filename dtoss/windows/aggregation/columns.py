@@ -7,12 +7,12 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from dtoss.windows.spec import PERCENTILES, SPEEDS, Spec
+from dtoss.windows.measures import MEASURES, PERCENTILES, SPEEDS
+from dtoss.windows.spec import Spec
 
 SLIDING = ("rows", "arrivals", "departures", "distance_mm", "moving_us")
 """Columns of sums that leave a window with their pane; the others count from their pane on."""
 _FIRST = (("end", pa.int64()), ("key", pa.int64()), ("revision", pa.int64()), ("final", pa.bool_()))
-_SHOWN = ("rows", "objects", "arrivals", "departures", "distance_mm", "moving_us", *SPEEDS)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Columns:
     @cached_property
     def results(self) -> pa.Schema:
         """The schema of results; a speed is null where there was no move."""
-        order = ["here", *(f"{measure}_{name}" for name in self.spec.names for measure in _SHOWN)]
+        each = [column for measure in MEASURES.values() for column in measure.columns if column != "here"]
+        order = ["here", *(f"{column}_{name}" for name in self.spec.names for column in each)]
         return pa.schema([*_FIRST, *((name, pa.int64()) for name in order if name in self.measured)])
 
     @staticmethod

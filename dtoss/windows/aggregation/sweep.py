@@ -21,7 +21,7 @@ from dtoss.windows.aggregation.pane_state import PaneState
 from dtoss.windows.aggregation.ring_kernel import RING_END, RING_ENTRY, slide_ring
 from dtoss.windows.aggregation.slots import Slots
 from dtoss.windows.bins import BOUNDS, MIDDLES
-from dtoss.windows.spec import PERCENTILES
+from dtoss.windows.measures import PERCENTILES
 
 Slot = NDArray[np.int32]
 _FILLED = 16
@@ -214,9 +214,8 @@ class _Maxima:
 class _Bins:
     def __init__(self, sweep: Sweep, columns: Columns, state: PaneState) -> None:
         self._keys, self._lengths, keys = sweep.keys, sweep.lengths, len(sweep.keys)
-        percents = [PERCENTILES[name] for name in columns.percentiles]
-        self._percents = np.array([percents[0], percents[-1]], np.int64)
-        self.rows = len(self._lengths) * len(percents)
+        self._percents = np.array([PERCENTILES[name] for name in columns.percentiles], np.int64)
+        self.rows = len(self._lengths) * len(self._percents)
         leaving = sweep.leaving((Cells.none(2, 1), *state.bins.closed))
         entries, slot = sweep.mine(joined([leaving, state.bins.open]))
         before, before_slot = sweep.mine(state.bin_counts)
@@ -239,11 +238,11 @@ class _Bins:
         self._moves = np.zeros((keys, len(self._lengths)), np.int64)
         np.add.at(self._moves, before_slot, before.values)
         self._moves = np.ascontiguousarray(self._moves.T)
-        shape = (len(self._lengths), keys, 2)
+        shape = (len(self._lengths), keys, len(self._percents))
         self._places = operand(np.broadcast_to(self._cell_first[:-1, None], shape))
         self._below = np.zeros(shape, np.int64)
         self._end = state.base or 0
-        self._cursors = np.empty(shape, np.int64)
+        self._cursors = np.empty((len(self._lengths), keys, 2), np.int64)
         self._cursors[:, :, 0] = self._begin(self._end)
         for i, length in enumerate(self._lengths.tolist()):
             self._cursors[i, :, 1] = self._begin(self._end - length)

@@ -16,7 +16,8 @@ from dtoss.windows.aggregation.result_rows import put_in_order
 from dtoss.windows.aggregation.slots import Slots, different
 from dtoss.windows.bins import BOUNDS, MIDDLES
 from dtoss.windows.durations import duration_text
-from dtoss.windows.spec import PERCENTILES, Spec
+from dtoss.windows.measures import PERCENTILES
+from dtoss.windows.spec import Spec
 
 _FAR = 1 << 62
 

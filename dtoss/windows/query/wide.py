@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.windows.aggregation.columns import Columns
-from dtoss.windows.spec import MM_OF_METRE, SPEEDS, Spec
+from dtoss.windows.measures import MEASURES, SPEEDS
+from dtoss.windows.spec import MM_OF_METRE, Spec
 
 BEFORE_MEASURES = ("key", "end", "revision", "final")
 """The columns before the measures."""
@@ -98,13 +99,13 @@ def answer_of(
     """Return the measures of one length, in the order of the spec.
 
     The first columns, then the measures of the spec but ``flow``: rows, objects, here, arrivals and departures as
-    int64; speed, max_speed, p50_speed and p95_speed in metres (units of a CRS in the plane) a second as float64, null
-    where nothing moved; all but speed in whole mm/s, that of a move rounded down.
+    int64; speed, max_speed and percentiles in metres (units of a CRS in the plane) a second as float64, null where
+    nothing moved; all but speed in whole mm/s, that of a move rounded down.
     """
     columns: dict[str, pa.Array | pa.ChunkedArray] = {column: results[column] for column in first}
     there = np.zeros(len(results), np.bool_)
     for measure in spec.measures:
-        if measure == "flow":
+        if not MEASURES[measure].columns:
             continue
         if measure == "speed":
             distance, moving = (

@@ -7,6 +7,8 @@ import math
 from fractions import Fraction
 
 NOWHERE = -1
+PERCENTS = (50, 95, 99)
+SPEEDS = ("max_speed", *(f"p{percent}_speed" for percent in PERCENTS))
 FURTHEST_MM = 2**43
 
 
@@ -111,7 +113,8 @@ class World:
             values["objects"] = len(values.pop("ids"))
             speeds = values.pop("speeds")
             values["max_speed"] = max(speeds, default=None)
-            values["p50_speed"], values["p95_speed"] = percentile(speeds, 50), percentile(speeds, 95)
+            for percent in PERCENTS:
+                values[f"p{percent}_speed"] = percentile(speeds, percent)
         return found
 
     def flow(self, end, length):
@@ -138,9 +141,9 @@ class World:
             for name, window in windows.items():
                 values = window.get(key)
                 for measure in shown(self.spec):
-                    nothing = None if measure in ("max_speed", "p50_speed", "p95_speed") else 0
+                    nothing = None if measure in SPEEDS else 0
                     row[f"{measure}_{name}"] = nothing if values is None else values[measure]
-            if any(row.values()) or any(row[name] == 0 for name in row if name.startswith(("max", "p50", "p95"))):
+            if any(row.values()) or any(row[name] == 0 for name in row if name.startswith(SPEEDS)):
                 found[key] = row
         return found
 

@@ -9,7 +9,7 @@ import numpy as np
 
 FURTHEST_MM = 2**43
 COUNTS = ("rows", "objects", "arrivals", "departures")
-SPEEDS = {"p50_speed": 50, "p95_speed": 95}
+SPEEDS = {"p50_speed": 50, "p95_speed": 95, "p99_speed": 99}
 
 
 class Plain:

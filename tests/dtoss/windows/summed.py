@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dtoss.windows.patches import KEY_GROUPS, columns_of, group_of
 from dtoss.windows.trajectories.sorted_rows import WindowRows
-from tests.dtoss.windows.brute import bins, shown
+from tests.dtoss.windows.brute import PERCENTS, SPEEDS, bins, shown
 
 
 class Summed:
@@ -70,7 +70,7 @@ class Summed:
                 counts.setdefault(key, []).extend([number] * count)
                 assert count >= 0
             for key, some in counts.items():
-                for percent in (50, 95):
+                for percent in PERCENTS:
                     if f"p{percent}_speed" in spec.measures and some:
                         of(key)[f"p{percent}_speed_{name}"] = middle(
                             sorted(some)[math.ceil(percent * len(some) / 100) - 1]
@@ -89,7 +89,7 @@ def _row(spec, lengths, values):
     row = {"here": values.get("here", 0)} if "here" in spec.measures else {}
     for name in lengths:
         for measure in shown(spec):
-            nothing = None if measure in ("max_speed", "p50_speed", "p95_speed") else 0
+            nothing = None if measure in SPEEDS else 0
             row[f"{measure}_{name}"] = values.get(f"{measure}_{name}", nothing)
     return row if any(value is not None and (value or "speed" in name) for name, value in row.items()) else None
 

@@ -9,7 +9,8 @@ import pytest
 from dtoss.errors import StoreError
 from dtoss.geometry.space import space_of
 from dtoss.windows.durations import duration_of, duration_text
-from dtoss.windows.spec import MEASURES, MOST_PANES, Spec, spec_of
+from dtoss.windows.measures import MEASURES
+from dtoss.windows.spec import MOST_PANES, Spec, spec_of
 
 SPHERE = space_of("EPSG:4326")
 MINUTE, HOUR = 60_000_000, 3_600_000_000

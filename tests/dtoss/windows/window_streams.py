@@ -11,7 +11,8 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import Keys, Labels, offsets, region_keys, site_keys
-from dtoss.windows.spec import MEASURES, spec_of
+from dtoss.windows.measures import MEASURES
+from dtoss.windows.spec import spec_of
 from tests.dtoss.strategies import lonlat, planar
 
 SECOND = 1_000_000

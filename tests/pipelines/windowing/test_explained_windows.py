@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dtoss.geometry.space import space_of
-from dtoss.windows.spec import MEASURES, spec_of
+from dtoss.windows.measures import MEASURES
+from dtoss.windows.spec import spec_of
 from pipelines.windowing.explaining import explain
 from tests.dtoss.windows.storage.kept import SITES
 

@@ -14,8 +14,9 @@ from dtoss.geometry.space import Space
 from dtoss.windows.aggregation.columns import Columns
 from dtoss.windows.aggregation.pane_state import Layers, PaneState
 from dtoss.windows.aggregation.reduce_step import groups_step
+from dtoss.windows.measures import MEASURES
 from dtoss.windows.patches import KEY_GROUPS, group_of, groups_of_labels
-from dtoss.windows.spec import MEASURES, spec_of
+from dtoss.windows.spec import spec_of
 from tests.dtoss.windows import brute
 from tests.dtoss.windows.aggregation.pane_worlds import difference, final_rows, held
 from tests.examples import examples

@@ -15,12 +15,12 @@ from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import Options, plan_batch
 from dtoss.windows.trajectories.sorted_rows import WindowRows
-from tests.dtoss.windows.brute import World
+from tests.dtoss.windows.brute import SPEEDS, World
 from tests.dtoss.windows.window_batch import run_batch
 
 SECOND = 1_000_000
 FAR_FUTURE = 1 << 59
-ALL = "rows,objects,here,arrivals,departures,flow,speed,max_speed,p50_speed,p95_speed"
+ALL = "rows,objects,here,arrivals,departures,flow,speed,max_speed,p50_speed,p95_speed,p99_speed"
 SITES = np.array([[0.0, 0.0], [10.0, 0.0], [5.0, 8.0]])
 PLANE = space_of(None, "plane")
 
@@ -129,7 +129,7 @@ def check_row(row, known, name):
     for measure in ("rows", "objects", "arrivals", "departures"):
         assert row.get(measure, 0) == known.get(f"{measure}_{name}", 0), measure
     assert row.get("here", 0) == known.get("here", 0)
-    for measure in ("max_speed", "p50_speed", "p95_speed"):
+    for measure in SPEEDS:
         millimetres = known.get(f"{measure}_{name}")
         assert row.get(measure) == (None if millimetres is None else millimetres / 1000)
     distance, moving = known.get(f"distance_mm_{name}", 0), known.get(f"moving_us_{name}", 0)

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 
 from dtoss.partitioning.regions import Regions
 from dtoss.windows.keys import region_keys
+from dtoss.windows.measures import MEASURES
 from dtoss.windows.patches import Patches
-from dtoss.windows.spec import MEASURES, spec_of
+from dtoss.windows.spec import spec_of
 from dtoss.windows.trajectories.fold_horizon import fold_state
 from dtoss.windows.trajectories.known_rows import ObjectState, newest
 from dtoss.windows.trajectories.map_step import objects_step
