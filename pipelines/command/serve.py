@@ -158,9 +158,10 @@ def serve(
 ) -> int:
     """Answer questions over HTTP, from the newest snapshot always."""
     _check_libraries()
-    from dtoss.serve.processes.freed_memory import give_back
+    from dtoss.serve.processes.freed_memory import give_back, leave_out_pandas
 
     give_back()
+    leave_out_pandas()
     from dtoss.serve.core.server_settings import Limits, Settings, limits_of
     from dtoss.serve.processes.parent import run_server
     from pipelines.engines.progress import end_beginning

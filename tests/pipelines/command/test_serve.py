@@ -104,6 +104,8 @@ def test_a_server_answers_until_it_is_told_to_end(own_store):
         for thread in threads:
             thread.start()
         wait_for(lambda: wrong or min(answered) >= 20)
+        processes = [server.process.pid, *children(server.process.pid)]
+        assert not [pid for pid in processes if "/pandas/" in Path(f"/proc/{pid}/maps").read_text()]
         code, _ = server.stop()
         for thread in threads:
             thread.join(120)
