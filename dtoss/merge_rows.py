@@ -21,6 +21,7 @@ from dtoss.building.border import border_of, fix
 from dtoss.building.construct import BuiltPartition
 from dtoss.building.in_memory import members_of
 from dtoss.building.renew import Grounds, renew
+from dtoss.building.stood import Cells
 from dtoss.history.row_blocks import latest, order_between, order_of_rows
 from dtoss.partition import Partition, values_of
 from dtoss.partition import numbers as arrow_of
@@ -219,13 +220,14 @@ def _rebuild(
     if grown:
         touched = range(len(partitions))
     leaves, comes = (members_of(one, len(partitions)) for one in (leaving, sent))
+    cells = list(record.cells or [None] * len(partitions))
 
     def build_one(number: int) -> BuiltPartition:
         (left, first), (came_to, begin) = leaves, comes
         without = ids.take(arrow_of(left[first[number] : first[number + 1]]))
         mine = came_to[begin[number] : begin[number + 1]]
         rows = arriving.take(arrow_of(mine)).append_column("home", arrow_of(sent.home[mine]))
-        return _build_anew(grounds, partitions[number], without, rows)
+        return _build_anew(grounds, partitions[number], without, rows, None if grown else cells[number])
 
     if threads > 1 and len(touched) > 1:
         with ThreadPoolExecutor(threads) as pool:
@@ -235,10 +237,11 @@ def _rebuild(
     renewed, areas, borders = list(partitions), list(record.areas), list(record.borders or map(border_of, partitions))
     for one in built:
         number = one.partition.number
-        renewed[number], areas[number], borders[number] = one.partition, one.area, one.border
+        renewed[number], areas[number] = one.partition, one.area
+        borders[number], cells[number] = one.border, one.cells
     border = fix(borders, bounds, threads=threads)
     first = record.first_bounds or index.bounds
-    record = replace(record, areas=tuple(areas), first_bounds=first, borders=tuple(borders))
+    record = replace(record, areas=tuple(areas), first_bounds=first, borders=tuple(borders), cells=tuple(cells))
     return index._with(renewed, bounds, border, record)
 
 
@@ -263,9 +266,11 @@ def _bounds(index: Any, rows: pa.Table) -> NDArray[np.float64] | None:
     return grow_bounds(bounds, np.array(record.first_bounds or index.bounds), places.min(axis=0), places.max(axis=0))
 
 
-def _build_anew(grounds: Grounds, partition: Partition, gone: pa.Array, came: pa.Table) -> BuiltPartition:
+def _build_anew(
+    grounds: Grounds, partition: Partition, gone: pa.Array, came: pa.Table, cells: Cells | None
+) -> BuiltPartition:
     """Return a partition without the objects that are gone, and with the rows that came to it."""
     stays = np.flatnonzero(~values_of(pc.is_in(ids_of(partition), value_set=gone)))
     carried = [(ATTRIBUTE + name, name) for name in partition.attributes]
     batches = came.combine_chunks().to_batches()
-    return renew(grounds, partition, stays, batches, carried, lambda name: came.schema.field(name).type)
+    return renew(grounds, partition, stays, batches, carried, lambda name: came.schema.field(name).type, cells)

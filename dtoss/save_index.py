@@ -20,6 +20,7 @@ from dtoss.snapshots.source_columns import Columns
 
 if TYPE_CHECKING:
     from dtoss.building.border import Border
+    from dtoss.building.stood import Cells
     from dtoss.partition import Partition
     from dtoss.snapshots.mapped_file import Source
     from dtoss.snapshots.store import Store
@@ -39,6 +40,7 @@ class BuildRecord:
     # Of a plane those that it had before rows were merged with it, from which others grow; None before that
     first_bounds: tuple[float, float, float, float] | None = None
     borders: tuple[Border, ...] | None = None  # The partitions' shares of the border set, once rows were merged
+    cells: tuple[Cells | None, ...] | None = None  # Of the partitions that were built as rows were merged
 
     @classmethod
     def of(cls, manifest: dict[str, Any]) -> BuildRecord:

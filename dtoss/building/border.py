@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.cells.neighbour_lists import runs
 from dtoss.cells.voronoi import voronoi
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.partition import Ids, Partition, numbers
@@ -62,13 +63,13 @@ def border_of(partition: Partition) -> Border:
     m = len(partition.sites)
     open_site = np.zeros(m, np.bool_)
     open_site[partition.uncertified] = True
-    end = int(graph.first[owned])
-    source = np.repeat(np.arange(owned, dtype=np.int32), np.diff(graph.first[: owned + 1]))
-    target = graph.neighbours[:end]
-    crossing = ((target >= owned) | open_site[target]) & ~open_site[source]
-    listed = open_site[source]
+    # who is listed lists, too: so few lists need be looked at
+    some = np.concatenate([partition.uncertified, np.arange(owned, m, dtype=np.int32)])
+    count = graph.first[some + 1] - graph.first[some]
+    target, source = np.repeat(some, count), graph.neighbours[runs(graph.first[some], count)]
+    crossing = (source < owned) & ~open_site[source]
     used = open_site.copy()
-    used[target[listed]] = True
+    used[source[open_site[target]]] = True
     used[source[crossing]] = True
     used[target[crossing]] = True
     points = np.flatnonzero(used)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.building.construct import BuiltPartition, construct
+from dtoss.building.stood import Cells, Stood
 from dtoss.geometry.space import Space
 from dtoss.partition import Partition
 from dtoss.partition import numbers as arrow_of
@@ -40,11 +41,13 @@ def renew(
     came: Sequence[pa.RecordBatch],
     carried: Sequence[tuple[str, str]],
     kind: Callable[[str], pa.DataType],
+    cells: Cells | None = None,
 ) -> BuiltPartition:
     """Return a partition built of some of its objects and of rows that came, which hold id, x, y, home and perhaps t.
 
     ``carried``: the attribute columns of what came, and the attribute of each, as pairs; ``kind``: the type of a column
-    that no object of the partition has yet. Cost O(n).
+    that no object of the partition has yet; ``cells``: of the partition, within the same bounds; all cells are cut
+    where they are not known. Cost O(n).
     """
     home = homes_of(partition)
     whole = len(rows) == len(home)
@@ -74,4 +77,5 @@ def renew(
         grounds.bounds,
         attributes={name: join(partition.attributes.get(name), column) for column, name in carried},
         times=None if partition.times is None else join(partition.times, "t"),
+        stood=None if cells is None else Stood(partition, cells, rows),
     )

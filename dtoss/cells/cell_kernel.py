@@ -28,6 +28,9 @@ from dtoss.geometry.distance import SPHERE, place_at
 EARLIER = 8
 """Neighbours before a site on the curve that are kept for it."""
 
+BEYOND_SITES = 1 << 31
+"""More than the number of any site."""
+
 DONE, MORE_VERTICES, MORE_NEIGHBOURS, THIN = 0, 1, 2, 3
 """What a kernel of cells returns: whether it is done, or what was too small. THIN asks for the tree along lines."""
 
@@ -66,23 +69,34 @@ def _first_cuts(cell, m, sites, count):
 
 
 @step
-def _settle(cell, m, made, at, filled):
-    """Write what was made of a cell, its neighbours from place ``filled`` on.
+def _first_edge(outline, m):
+    """Return the edge of the site with the least number, 0 where there is none: the list of a cell begins with it."""
+    first, least_number = 0, BEYOND_SITES
+    for i in range(m):
+        if 0 <= outline.edge[i] < least_number:
+            first, least_number = i, outline.edge[i]
+    return first
+
+
+@step
+def _settle(cell, m, discs, made, at, filled):
+    """Write what was made of a cell, its neighbours from place ``filled`` on; ``discs`` is room for its vertices.
 
     Returns how many neighbours are filled now, and whether the cell is compact.
     """
-    before, nearest, touches_rim = filled, np.inf, False
+    before, nearest, touches_rim, outline = filled, np.inf, False, cell.outline
+    u, v, t = discs.x, discs.y, _first_edge(outline, m)
     for i in range(m):
-        c = cell.outline.edge[i]
+        u[i], v[i], c = outline.u[t], outline.v[t], outline.edge[t]
         if c < 0:
             touches_rim = True
-            continue
-        nearest = min(nearest, cell.outline.eh[i])
-        made.neighbours[filled] = c
-        filled += 1
+        else:
+            nearest = min(nearest, outline.eh[t])
+            made.neighbours[filled] = c
+            filled += 1
+        t = t + 1 if t + 1 < m else 0
     made.degree[at] = filled - before
     made.rim[at] = touches_rim
-    u, v = cell.outline.u, cell.outline.v
     far = furthest(u, v, m)
     if cell.site.dimension == SPHERE:
         made.area[at] = sphere_area(u, v, m)
@@ -190,7 +204,7 @@ def cut_cells(
         if filled + m > neighbours.size:
             return MORE_NEIGHBOURS
         before = filled
-        filled, compact = _settle(cell, m, made, at, filled)
+        filled, compact = _settle(cell, m, scratch.discs, made, at, filled)
         if compact:
             settled_leaves[own - first_leaf] |= 1 << (s % LEAF)
         _tell_later(made, earlier, begin, end, s, before, filled)

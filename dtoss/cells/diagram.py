@@ -20,14 +20,33 @@ class Diagram:
     """The diagram of n sites in curve order, as flat arrays."""
 
     first: NDArray[np.int32]  # int32 (n + 1,). The neighbours of site i are ``neighbours[first[i]:first[i + 1]]``
-    # int32. For each site, counter-clockwise, the sites whose cells share an edge with its own. Symmetric: an edge that
-    # rounding shows to one side only is listed by both, at the end
+    # int32. For each site, counter-clockwise from the least number on, the sites whose cells share an edge with its
+    # own. Symmetric: an edge that rounding shows to one side only is listed by both, at the end
     neighbours: NDArray[np.int32]
     # float64 (n,). Square CRS units in the plane (clipped to the bounds), steradians on the sphere
     area: NDArray[np.float64]
     # float64 (n,). Distance from the site to the furthest vertex of its cell: chord on the sphere
     radius: NDArray[np.float64]
     rim: NDArray[np.bool_]  # bool (n,). The cell reaches the bounds (plane), or 80 degrees from its site (sphere)
+    # bool (n,). So wide that rounding of an edge does not reach far (``dtoss/cells/cell_kernel.py``); never on the rim
+    compact: NDArray[np.bool_]
+
+
+@kernel("Tuple((int32[::1], int32[::1]))(int32[::1], int32[::1], int32[::1], int32[::1])")
+def renumber(first, neighbours, to_old, to_new):
+    """Return a graph by other numbers: its site i is site ``to_old[i]`` of the one that is given."""
+    n = to_old.size
+    new_first = np.empty(n + 1, np.int32)
+    new_neighbours = np.empty(neighbours.size, np.int32)
+    at = 0
+    for i in range(n):
+        new_first[i] = at
+        old = to_old[i]
+        for t in range(first[old], first[old + 1]):
+            new_neighbours[at] = to_new[neighbours[t]]
+            at += 1
+    new_first[n] = at
+    return new_first, new_neighbours
 
 
 @kernel("int64(int32[::1], int32[::1], uint8[::1], int64, int64, int32[:, ::1])")

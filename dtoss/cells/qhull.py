@@ -46,7 +46,7 @@ def qhull_diagram(
     neighbours = listed[:, 1].astype(np.int32)
     if wanted is None:
         begin, neighbours = symmetric(begin, neighbours)
-    return Diagram(begin, neighbours, cells.area, cells.radius, rim)
+    return Diagram(begin, neighbours, cells.area, cells.radius, rim, np.zeros(n, np.bool_))
 
 
 def _rim(cells: CellPolygons, n: int) -> NDArray[np.bool_]:

@@ -132,7 +132,7 @@ def _rim_cells(
 
 
 _VISITS_A_CELL = 8
-"""Nodes visited for a cell, beside a quarter as many as there are sites, after which oriented boxes are asked for."""
+"""Nodes visited for a cell, beside as many as there are sites, after which oriented boxes are asked for."""
 _VISITED = 3
 """The place in ``progress`` of the number of nodes visited."""
 _FLOATS, _WHOLE = 2 * SPHERE + 4 * SPREAD + STACK + NEAREST, SPREAD + 2 * STACK + 2 * NEAREST
@@ -189,14 +189,18 @@ def _begin(cell, sites, known, count, everyone):
 
 @step
 def _list_owners(cell, m, neighbours, filled, listed, mark):
-    """List the owners of a cell's edges, each once, from place ``filled`` on.
+    """List the owners of a cell's edges, each once, the least first, from place ``filled`` on.
 
     ``listed`` holds the mark of the last cell that a site was listed for. Returns how many neighbours are filled now,
     and the chord to the furthest corner, 2 where there is none.
     """
-    far, site = 0.0, cell.site
-    for i in range(m):
-        row = shift(cell.rows, i * CORNER)
+    far, site, t = 0.0, cell.site, 0
+    for i in range(1, m):
+        if cell.rows[i * CORNER + OWNER] < cell.rows[t * CORNER + OWNER]:
+            t = i
+    for _ in range(m):
+        row = shift(cell.rows, t * CORNER)
+        t = t + 1 if t + 1 < m else 0
         c = int(row[OWNER])
         if listed[c] != mark:
             listed[c] = mark
@@ -238,7 +242,7 @@ def cut_rim_cells(
     filled, drawn, visits = progress[1], progress[2], progress[_VISITED]
     for r in range(progress[0], sites.size):
         progress[0], progress[1], progress[2], progress[_VISITED] = r, filled, drawn, visits
-        if not aligned and levels > 1 and visits > n // 4 + _VISITS_A_CELL * r:
+        if not aligned and levels > 1 and visits > n + _VISITS_A_CELL * r:
             return THIN
         # cut by what is near, then by some from all over the curve, then by the tree
         cell = RimWorkpiece(place_at(places, r, SPHERE), basis, rows, spare, positions, capacity)

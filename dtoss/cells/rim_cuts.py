@@ -36,8 +36,8 @@ SPREAD = 32
 """Room for sites from all over the curve that cut first: two for each power of 8 below the number of sites."""
 _APART = 8
 """How many times as far along the curve each of them is from the cell's own as the one before."""
-_SITES_A_CUT = 512
-"""A cell may be cut once more for each so many sites before the tree along lines is made: that takes O(n log n)."""
+_SITES_A_CUT = 16
+"""A cell may be cut once more for each so many sites before the tree along lines is made: that takes as long."""
 _SIDE = 0.9
 """Cosine of the widest angle between a corner and its site at which a disc round the corner ends before the horizon."""
 _FIRST = 16

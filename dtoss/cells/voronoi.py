@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from dtoss.cells.box_tree import LEAF
 from dtoss.cells.cell_arguments import workspace
 from dtoss.cells.cell_kernel import DONE, EARLIER, MORE_NEIGHBOURS, MORE_VERTICES, cut_cells
 from dtoss.cells.diagram import PIECE, Diagram, symmetric
+from dtoss.cells.neighbour_lists import offsets, runs, with_lists
 from dtoss.cells.oriented_boxes import NO_LINES
 from dtoss.cells.rim import Search, rim_cells, search_of
 from dtoss.compiled.kernel import kernel, operand
@@ -31,6 +31,7 @@ def voronoi(
     engine: str = "kernel",
     piece: int = PIECE,
     room: int = ROOM,
+    search: Search | None = None,
 ) -> Diagram:
     """Return the Voronoi diagram of distinct sites in curve order.
 
@@ -38,7 +39,8 @@ def voronoi(
     fast; ``bounds``: plane only: float64 (4,) xmin, ymin, xmax, ymax that hold every site; cells are clipped to it;
     ``wanted``: only the cells of these sites are made, the others stay empty; all when None; ``threads``: the work is
     split among so many threads; the result is the same for any number; ``engine``: "kernel", or "scipy" for
-    ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``; ``room``: neighbours of a site that there is room for at first.
+    ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``; ``room``: neighbours of a site that there is room for at first;
+    ``search``: what finds these sites, where it is made already.
 
     Dissertation, sections 3.1.2; cost O(n). No site: an empty diagram. One site: the whole bounds, or the whole sphere.
     """
@@ -57,15 +59,15 @@ def voronoi(
         bounds = np.zeros(4)
     sites = operand(sites, dtype=np.float64)
     if n == 0:
-        empty = np.zeros(0)
-        return Diagram(np.zeros(1, np.int32), np.zeros(0, np.int32), empty, empty, np.zeros(0, np.bool_))
+        empty, none = np.zeros(0), np.zeros(0, np.bool_)
+        return Diagram(np.zeros(1, np.int32), np.zeros(0, np.int32), empty, empty, none, none)
     if engine == "scipy":
         from dtoss.cells.qhull import qhull_diagram
 
         return qhull_diagram(sites, bounds, wanted)
-    search = search_of(sites)
+    search = search or search_of(sites)
     flags = np.zeros(0, np.uint8) if wanted is None else operand(wanted, dtype=np.uint8)
-    made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.uint8), np.empty(n, np.uint8))
+    made = _Made(np.empty(n, np.int32), np.empty(n), np.empty(n), *(np.empty(n, np.uint8) for _ in range(3)))
     begins = range(0, n, piece)
     shared = np.empty(room * n + 4096, np.int32)
 
@@ -77,12 +79,12 @@ def voronoi(
     with ThreadPoolExecutor(threads) if threads > 1 and len(begins) > 1 else nullcontext() as pool:
         over = map if pool is None else pool.map
         lists = list(over(cut_piece, begins))
-        first, neighbours = _offsets(made.degree), _join(lists, shared, room * piece)
+        first, neighbours = offsets(made.degree), _join(lists, shared, room * piece)
         if dimension == 3 and made.rim.any():
             first, neighbours = _with_rim_cells(sites, search, first, neighbours, made)
         if wanted is None:
             first, neighbours = symmetric(first, neighbours, made.doubt, neighbours.base, over, piece)
-    return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_))
+    return Diagram(first, neighbours, made.area, made.radius, made.rim.view(np.bool_), made.compact.view(np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class _Made:
     radius: NDArray[np.float64]
     rim: NDArray[np.uint8]
     doubt: NDArray[np.uint8]
+    compact: NDArray[np.uint8]
 
 
 def _cut_piece(
@@ -147,6 +150,7 @@ def _cut_piece(
             progress,
         )
         if status == DONE:
+            made.compact[begin:end] = np.unpackbits(settled, bitorder="little")[begin % LEAF :][:size]
             return neighbours[: progress[1]]
         if status == MORE_VERTICES:
             capacity *= 4
@@ -175,12 +179,6 @@ def _join(lists: list[NDArray[np.int32]], room: NDArray[np.int32], apart: int) -
     return room[: counts.sum()]
 
 
-def _offsets(degree: NDArray[np.int32]) -> NDArray[np.int32]:
-    first = np.zeros(len(degree) + 1, np.int32)
-    np.cumsum(degree, out=first[1:])
-    return first
-
-
 def _with_rim_cells(
     sites: NDArray[np.float64],
     search: Search,
@@ -192,37 +190,7 @@ def _with_rim_cells(
     which = np.flatnonzero(made.rim)
     counts = first[which + 1] - first[which]
     first_known = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    known = neighbours[_runs(first[which], counts)]
+    known = neighbours[runs(first[which], counts)]
     cells = rim_cells(sites, search, which, first_known, known)
     made.area[which], made.radius[which], made.doubt[which] = cells.area, cells.radius, True
-    degree = np.diff(first)
-    degree[which] = cells.degree
-    new_first = _offsets(degree)
-    merged = np.empty(new_first[-1], np.int32)
-    _replace(first, neighbours, which, new_first, merged, cells.neighbours)
-    return new_first, merged
-
-
-def _runs(starts: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the positions of runs of given starts and lengths, one after another."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts, counts) + np.repeat(np.asarray(starts, np.int64), counts)
-
-
-@kernel("void(int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1])")
-def _replace(first, neighbours, which, new_first, merged, lists):
-    """Fill ``merged`` with ``lists``, one after another, for the sites ``which`` and the old lists for all others."""
-    taken, since = 0, 0
-    for r in range(which.size + 1):
-        site = which[r] if r < which.size else first.size - 1
-        place = new_first[since]
-        for t in range(first[since], first[site]):
-            merged[place] = neighbours[t]
-            place += 1
-        if r == which.size:
-            return
-        for t in range(new_first[site], new_first[site + 1]):
-            merged[t] = lists[taken]
-            taken += 1
-        since = site + 1
+    return with_lists(first, neighbours, which, cells.degree, cells.neighbours)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtoss
+from dtoss.merge_rows import record_of
 from dtoss.shards.share import held_index
 from dtoss.snapshots.border_file import encode_border
 from dtoss.snapshots.partition_file import encode
@@ -23,6 +24,7 @@ from tests.examples import examples
 from tests.update_worlds import INT_IDS, NOW, STRING_IDS, drawn, table
 
 KINDS = worlds.KINDS
+SOME = ("lattice", "flat lattice", "two parallels", "few places", "ulps")
 ROWS = {"id": [1, 2, 3], "lon": [8.0, 9.0, 10.0], "lat": [50.0, 51.0, 52.0], "free": [True, False, True]}
 
 
@@ -227,3 +229,64 @@ def test_no_frame_and_no_whole_index():
         index.with_updates(7)
     with pytest.raises(ValueError, match="some of the partitions of another one"):
         held_index(index, [0]).with_updates(ROWS)
+
+
+@pytest.mark.parametrize("plane", [True, False])
+@pytest.mark.parametrize(
+    ("partitions", "objects"),
+    [(1, 1500), (2, 3000), (7, 11_000), pytest.param(64, 90_000, marks=pytest.mark.deep("7 are in make test"))],
+)
+def test_partitions_of_which_few_cells_are_cut_are_those_of_which_all_are(tmp_path, partitions, objects, plane):
+    """Byte for byte, merge after merge: places that many share, others that change hands, objects that come and go.
+
+    All cells are cut of an index that was opened, as no file says which of them are compact.
+    """
+    rng = np.random.default_rng(partitions)
+    names = ("x", "y") if plane else ("lon", "lat")
+    places = rng.normal([8.0, 47.0], 0.5, (objects, 2))
+    places[objects // 2 : objects // 2 + 50] = places[:50]
+    frame = {"id": np.arange(objects), **dict(zip(names, places.T, strict=True)), "v": np.zeros(objects, np.int64)}
+    index = dtoss.build(frame, partitions=partitions, crs="none" if plane else None)
+    index = index.with_updates({name: values[::100] for name, values in {**frame, "v": frame["v"] + 1}.items()})
+    for turn in range(5):
+        ids = rng.choice(objects + 50, 40, replace=False)
+        at = rng.normal([8.0, 47.0], 0.5, (40, 2))
+        at[:5] = places[rng.integers(0, objects, 5)]
+        at[5:10] = places[ids[5:10] % objects]
+        if turn == 3:
+            at[0] = [12.0, 51.0]  # bounds are twice as wide: the curve has another order, and all cells are cut
+        rows = {"id": ids, **dict(zip(names, at.T, strict=True)), "v": np.full(40, turn), "gone": np.arange(40) > 34}
+        index.save(tmp_path / str(turn))
+        whole = dtoss.open(tmp_path / str(turn)).with_updates(rows, deleted="gone")
+        index = index.with_updates(rows, deleted="gone")
+        assert files_of(index) == files_of(whole)
+        assert record_of(index).areas == record_of(whole).areas
+
+
+def test_cells_that_no_row_may_have_changed_are_not_cut_again():
+    rng = np.random.default_rng(0)
+    rows = {"id": np.arange(2000), "lon": rng.uniform(8.0, 9.0, 2000), "lat": rng.uniform(47.0, 48.0, 2000)}
+    index = dtoss.build(rows, partitions=1).with_updates({"id": [1], "lon": [8.5], "lat": [47.5]})
+    record_of(index).cells[0].area[:] = -1.0
+    kept = record_of(index.with_updates({"id": [2], "lon": [8.2], "lat": [47.2]})).cells[0].area == -1.0
+    assert 1800 < kept.sum() < 1990
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(kind, marks=pytest.mark.deep("a few awkward ones are in make test")) for kind in KINDS
+       if kind not in SOME), *SOME],
+)  # fmt: skip
+def test_answers_after_many_merges_are_those_of_brute_force(kind):
+    """Of partitions that are large enough for some of their cells to stay; neighbours are those of what was built."""
+    seed = next(seed for seed in count() if len(worlds.world(kind, seed).ids) in (2000, 5000))
+    world = worlds.world(kind, seed)
+    index, goes = moved(world, 1, np.random.default_rng(seed))
+    for rows in goes:
+        for some in np.array_split(rows, 10):
+            index = index.with_updates(frame_of(world, some))
+    assert worlds.compare(world, index) == []
+    crs = None if world.metric == "sphere" else "none"
+    built = dtoss.build(frame_of(world, np.arange(len(world.ids))), crs=crs, partitions=1, bounds=index.bounds)
+    for id_ in world.ids[:20].tolist():
+        assert set(index.neighbours(id_).tolist()) == set(built.neighbours(id_).tolist())
