@@ -1,10 +1,13 @@
 """How long it takes until rows that are told are found, and what clients notice of it meanwhile.
 
-    python -m bench.serve.fresh [--objects N] [--partitions P] [--rates R ...] [--seconds S] [--asked Q]
+    python -m bench.serve.fresh [--objects N] [--partitions P] [--rates R ...] [--seconds S] [--asked Q] [--servers N]
 
 A server of one worker, rows of objects anywhere at a rate, each in a POST with those of 50 ms, and questions for the 8
 nearest at random times. The lag is from the answer to a POST until an answer of the worker holds its last row, to 4 ms.
 Everything is on this machine: the server, its builder, who tells and who asks share its cores.
+
+Of several servers of a plan, each of which holds as many partitions, the first one is told, and the last one is asked
+and looked at; the columns of generations and cores are of that one.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ import re
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 import dtoss
+from bench.serve.fleet.servers import fleet
 from bench.serve.requests import pinned, serve_command
+from dtoss.index import Index
+from dtoss.serve.cluster.plan_placement import Placement
 from pipelines.calibration.sender import Where
 from pipelines.calibration.senders import Senders
 
@@ -37,6 +45,20 @@ def rows_of(rng: np.random.Generator, ids: np.ndarray, t: int) -> pa.Table:
     """Return rows of objects somewhere in a square of a degree."""
     places = rng.uniform([139.0, 35.0], [140.0, 36.0], (len(ids), 2))
     return pa.table({"id": ids, "lon": places[:, 0], "lat": places[:, 1], "t": np.full(len(ids), t)})
+
+
+@contextmanager
+def served(folder: Path, index: Index, servers: int) -> Iterator[list[tuple[int, int]]]:
+    """Run a server, or several of a plan with as many partitions each; gives the process and the port of each."""
+    store, options = str(folder / "store"), ("--updates", str(folder / "updates"), "--allow-positions")
+    if servers == 1:
+        with pinned(serve_command(store, *options), r"on http://127.0.0.1:(\d+)", cores=None) as (server, port):
+            yield [(server.pid, int(port))]
+        return
+    count = len(index.parts)
+    placement = Placement(index.partitioning.digest, tuple((at * servers // count,) for at in range(count)))
+    with fleet(store, folder, placement, servers, options) as found:
+        yield [(found.running[number].pid, port) for number, port in enumerate(found.ports)]
 
 
 def tell(port: int, rate: float, objects: int, until: float, acknowledged: list[tuple[float, int]]) -> None:
@@ -94,7 +116,7 @@ def number(port: int, name: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-def measure(server: int, port: int, senders: Senders, rate: float, given: argparse.Namespace) -> str:
+def measure(server: int, port: int, told: int, senders: Senders, rate: float, given: argparse.Namespace) -> str:
     """Return a row of the table."""
     acknowledged: list[tuple[float, int]] = []
     seen: list[tuple[float, int]] = []
@@ -102,7 +124,7 @@ def measure(server: int, port: int, senders: Senders, rate: float, given: argpar
     until = time.monotonic() + given.seconds
     works = [threading.Thread(target=look, args=(port, ended, seen))]
     if rate:
-        works.append(threading.Thread(target=tell, args=(port, rate, given.objects, until, acknowledged)))
+        works.append(threading.Thread(target=tell, args=(told, rate, given.objects, until, acknowledged)))
     made = [number(port, f"dtoss_fresh_generation_seconds_{part}") for part in ("count", "sum")]
     before = processes_of(server)
     for work in works:
@@ -138,6 +160,7 @@ def main() -> None:
     parser.add_argument("--rates", type=float, nargs="+", default=[0, 200, 2_000, 20_000])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--asked", type=int, default=500)
+    parser.add_argument("--servers", type=int, default=1)
     given = parser.parse_args()
     print(
         "| objects in partitions | rows/s | lag p50 s | p99 s | generations | ms each | knn/s | p50 ms | p99 ms | "
@@ -146,13 +169,12 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        store, updates = Path(folder) / "store", Path(folder) / "updates"
-        updates.mkdir()
+        (Path(folder) / "updates").mkdir()
         rows = rows_of(rng, np.arange(given.objects), int(time.time()) - 2_000_000)
-        dtoss.build(rows, partitions=given.partitions).save(store)
-        command = serve_command(str(store), "--updates", str(updates), "--allow-positions")
-        with pinned(command, r"on http://127.0.0.1:(\d+)", cores=None) as (server, found):
-            port = int(found)
+        index = dtoss.build(rows, partitions=given.partitions)
+        index.save(Path(folder) / "store")
+        with served(Path(folder), index, given.servers) as found:
+            (_, told), (server, port) = found[0], found[-1]
             targets = [
                 f"GET /knn?lon={x:.6f}&lat={y:.6f}&k=8 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
                 for x, y in rng.uniform([139.0, 35.0], [140.0, 36.0], (10_000, 2))
@@ -160,7 +182,7 @@ def main() -> None:
             with Senders(Where("127.0.0.1", port, False, 16), 1) as senders:
                 senders.load(targets)
                 for rate in given.rates:
-                    print(measure(server.pid, port, senders, rate, given), flush=True)
+                    print(measure(server, port, told, senders, rate, given), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,26 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 
-from dtoss.errors import DtossError
+from dtoss.commits.folder import LocalFolder
+from dtoss.commits.lease import InUse, held_by
+from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.generations import Generations, look_for_bases, make_generations
 from dtoss.fresh.group_commit import GroupCommit
+from dtoss.fresh.shared_folder import shared_path
 from dtoss.locks import processors
 from dtoss.log.log_reader import LogReader
 from dtoss.log.log_schema import log_schema
 from dtoss.log.log_writer import LogWriter
+from dtoss.log.segment_names import HIDDEN
 from dtoss.snapshots.store import Store
 
 GIL_SECONDS = 0.0005
@@ -28,6 +35,14 @@ SOCKET = "intake"
 """Where rows are taken, in the folder in memory."""
 BUILDING_THREADS = 4
 """Threads that build partitions side by side."""
+STAND_BY_SECONDS = 0.25
+"""Between two looks whether the server that writes is gone."""
+ELSEWHERE_SECONDS = 5.0
+"""And so long where that is on another machine."""
+RIGHT_SECONDS = 1.0
+"""Between two looks whether another one has taken the right to write."""
+FIRST_GENERATION_SECONDS = 60.0
+"""For which a server of a plan waits for the first generation that another one makes."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +51,21 @@ class Fresh:
 
     store: str
     updates: str  # The folder of the log
-    folder: str  # In memory: the store of generations, and the socket
+    folder: str  # In memory: the socket, and the store of generations where the server is alone
     takes: bool  # Whether rows are taken
     counts: FreshCounts
+    # The number of this server in its plan, whose servers share generations; None where it is alone
+    server: int | None = None
 
     @property
     def address(self) -> str:
         """The socket where rows are taken."""
         return str(Path(self.folder) / SOCKET)
+
+    @property
+    def home(self) -> str:
+        """Where the store of generations is."""
+        return self.folder if self.server is None else shared_path(self.updates)
 
 
 def generations_of(fresh: Fresh, event: Callable[..., None]) -> Generations:
@@ -52,18 +74,49 @@ def generations_of(fresh: Fresh, event: Callable[..., None]) -> Generations:
     schema = log_schema(store.manifest())
     reader, other = (LogReader(fresh.updates, schema) for _ in range(2))
     threads = min(processors(), BUILDING_THREADS)
-    return Generations(store, Store(fresh.folder), reader, other, schema, fresh.counts, event, threads)
+    return Generations(
+        store, Store(fresh.home), reader, other, schema, fresh.counts, event, threads, server=fresh.server
+    )
 
 
-def first_generation(fresh: Fresh) -> None:
-    """Publish what stands before anybody asks; what keeps the log from being written is an error here."""
-    if fresh.takes:
-        LogWriter.open(fresh.updates, log_schema(Store(fresh.store).manifest())).close()
+def first_generation(fresh: Fresh, seconds: float = FIRST_GENERATION_SECONDS) -> None:
+    """Publish what stands before anybody asks; what keeps the log from being written is an error here.
+
+    ``seconds``: for which a server of a plan waits for one of the server that writes.
+    """
 
     def untold(what: str, **facts: object) -> None:
         """Tell nobody: what goes wrong here is raised."""
 
-    generations_of(fresh, untold).begin()
+    ends, log = time.monotonic() + seconds, None
+    while (fresh.server is not None or fresh.takes) and (log := _writer_of(fresh)) is None:
+        if Store(fresh.home).head() is not None:
+            return
+        if time.monotonic() > ends:
+            raise StoreError(
+                f"the log of {fresh.updates} is being written by {held_by(_hidden(fresh))}, which has made no "
+                f"generation for servers of this plan in {seconds:.0f} s: end it if it is none of them"
+            )
+        time.sleep(STAND_BY_SECONDS)
+    try:
+        generations_of(fresh, untold).begin()
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _hidden(fresh: Fresh) -> LocalFolder:
+    return LocalFolder(f"{fresh.updates}/{HIDDEN}")
+
+
+def _writer_of(fresh: Fresh) -> LogWriter | None:
+    """Return the right to write the log; None while another server of the plan has it."""
+    try:
+        return LogWriter.open(fresh.updates, log_schema(Store(fresh.store).manifest()))
+    except InUse:
+        if fresh.server is None:
+            raise
+        return None
 
 
 def run_builder(fresh: Fresh, parent: int, ready: Callable[[], None], event: Callable[..., None]) -> int:
@@ -85,7 +138,12 @@ async def _run(fresh: Fresh, parent: int, ready: Callable[[], None], event: Call
         stop.set()
 
     loop.add_reader(parent, end_alone)
-    log = LogWriter.open(fresh.updates, log_schema(Store(fresh.store).manifest())) if fresh.takes else None
+    ready, log = cache(ready), None  # said once
+    if fresh.server is not None:
+        if (log := await stand_by(fresh, stop, ready, event)) is None:
+            return 0
+    elif fresh.takes:
+        log = _writer_of(fresh)
     made = generations_of(fresh, event)
     made.begin()
     fresh.counts.begin()
@@ -101,7 +159,9 @@ async def _run(fresh: Fresh, parent: int, ready: Callable[[], None], event: Call
             with suppress(FileNotFoundError):
                 Path(fresh.address).unlink()
             taking = GroupCommit(log, made.schema, made.judge, news.set, fresh.counts, event)
+            keeping = loop.create_task(keep_right(log, stop, event))
             await taking.serve(fresh.address, stop, ready)
+            await keeping
     finally:
         ended.set()
         news.set()
@@ -112,6 +172,50 @@ async def _run(fresh: Fresh, parent: int, ready: Callable[[], None], event: Call
     for work in works:
         work.join(1.0)
     return 0
+
+
+async def stand_by(
+    fresh: Fresh,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    event: Callable[..., None],
+    seconds: float = STAND_BY_SECONDS,
+) -> LogWriter | None:
+    """Return the right to write once no other server of the plan has it; None where it is told to end before."""
+    home, reader = Store(fresh.home), LogReader(fresh.updates, log_schema(Store(fresh.store).manifest()))
+    told, again = None, 0.0
+    while not stop.is_set():
+        holder = held_by(_hidden(fresh))
+        # one of another machine may be gone, which only its lease can tell
+        if holder is None or (not holder.here and time.monotonic() >= again):
+            again = time.monotonic() + ELSEWHERE_SECONDS
+            if (log := _writer_of(fresh)) is not None:
+                return log
+        ready()
+        if told != (told := str(holder)):
+            event("builder stands by", pid=os.getpid(), writer=told)
+        with suppress(StoreError):  # it is replaced just now
+            manifest = home.manifest()
+            made = datetime.fromisoformat(manifest["created"]).timestamp()
+            fresh.counts.follow(reader.last(), manifest["fresh"], made)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), seconds)
+    return None
+
+
+async def keep_right(
+    log: LogWriter, stop: asyncio.Event, event: Callable[..., None], seconds: float = RIGHT_SECONDS
+) -> None:
+    """End the builder once another one has taken the right to write: it stands by then."""
+    while not stop.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), seconds)
+        try:
+            with suppress(OSError):  # a disk that is away just now
+                await asyncio.to_thread(log.check)
+        except StoreError as error:
+            event("log not held", detail=str(error))
+            stop.set()
 
 
 WORKS = (make_generations, look_for_bases)

@@ -1,16 +1,18 @@
 """How the builder of a server gets on, in memory that all its processes share.
 
-Whole numbers of 8 bytes: only the builder writes them. Moments are microseconds since 1970.
+Whole numbers of 8 bytes: only the builder writes them, or the process that waits to be it. Moments are microseconds
+since 1970.
 """
 
 from __future__ import annotations
 
 import mmap
 import time
+from collections.abc import Mapping
 
 FIELDS = (
     "acknowledged", "refused", "seq", "seen", "generations", "microseconds", "commit", "hand_overs", "not_taken",
-    "made", "groups", "begun", "unusable",
+    "made", "groups", "begun", "unusable", "builds",
 )  # fmt: skip
 _KEPT = 1024
 """Acknowledgements whose moments are kept: of some ten seconds."""
@@ -35,6 +37,16 @@ class FreshCounts:
     def begin(self) -> None:
         """Count a builder that begins."""
         self._add("begun", 1)
+        self._set("builds", 1)
+
+    def follow(self, last: int, fresh: Mapping[str, int], made: float) -> None:
+        """Take over how another server of the plan gets on.
+
+        ``last``: of the log; ``fresh``: what the newest generation says; ``made``: when, seconds since 1970.
+        """
+        said = {"builds": 0, "seq": last, "seen": fresh["seq"], "commit": fresh["commit"], "made": int(made * 1e6)}
+        for field, value in said.items():
+            self._set(field, value)
 
     def add_acknowledged(self, seq: int, rows: int) -> None:
         """Count rows that are durable now, ``seq`` of the last."""

@@ -56,6 +56,7 @@ class Generations:
     counts: FreshCounts
     event: Callable[..., None]
     threads: int = 1
+    server: int | None = None  # That of a plan for which it makes them; None for one that is alone
     standing: Standing = field(init=False)
     published: Published | None = None
     _space: Space | None = None
@@ -140,7 +141,7 @@ class Generations:
         return merge_rows(standing, rows, upto, self.threads)[0]
 
     def _publish(self, standing: Standing, began: float) -> None:
-        self.published = publish(standing, self.home, self.published)
+        self.published = publish(standing, self.home, self.published, threads=self.threads, server=self.server)
         self.standing = standing
         self.counts.add_generation(standing.seq, standing.commit, time.perf_counter() - began)
 

@@ -20,13 +20,18 @@ def make_memory_folder(wanted: int, places: tuple[str, ...] = (MEMORY,)) -> str:
     Where none has, it is among the temporary files. What dead processes have left in any of these goes first.
     """
     last = tempfile.gettempdir()
-    there = [place for place in (*places, last) if Path(place).is_dir()]
-    for place in there:
-        clear_left(place)
-    roomy = next((place for place in there if _free(place) >= wanted and os.access(place, os.W_OK)), last)
-    folder = Path(roomy) / f"{FOLDER_PREFIX}{passing_name()}"
+    for place in (*places, last):
+        if Path(place).is_dir():
+            clear_left(place)
+    folder = Path(roomy_place(wanted, (*places, last)) or last) / f"{FOLDER_PREFIX}{passing_name()}"
     folder.mkdir(mode=0o700)
     return str(folder)
+
+
+def roomy_place(wanted: int, places: tuple[str, ...] = (MEMORY,)) -> str | None:
+    """Return the first of some places where this user may write and so many bytes are free; None where none is."""
+    there = (place for place in places if Path(place).is_dir() and os.access(place, os.W_OK))
+    return next((place for place in there if _free(place) >= wanted), None)
 
 
 def clear_left(place: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +37,20 @@ class Published:
 
 
 def publish(
-    standing: Standing, home: Store, before: Published | None, keep: int = KEPT_GENERATIONS, commits: int = KEPT_COMMITS
+    standing: Standing,
+    home: Store,
+    before: Published | None,
+    keep: int = KEPT_GENERATIONS,
+    commits: int = KEPT_COMMITS,
+    threads: int = 1,
+    server: int | None = None,
 ) -> Published:
-    """Make what stands the current snapshot of a store that nobody else writes to, and return it.
+    """Make what stands the current snapshot of a store, and return it; who writes to it meanwhile is a conflict.
 
     ``before``: what this process published last; a partition that is the same object as there is a link to its file;
-    ``keep``, ``commits``: how many generations and commits stay. The manifest's ``fresh`` says ``base``, ``commit``,
-    ``seq`` and ``generation``. Cost O(n) in the objects of the other partitions, and O(b) for all borders.
+    ``keep``, ``commits``: how many generations and commits stay; ``threads``: write files side by side; ``server``:
+    that of a plan which makes it, None for one that is alone. The manifest's ``fresh`` says ``base``, ``commit``,
+    ``seq``, ``generation`` and ``server``. Cost O(n) in the objects of the other partitions, and O(b) for all borders.
     """
     last = home.last() if before is None else before.commit
     partitions = standing.index.parts.all()
@@ -64,8 +72,16 @@ def publish(
             manifest = copy_snapshot(opened, home, snapshot)
         else:
             record = record_of(standing.index)
+            with ThreadPoolExecutor(threads) as pool:
+                entries = list(pool.map(entry_of, partitions, record.areas))
             manifest = write_snapshot(
-                home, snapshot, standing.index, record, partitions, record.source.time, entry_of=entry_of
+                home,
+                snapshot,
+                standing.index,
+                record,
+                partitions,
+                record.source.time,
+                entry_of=lambda partition, area: entries[partition.number],
             )
         manifest["fresh"] = {
             "base": standing.base,
@@ -73,6 +89,8 @@ def publish(
             "seq": standing.seq,
             "generation": 1 if last is None else last.number + 1,
         }
+        if server is not None:
+            manifest["fresh"]["server"] = server
         commit = home.finish(snapshot, manifest, None, last, sync=False)
     with warning(on_stderr, home.shown):
         _clear(home, keep, commit.number - commits)

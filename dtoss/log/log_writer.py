@@ -125,6 +125,10 @@ class LogWriter:
         """The sequence number of the last row that is on the disk."""
         return self._open.durable.last
 
+    def check(self) -> None:
+        """Do nothing while nobody else has the right to write; a StoreError where somebody took it."""
+        self._lease.check()
+
     def append(self, rows: pa.Table) -> int:
         """Write rows, which are not durable yet, and return the sequence number of the first.
 

@@ -65,6 +65,11 @@ class ServedSnapshot:
         return self.index if self.share is None else self.share.index
 
     @property
+    def generation(self) -> Index | None:
+        """The index of all partitions of a generation, of which the next one takes those that are the same."""
+        return None if self.seq is None else self.whole
+
+    @property
     def cells(self) -> CellView:
         """What cells of objects are drawn by: at borders those of other partitions count, too."""
         return self.whole._view
@@ -96,6 +101,12 @@ class ServedSnapshot:
         """The sequence number up to which it holds all rows of a log; None where it is no generation."""
         fresh = self.facts.get("fresh")
         return None if fresh is None else int(fresh["seq"])
+
+    @property
+    def writer(self) -> int | None:
+        """The server of a plan that has made it, and writes the log; None where each server makes its own."""
+        fresh = self.facts.get("fresh")
+        return None if fresh is None else fresh.get("server")
 
     @property
     def commit_of_base(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import httptools
 
@@ -13,6 +13,7 @@ from dtoss.client.address import Address
 from dtoss.serve.cluster.wire_messages import WIRE_HEADER, WIRE_SAID
 from dtoss.serve.observability.audit import ASKER
 
+Headers: TypeAlias = list[tuple[bytes, bytes]]
 IDLE = 32
 """Connections that are kept while nobody uses them."""
 
@@ -99,15 +100,19 @@ class Link:
         self.idle: list[_Connection] = []
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
 
-    async def ask(self, path: str, body: bytes | None, seconds: float, asker: bytes = b"") -> Reply:
+    async def ask(
+        self, path: str, body: bytes | None, seconds: float, asker: bytes = b"", given: Headers | None = None
+    ) -> Reply:
         """Return the answer to a request.
 
-        A connection that was closed while it was idle is opened again, once: no request changes anything.
+        A connection that was closed while it was idle is opened again, once: what a request changes is no other one
+        the second time.
 
         ``body``: what is posted; None to get; ``asker``: for whom it is, as
-        :func:`dtoss.serve.observability.audit.askers` has it; empty where that is not known.
+        :func:`dtoss.serve.observability.audit.askers` has it; empty where that is not known;
+        ``given``: headers that somebody sent, whose request is passed on, in place of those of this server.
         """
-        data = self.request(path, body, asker)
+        data = self.request(path, body, asker, given)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds):
             if self.idle:
@@ -139,10 +144,11 @@ class Link:
             connection.close()
         return reply
 
-    def request(self, path: str, body: bytes | None, asker: bytes = b"") -> bytes:
+    def request(self, path: str, body: bytes | None, asker: bytes = b"", given: Headers | None = None) -> bytes:
         """Return the bytes of a request, without a body to get."""
-        token = b"" if self.token is None else b"authorization: Bearer %b\r\n" % self.token.encode()
-        token += b"%b: %b\r\n" % (ASKER, asker) if asker else b""
+        if given is None:
+            given = [] if self.token is None else [(b"authorization", b"Bearer " + self.token.encode())]
+        token = b"".join(b"%b: %b\r\n" % header for header in [*given, *([(ASKER, asker)] if asker else [])])
         length = b"" if body is None else b"content-length: %d\r\n%b: %b\r\n" % (len(body), WIRE_HEADER, WIRE_SAID)
         method = b"GET" if body is None else b"POST"
         at = self.address

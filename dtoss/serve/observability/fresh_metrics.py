@@ -26,6 +26,7 @@ def fresh_families(counts: FreshCounts) -> Iterator[Any]:
         "dtoss_fresh_builder_restarts", "Builders that took the place of one that died.", max(of("begun") - 1, 0)
     )
     for name, text, value in (
+        ("builds", "Whether this server makes the generations: 1 of one server.", of("builds")),
         ("log_seq", "Sequence number of the last row of the log.", of("seq")),
         ("seq", "Sequence number up to which the newest generation holds all rows.", of("seen")),
         ("base_commit", "Commit of the store upon which it stands.", of("commit")),

@@ -8,6 +8,7 @@ import os
 import shutil
 import ssl
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dtoss.errors import DtossError, InputError
 from dtoss.serve.core.server_settings import Settings
-from dtoss.serve.processes.processes import Port, Post, hold
+from dtoss.serve.processes.processes import Port, Post, hold, is_this_machine
 
 if TYPE_CHECKING:
     from dtoss.fresh.builder import Fresh
@@ -43,8 +44,8 @@ def run_server(
     _check_plan(settings)
     settings.home()
     port = hold(settings.host, settings.port)
-    folder = fresh = None
-    try:
+    with ExitStack() as made:
+        made.callback(port.close)
         if not (port.is_loopback or settings.token_file or no_auth):
             raise InputError(
                 f"--host {settings.host} lets other machines ask: name those who may by --token-file, or say --no-auth"
@@ -54,14 +55,10 @@ def run_server(
         from dtoss.serve.observability.metrics import prepare
 
         folder = prepare()
-        fresh = _fresh_of(settings)
-        settings = settings if fresh is None else replace(settings, generations=fresh.folder, verify=False)
+        made.callback(shutil.rmtree, folder, ignore_errors=True)
+        fresh = _fresh_of(settings, made)
+        settings = settings if fresh is None else replace(settings, generations=fresh.home, verify=False)
         return _run(settings, port, folder, fresh, ready, opened)
-    finally:
-        port.close()
-        for made in (folder, None if fresh is None else fresh.folder):
-            if made is not None:
-                shutil.rmtree(made, ignore_errors=True)
 
 
 def _check_updates(settings: Settings) -> None:
@@ -73,31 +70,32 @@ def _check_updates(settings: Settings) -> None:
         raise InputError(f"--updates {settings.updates}: there is no such folder; it is that of a log")
     if settings.snapshot is not None:
         raise InputError("--snapshot serves one snapshot whatever comes, and --updates what comes: leave out one")
-    if settings.server is not None:
-        raise InputError(
-            "--updates and --server do not go together: servers of a plan answer from one snapshot, and each would "
-            "make generations of its own"
-        )
 
 
-def _fresh_of(settings: Settings) -> Fresh | None:
-    """Return how generations are made, of which the first one is there; None where snapshots are served as they are."""
+def _fresh_of(settings: Settings, made: ExitStack) -> Fresh | None:
+    """Return how generations are made, of which the first one is there; None where snapshots are served as they are.
+
+    ``made``: takes back what is made for them when the server ends.
+    """
     if settings.updates is None:
         return None
+    from dtoss.client.address import read_peers
     from dtoss.fresh.builder import Fresh, first_generation
     from dtoss.fresh.fresh_counts import FreshCounts
     from dtoss.fresh.memory_folder import make_memory_folder
+    from dtoss.fresh.shared_folder import join_folder
     from dtoss.snapshots.read_file import entries_of
     from dtoss.snapshots.store import Store
 
     size = sum(entry["bytes"] for entry in entries_of(Store(settings.store).manifest()))
-    folder = make_memory_folder(TIMES_IN_MEMORY * size)
-    fresh = Fresh(settings.store, settings.updates, folder, settings.allow_positions, FreshCounts())
-    try:
-        first_generation(fresh)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    wanted, server = TIMES_IN_MEMORY * size, settings.server
+    folder = make_memory_folder(wanted if server is None else 0)
+    made.callback(shutil.rmtree, folder, ignore_errors=True)
+    if settings.peers is not None:
+        hosts = [address.host for address in read_peers(settings.peers).addresses.values()]
+        made.callback(join_folder(settings.updates, wanted, in_memory=all(map(is_this_machine, hosts))).leave)
+    fresh = Fresh(settings.store, settings.updates, folder, settings.allow_positions, FreshCounts(), server)
+    first_generation(fresh)
     return fresh
 
 

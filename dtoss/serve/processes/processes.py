@@ -296,6 +296,14 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
+def is_this_machine(host: str) -> bool:
+    """Return whether a host that a URL names is this machine in any case: by an address of loopback, or its name."""
+    try:
+        return is_loopback(host)
+    except ValueError:
+        return host == "localhost"
+
+
 def resolve_host(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str | int, ...]]:
     """Return the family and the first address of a host."""
     if not 0 <= port < 1 << 16:

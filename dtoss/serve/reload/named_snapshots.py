@@ -9,12 +9,13 @@ from dtoss.locks import Lock
 from dtoss.snapshots.store import Store
 
 if TYPE_CHECKING:
-    from dtoss.serve.answers.open_snapshots import ServedSnapshot
+    from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
     from dtoss.serve.state.worker_state import WorkerState
 
 OPENED_KEPT = 2
 """Snapshots that were opened for others and are kept."""
-_ONE_AT_A_TIME = Lock()
+ONE_AT_A_TIME = Lock()
+"""Held by who opens a snapshot that somebody else may be opening, too."""
 
 
 def open_named(state: WorkerState, name: str) -> ServedSnapshot | None:
@@ -26,17 +27,22 @@ def open_named(state: WorkerState, name: str) -> ServedSnapshot | None:
     found = serving.open_one(name)
     if found is not None and _holds_as_now(state, found):
         return found
-    with _ONE_AT_A_TIME:
+    with ONE_AT_A_TIME:
         found = serving.open_one(name)
         if found is not None and _holds_as_now(state, found):
             return found
         fresh = _opened_now(state, name)
         if fresh is None:
             return None
-        serving.opened[name] = fresh
-        for old in [*serving.opened][:-OPENED_KEPT]:
-            serving.opened.pop(old, None)
+        keep_open(serving, fresh)
         return fresh
+
+
+def keep_open(serving: Serving, fresh: ServedSnapshot) -> None:
+    """Keep a snapshot open for other servers, the latest ones."""
+    serving.opened[fresh.name] = fresh
+    for old in [*serving.opened][:-OPENED_KEPT]:
+        serving.opened.pop(old, None)
 
 
 def _holds_as_now(state: WorkerState, served: ServedSnapshot) -> bool:
@@ -66,6 +72,7 @@ def _opened_now(state: WorkerState, name: str) -> ServedSnapshot | None:
             lambda index: now.conditions.on(index),
             verify=state.settings.verify,
             held=held,  # type: ignore[arg-type]
+            before=now.generation,
         )
     except (StoreError, InputError):
         return None

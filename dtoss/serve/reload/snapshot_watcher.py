@@ -27,6 +27,7 @@ from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.core.pool import yield_processor
 from dtoss.serve.core.served_conditions import Conditions
+from dtoss.serve.reload.named_snapshots import ONE_AT_A_TIME, keep_open
 from dtoss.serve.reload.prepare import Head, Took, head_of, prepare
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.snapshots.store import Store
@@ -104,7 +105,12 @@ class Watcher:
             return False
         began = time.perf_counter()
         try:
-            fresh, took = self._prepared(head)
+            if serving.now.seq is None or self._plan is None:
+                fresh, took = self._prepared(head)
+            else:
+                with ONE_AT_A_TIME:
+                    fresh, took = self._prepared(head)
+                    keep_open(serving, fresh)  # others may have it already, and ask for it
         except Exception as error:
             if self._stop.is_set():
                 return False
@@ -113,7 +119,10 @@ class Watcher:
                     return False  # it has gone meanwhile: the next look finds what follows
             self._refused, self._again = head, time.monotonic() + AGAIN_SECONDS
             what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-            self._why = f"snapshot {head.name} of commit {head.number} is refused: {what}"
+            named = f"snapshot {head.name} of commit {head.number}"
+            if serving.now.seq is not None:
+                named = "a generation"  # the next one is refused for the same reason, which is told once
+            self._why = f"{named} is refused: {what}"
             self._refuse(self._why)
             return False
         self._known = head
@@ -125,14 +134,16 @@ class Watcher:
     def _prepared(self, head: Head) -> tuple[ServedSnapshot, Took]:
         """Return what is to answer: what answers already, what is open from before, or what is opened now."""
         serving = self._state.serving
-        now, before = serving.now, serving.before
+        now = serving.now
+        opened: list[ServedSnapshot | None] = [serving.before, serving.opened.get(head.name)]
         if not self._holds_what_it_should():
-            before = None
+            opened = []
         elif head.name == now.name:
             return (now if head.number == now.commit else _as_of(now, head, now.conditions)), Took()
-        if before is not None and head.name == before.name and _held_by(before) == _held_by(now):
-            # a rollback: it is open, and was verified
-            return _as_of(before, head, now.conditions.carried_to(before.index, self._breathe)), Took()
+        for one in opened:
+            if one is not None and head.name == one.name and _held_by(one) == _held_by(now):
+                # a rollback, or another server asked for it: it is open, and was verified
+                return _as_of(one, head, now.conditions.carried_to(one.index, self._breathe)), Took()
 
         def conditions(index: Index) -> Conditions:
             return now.conditions.carried_to(index, self._breathe)
@@ -143,7 +154,7 @@ class Watcher:
         fresh, took = prepare(
             self._store, head, conditions, verify=verify, breathe=self._breathe, held=self._held,
             trusted=frozenset(now.share.held) if moved and now.share is not None else frozenset(),
-            before=None if now.seq is None else now.index,
+            before=now.generation,
         )  # fmt: skip
         ours, its = now.index.space, fresh.index.space
         if ours != its:  # routes have the names and bounds of coordinates

@@ -16,6 +16,8 @@ OTHERS_HAVE = "dtoss.others_have"
 """Of a scope: the snapshots that a server has which has not the one that was asked for."""
 MISSING_HEADER = b"x-dtoss-missing"
 """Numbers of the partitions that an answer lacks."""
+GENERATION_SECONDS = 0.5
+"""For which the next generation is waited for, where two servers have none in common."""
 SNAPSHOTS_TRIED = 3
 """Snapshots that a request is answered from, one after another, until all servers have one."""
 
@@ -30,7 +32,7 @@ class AnsweredTogether:
         """Answer a request."""
         query = parse_qs(scope["query_string"].decode("latin-1"))
         given = ClusterOptions(partial=query.get(PARTIAL) == ["ok"], asker=scope.get(ADMITTED, EVERYBODY).name)
-        read = _Read(receive)
+        read, least = _Read(receive), self._state.serving.now.seq
         for left in reversed(range(SNAPSHOTS_TRIED)):
             scope.pop(OTHERS_HAVE, None)
             given.missing.clear()
@@ -42,13 +44,25 @@ class AnsweredTogether:
                 GIVEN.reset(token)
             if not sent.dropped:
                 return
-            given.snapshot = self._another(scope[OTHERS_HAVE])
+            given.snapshot = await self._another(scope[OTHERS_HAVE], least)
             read.again()
 
-    def _another(self, snapshots: tuple[str, ...]) -> str | None:
-        """Return the newest snapshot that both have; None where there is none yet."""
-        mine = set(self._state.serving.names())
-        return next((name for name in sorted(snapshots, reverse=True) if name in mine), None)
+    async def _another(self, snapshots: tuple[str, ...], least: int | None) -> str | None:
+        """Return the newest snapshot that both have; None for the one that answers by then.
+
+        Of generations it has the rows up to ``least``, which who asks may have seen, and none beyond what answers here.
+        """
+        serving = self._state.serving
+        mine = {name: served.seq for name in serving.names() if (served := serving.open_one(name)) is not None}
+        both = [name for name in sorted(snapshots, reverse=True) if name in mine]
+        if least is None:
+            return next(iter(both), None)
+        last = serving.now.seq or least
+        found = next((name for name in both if least <= (mine[name] or 0) <= last), None)
+        if found is None:
+            # one of the two is about to open what the other has
+            await serving.reach(last + 1, GENERATION_SECONDS)
+        return found
 
 
 class _Read:

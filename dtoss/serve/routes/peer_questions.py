@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import partial as partial_of
 from typing import Any
 
 import orjson
@@ -111,10 +110,17 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         wire_of(request)
         async with bodies.of(request) as body:
             bundle = read_bundle(state, bytes(body))
-            if is_quick(bundle):
+
+            def work(stop: Stop) -> tuple[int, bytes]:
+                if serving.now.seq is not None:
+                    open_named(state, bundle.snapshot)  # a generation, which takes little
+                return answer_bundle(state, bundle, stop)
+
+            there = serving.now.seq is None or serving.open_one(bundle.snapshot) is not None
+            if there and is_quick(bundle):
                 status, answer = answer_bundle(state, bundle)
             else:
-                status, answer = await state.for_others.run(request, partial_of(answer_bundle, state, bundle))
+                status, answer = await state.for_others.run(request, work)
         await asyncio.sleep(0)
         return _packed(answer) if status == 200 else Ready(answer, _headers(answer, JSON_TYPE), status)
 

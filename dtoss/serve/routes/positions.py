@@ -11,19 +11,23 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
 from dtoss.errors import DtossError
-from dtoss.fresh.intake import Away, Busy, Receipt
+from dtoss.fresh.intake import ANSWER_SECONDS, Away, Busy, Receipt
 from dtoss.log.log_schema import log_schema, roles_of
 from dtoss.rows.incoming import Incoming, Judgement
-from dtoss.serve.answers.json_out import ARROW_TYPE, headers_of
+from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.bulk.rows_in import LINE_TYPES, kind_of_rows, rows_in
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.problems import PROBLEM_TYPE, Problem
 from dtoss.serve.routes.schemas import BAD_ROW, NATURAL, STRING, Schema, array, fields, open_ended, responses
 from dtoss.serve.state.worker_state import WorkerState
 
+PASSED = b"x-dtoss-passed"
+"""Header of rows that another server of a plan passes on, as it took this one for the one that writes the log."""
+SENT_ON = ("authorization", "content-type", "x-request-id")
+"""Headers of rows that are passed on."""
 NAMED_REFUSED = 100
 """Rows that were refused of which an answer says why; of more the count is told."""
 TOLD = fields(
@@ -84,7 +88,10 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         """
         check_right(request)
         kind, served = kind_of_rows(request), serving.now
+        writer = served.writer
         async with bodies.of(request) as body:
+            if state.circle is not None and writer not in (None, state.circle.me) and not _is_passed(request):
+                return await passed_on(request, bytes(body), writer)
             judged = await state.pool.run(request, lambda stop: judged_of(body, kind, served, stop))
         if not len(judged.rows):
             raise _none_good(judged)
@@ -98,7 +105,33 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         answer = orjson.dumps(_say(taken, judged))
         return Ready(answer, headers_of(serving.now, len(answer), None))
 
+    async def passed_on(request: Asker, body: bytes, writer: int) -> Ready:
+        """Return what the server of the plan answers which writes the log, to the same request."""
+        circle, sent = state.circle, [(PASSED, b"1")]
+        assert circle is not None
+        sent += [(name.encode(), said) for name in SENT_ON if (said := _header(request, name)) is not None]
+        link = circle.links.get(writer)
+        try:
+            if link is None:
+                raise ConnectionError("--peers does not name it")
+            reply = await link.ask("/positions", body, ANSWER_SECONDS, given=sent)
+        except OSError as error:
+            raise Problem(
+                503,
+                f"server {writer}, which writes the log, does not answer ({str(error) or type(error).__name__}): send "
+                "the rows again, twice does no harm",
+                limit="positions",
+                retry_after=1,
+            ) from None
+        headers = headers_of(serving.now, len(reply.body), None, JSON_TYPE if reply.status == 200 else PROBLEM_TYPE)
+        again = [(b"retry-after", b"1")] if reply.status in (429, 503) else []
+        return Ready(reply.body, headers + again, reply.status)
+
     return [tell]
+
+
+def _is_passed(request: Asker) -> bool:
+    return _header(request, PASSED.decode()) is not None
 
 
 def _header(request: Asker, name: str) -> bytes | None:

@@ -105,14 +105,14 @@ def index():
 class Older(Link):
     """A way to a server as if an older release were there: no version goes over it."""
 
-    def request(self, path, body, asker=b""):
+    def request(self, path, body, asker=b"", given=None):
         """As a link, without the version."""
-        lines = super().request(path, body, asker).split(b"\r\n")
+        lines = super().request(path, body, asker, given).split(b"\r\n")
         return b"\r\n".join(line for line in lines if not line.startswith(b"x-dtoss-wire"))
 
-    async def ask(self, path, body, seconds, asker=b""):
+    async def ask(self, path, body, seconds, asker=b"", given=None):
         """As a link, with what an older server would say."""
-        reply = await super().ask(path, body, seconds, asker)
+        reply = await super().ask(path, body, seconds, asker, given)
         said = orjson.loads(reply.body) if path == "/readyz" else {}
         said.pop("wire", None)
         return Reply(reply.status, orjson.dumps(said) if said else reply.body)
@@ -121,9 +121,9 @@ class Older(Link):
 class Newer(Link):
     """A way to a server whose messages have another major version."""
 
-    async def ask(self, path, body, seconds, asker=b""):
+    async def ask(self, path, body, seconds, asker=b"", given=None):
         """As a link, with what a newer server would say."""
-        reply = await super().ask(path, body, seconds, asker)
+        reply = await super().ask(path, body, seconds, asker, given)
         said = orjson.loads(reply.body) if path == "/readyz" else {}
         wire = {"wire": NEWER.decode()} if "wire" in said else {}
         return Reply(reply.status, orjson.dumps(said | wire) if said else reply.body, NEWER)
