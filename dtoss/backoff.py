@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
-def backoff(shortest: float, longest: float) -> Iterator[float]:
+def backoff(shortest: float, longest: float, chance: Callable[[], float] = lambda: 0.0) -> Iterator[float]:
     """Yield seconds to wait before each new try, without end: each twice as long as the one before, up to a bound.
 
-    ``shortest``, ``longest``: the first, and the bound.
+    ``shortest``, ``longest``: the first, and the bound; ``chance``: draws how much of half a pause is left out, from 0
+    to 1, so that many who wait for the same do not come at once.
 
     Examples
     --------
@@ -18,5 +19,5 @@ def backoff(shortest: float, longest: float) -> Iterator[float]:
     """
     pause = shortest
     while True:
-        yield min(pause, longest)
+        yield min(pause, longest) * (1.0 - chance() / 2)
         pause = min(2 * pause, longest)

@@ -56,7 +56,7 @@ def _until(ready: Callable[[], Any], server: subprocess.Popen[bytes]) -> Any:
             time.sleep(0.1)
 
 
-def _program(name: str, *folders: str) -> str:
+def program_at(name: str, *folders: str) -> str:
     path = os.pathsep.join([os.environ.get("PATH", ""), *folders])
     found = shutil.which(name, path=path)
     if found is None:
@@ -78,7 +78,7 @@ def postgis_server(folder: Path, *, fsync: bool = False) -> Iterator[tuple[Any, 
     except ImportError as error:
         raise Missing(f"{error.name} cannot be imported") from None
     homes = sorted((str(one) for one in Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
-    postgres, initdb = _program("postgres", *homes), _program("initdb", *homes)
+    postgres, initdb = program_at("postgres", *homes), program_at("initdb", *homes)
     # it does not run as root
     user = None
     if os.geteuid() == 0:
@@ -164,7 +164,7 @@ def redis_server(folder: Path, *options: str) -> Iterator[tuple[Any, str]]:
         from redis import Redis
     except ImportError as error:
         raise Missing(f"{error.name} cannot be imported") from None
-    program, port = _program("redis-server"), free_port()
+    program, port = program_at("redis-server"), free_port()
     command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder), *options]
 
     def ready() -> Any:

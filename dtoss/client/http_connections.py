@@ -7,12 +7,13 @@ import json
 import os
 import ssl
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dtoss.client.address import Address
-from dtoss.errors import DtossError, StoreError
+from dtoss.errors import DtossError, InputError, StoreError
 
 ARROW_MEDIA = "application/vnd.apache.arrow.stream"
 """Content type of tables on the wire."""
@@ -20,8 +21,30 @@ JSON = "application/json"
 """Content type of documents."""
 LATER = (429, 502, 503, 504)
 """Answers after which it is asked again by who has patience."""
+MOST_DIGITS = 9
+"""Of seconds that a server asks for: what is longer says none."""
 SAID = 1000
 """Characters that are quoted, at the most, of an answer that cannot be read."""
+
+
+def seconds_asked(after: str | None, now: float) -> float:
+    """Return the seconds that a header Retry-After asks for, 0 where it says none; ``now``: seconds since 1970.
+
+    Examples
+    --------
+    >>> seconds_asked("120", 0.0), seconds_asked("Thu, 01 Jan 1970 00:01:00 GMT", 20.0), seconds_asked("soon", 0.0)
+    (120.0, 40.0, 0.0)
+    """
+    if after is None or (len(after) > MOST_DIGITS and after.isdecimal()):
+        return 0.0
+    if after.isascii() and after.isdecimal():
+        return float(after)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(parsedate_to_datetime(after).timestamp() - now, 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
 
 
 class TooMuch(ValueError):
@@ -204,7 +227,7 @@ class Connections:
 
     def wrong(self, status: int, kind: str, body: bytes, after: str = "") -> Exception:
         """Return the exception that an answer other than 200 stands for; ``after``: what it says of when to come."""
-        seconds = float(after) if after.isascii() and after.isdecimal() else 0.0
+        seconds = seconds_asked(after, time.time())
         problem: dict[str, Any] = {}
         if kind.endswith("json"):
             try:
@@ -226,6 +249,8 @@ class Connections:
             return BadRows(detail, problem["bad"], problem["rows"])
         if status in (400, 414):
             return ValueError(detail)
+        if status == 422:
+            return InputError(f"{self.address}: {detail}")
         if status == 404:
             return Missing(f"{self.address}: {detail}")
         if status == 410:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from secrets import token_hex
 from types import TracebackType
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from dtoss.watch.events.readers import (
 )
 from dtoss.watch.watch_folder import READERS, Home
 
+_MARK_BYTES = 8
 _KEPT_SECONDS = 1.0
 """How often a cursor that moves on and on is written."""
 LEASES = "leases"
@@ -66,6 +68,8 @@ class Reading:
 
     def __init__(self, home: Home, reader: Reader, lease: Writer) -> None:
         self.home, self.reader, self.cursor = home, reader, reader.cursor
+        known = reader.under_way  # whoever has printed events since has moved the cursor alone
+        self.under_way = None if known is None or known <= reader.cursor else known
         self._lease = lease
         self._written = 0.0
 
@@ -77,11 +81,28 @@ class Reading:
 
     def keep(self) -> None:
         """Bring the cursor to the disk, where it has moved."""
-        if self.cursor == self.reader.cursor:
-            return
+        if (self.cursor, self.under_way) != (self.reader.cursor, self.reader.under_way):
+            self._write(replace(self.reader, cursor=self.cursor, under_way=self.under_way))
+
+    def hand_on(self, last: Cursor) -> None:
+        """Bring to the disk that all events up to this one are handed on now: after a kill these are, and no others."""
+        self.under_way = last
+        self.keep()
+
+    def passed(self, cursor: Cursor) -> None:
+        """Move the cursor over what was handed on; it is written with what is handed on next, and by :meth:`keep`."""
+        self.cursor, self.under_way = cursor, None
+
+    def mark(self) -> str:
+        """Return what tells this reader from all others, or this share of it; it is made once."""
+        if self.reader.mark is None:
+            self._write(replace(self.reader, mark=token_hex(_MARK_BYTES)))
+        return str(self.reader.mark)
+
+    def _write(self, reader: Reader) -> None:
         self._lease.check()
-        self.reader = replace(self.reader, cursor=self.cursor)
-        keep_reader(self.home, self.reader)
+        self.reader = reader
+        keep_reader(self.home, reader)
         self._written = time.monotonic()
 
     def release(self) -> None:
@@ -134,7 +155,7 @@ def begin(
         if after is None:
             _check_there(view, mine)
         elif after != mine.cursor:
-            mine = replace(mine, cursor=after)
+            mine = replace(mine, cursor=after, under_way=None)
             keep_reader(home, mine)
         return Reading(home, mine, lease)
     except BaseException:

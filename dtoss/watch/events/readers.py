@@ -56,6 +56,9 @@ class Reader:
     filter: Filter | None = None  # What it reads; None where an earlier version has not kept that
     shares: int = 1  # How many divide its events
     share: int | None = None  # Which of these it is, from 1 on; None for what all have in common
+    # The last event of those that are handed on now, or were when it ended; None where none are
+    under_way: Cursor | None = None
+    mark: str | None = None  # Tells it from all readers of all stores; None where no target has asked for it
 
     @property
     def file(self) -> str:
@@ -67,7 +70,9 @@ class Reader:
         """What its file holds."""
         kept = None if self.filter is None else {"subscription": self.filter.subscription, "kinds": self.filter.kinds}
         body = {"cursor": str(self.cursor), "reader": self.name}
-        return _signed(body | {"filter": kept, "share": self.share, "shares": self.shares})
+        more = {} if self.under_way is None else {"under_way": str(self.under_way)}
+        more |= {} if self.mark is None else {"mark": self.mark}
+        return _signed(body | more | {"filter": kept, "share": self.share, "shares": self.shares})
 
 
 def reader_of(home: Home, name: str, share: int | None = None) -> Reader | None:
@@ -175,6 +180,8 @@ def _reader_in(said: Any) -> Reader:
         None if kept is None else Filter.of(kept["subscription"], kept["kinds"]),
         shares,
         None if share is None else whole(share, "share", 1),
+        None if (end := said.get("under_way")) is None else Cursor.of(end),
+        said.get("mark"),
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import signal
 import subprocess
 import sys
@@ -27,7 +26,9 @@ from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.readers import Filter, cursor_of_reader
 from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.watch_folder import Home
+from pipelines.command.watch.command_target import CommandTarget
 from pipelines.command.watch.deliver_events import How, hand_on
+from pipelines.command.watch.hand_batches import Trying
 from tests.dtoss.watch.events.made import batch_of, event
 from tests.ends import end_now
 
@@ -60,7 +61,7 @@ class Reader:
         self.way, self.consumer = way, None
         how = How(acks=ours[0], batch=WINDOW)
         if way != "ack":
-            how = How(command=shlex.join(words), batch=WINDOW, pauses=(0.01, 0.02))
+            how = How(CommandTarget(words, NAME), batch=WINDOW, trying=Trying(pauses=(0.01, 0.02)))
         self.pid = os.fork()
         if self.pid == 0:
             code = 2

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,12 @@ from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_retention import clear_debris, retain
 from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_reader, readers
 from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.targets.appended_lines import AppendedLines
 from dtoss.watch.watch_folder import READERS, Home
 from pipelines.command.watch.acknowledgements import Window
-from pipelines.command.watch.deliver_events import DeadLetters, How, hand_on
+from pipelines.command.watch.command_target import CommandTarget, words_of
+from pipelines.command.watch.deliver_events import How, hand_on
+from pipelines.command.watch.hand_batches import Trying
 from pipelines.loop.stopping import Stopping
 from tests.dtoss.watch.events.made import HOUR, START, batch_of, event
 from tests.dtoss.watch.keep_cursor import keep_cursor
@@ -73,7 +75,13 @@ def at(home, name="me"):
 
 
 def hand(home, how, name="me", **more):
-    hand_on(home, name, None, Filter(), more.pop("share", Share()), replace(how, pauses=(0.0, 0.0)), **more)
+    hand_on(home, name, None, Filter(), more.pop("share", Share()), how, **more)
+
+
+def executing(command, retries=5, dead_letter=None, **more):
+    """A command that is handed events, and again at once."""
+    trying = Trying(retries, dead_letter=dead_letter, pauses=(0.0, 0.0))
+    return How(CommandTarget(words_of(command), "me"), trying=trying, **more)
 
 
 # -- --exec -----------------------------------------------------------------------------------------------------------
@@ -105,15 +113,15 @@ def test_a_command_that_fails_is_tried_again_and_the_reader_stays(home, every, t
     out = tmp_path / "out"
     fails = f"sh -c 'echo $DTOSS_ATTEMPT >> {out}; [ $DTOSS_FIRST = {every[0]} ] || exit 7'"
     with pytest.raises(Undelivered, match=rf"3 times for 10 events from {every[10]} to {every[19]}.* exit code 7"):
-        hand(home, How(command=fails, batch=10, retries=2))
+        hand(home, executing(fails, batch=10, retries=2))
     assert out.read_text().split() == ["1", "1", "2", "3"]
     assert at(home) == (1, END_OF_BATCH)
     assert capfd.readouterr().err.count("again in 0 s") == 2
     with pytest.raises(Undelivered, match="ended by SIGKILL"):
-        hand(home, How(command="sh -c 'kill -9 $$'", retries=0))
+        hand(home, executing("sh -c 'kill -9 $$'", retries=0))
     assert at(home) == (1, END_OF_BATCH)
     late = f"sh -c '[ $DTOSS_ATTEMPT = 3 ] && cat >> {out}.late'"
-    hand(home, How(command=late, retries=2))
+    hand(home, executing(late, retries=2))
     assert ids(tmp_path / "out.late") == every[10:]
 
 
@@ -137,7 +145,7 @@ def test_dead_letters_are_whole_lines_before_the_cursor_moves(said, home, every,
     whole = dead.read_bytes()
     for torn, left in ((whole[:90], b""), (whole + whole[:90], whole), (b"not ours", b"not ours\n"), (b"", b"")):
         dead.write_bytes(torn)
-        DeadLetters(str(dead)).append([b'{"id":"9-1"}\n', b'{"id":"9-2"}\n'])
+        AppendedLines(str(dead), "--dead-letter").append([b'{"id":"9-1"}\n', b'{"id":"9-2"}\n'])
         assert dead.read_bytes() == left + b'{"id":"9-1"}\n{"id":"9-2"}\n'
     code, _, err = said("--as", "me", "--exec", "true", "--dead-letter", tmp_path)
     assert (code, len(err)) == (2, 1)
@@ -150,7 +158,7 @@ def test_what_cannot_be_set_aside_is_not_passed(home):
     if not os.access(full, os.W_OK):
         pytest.skip("there is no /dev/full here")
     with pytest.raises(OSError, match="No space left"):
-        hand(home, How(command="false", retries=0, dead_letter=full))
+        hand(home, executing("false", retries=0, dead_letter=full))
     assert at(home) == (0, END_OF_BATCH)
 
 

@@ -1,0 +1,149 @@
+"""Batches handed to a target: again where it is away or refuses them, set aside where it does so for good."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from dtoss.backoff import backoff
+from dtoss.client.http_connections import Later
+from dtoss.errors import Undelivered
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.event_lines import Lines
+from dtoss.watch.targets.appended_lines import AppendedLines
+from dtoss.watch.targets.target import Batch, Refused, Target
+from pipelines.command.terminal.notes import warn
+from pipelines.loop.stopping import Ending, Stopping
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before the same is tried again."""
+LONGEST_ASKED = 3600.0
+"""Seconds that a target may ask for, at the most."""
+GRACE_SECONDS = 8.0
+"""That a batch under way has to end after SIGTERM: less than service managers leave."""
+TOLD_SECONDS = 10.0
+"""Between two lines that say what has become of events."""
+_HEARD_SECONDS = 0.2
+"""Within which this process hears of a signal that has ended its command, too."""
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class Trying:
+    """How often the same is tried again, and what becomes of it then."""
+
+    retries: int = 5  # How often what is refused
+    patience: float | None = None  # Seconds for which a target may be away; for ever when None
+    dead_letter: str | None = None  # The file for what is not taken; None where the reader stays before it
+    # Seconds before the first retry, and before any at the most
+    pauses: tuple[float, float] = (SHORTEST_PAUSE, LONGEST_PAUSE)
+    clock: Callable[[], float] = time.monotonic
+
+
+USUAL = Trying()
+"""Where nothing else is said."""
+
+
+@dataclass
+class Counts:
+    """What has become of events so far."""
+
+    events: int = 0  # That were taken
+    batches: int = 0  # Of these
+    failed: int = 0  # Tries
+    dead: int = 0  # Events that were set aside
+    upto: str | None = None  # The id of the last event that was taken or set aside
+
+    def facts(self) -> dict[str, Any]:
+        """Return them by their names."""
+        return asdict(self)
+
+
+@dataclass
+class Handing:
+    """What hands batches of a reader to a target."""
+
+    target: Target
+    reader: str  # Its name
+    trying: Trying
+    stopping: Stopping  # Whether somebody has asked to end
+    tell: Callable[[Counts], None] | None = None  # Is told what has become of events, now and then
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        dead = self.trying.dead_letter
+        self._dead = None if dead is None else AppendedLines(dead, "--dead-letter")
+        self._away: float | None = None  # since when the target is away; None where it is there
+        self._again = 0.0  # when one that is away for too long is tried again
+        self._told, self._said = self.trying.clock(), self.counts.upto
+
+    def begin(self, mark: str) -> Cursor | None:
+        """Return up to where the target has all events; who waits for one that is away may be asked to end."""
+        return self._tried(lambda _: self.target.begin(mark), "what it has already")
+
+    def take(self, lines: Lines) -> bool:
+        """Return whether the reader may move on behind some events; if not, somebody has asked to end."""
+        which = f"{lines.events:,} events from {lines.first} to {lines.last}"
+        try:
+            if self._dead is not None and self._away is not None and self.trying.clock() < self._again:
+                raise Undelivered(f"{self.target} is away, and was not asked for {which}")
+            self._tried(lambda attempt: self.target.take(Batch(lines, attempt)), which)
+        except Ending:
+            return False
+        except Undelivered as error:
+            if self._dead is None:
+                raise Undelivered(
+                    f"{error}: reader {self.reader!r} stays before them, and the next start tries them again; "
+                    "--dead-letter FILE sets such events aside"
+                ) from None
+            self._dead.append(lines.pieces)
+            self.counts.dead += lines.events
+            warn(f"{error}: they are set aside in {self._dead.path}")
+        else:
+            self.counts.events += lines.events
+            self.counts.batches += 1
+        self.counts.upto = str(lines.last)
+        if self.trying.clock() - self._told >= TOLD_SECONDS:
+            self.finish()
+        return True
+
+    def finish(self) -> None:
+        """Tell what has become of events, where that is news."""
+        if self.tell is not None and self._said != self.counts.upto:
+            self.tell(self.counts)
+        self._said, self._told = self.counts.upto, self.trying.clock()
+
+    def _tried(self, ask: Callable[[int], _Found], which: str) -> _Found:
+        """Ask until there is an answer; Undelivered says that none is waited for any more."""
+        trying, tries = self.trying, self.trying.retries + 1
+        pauses = backoff(*trying.pauses, random.Random().random)
+        attempt = refused = 0
+        while True:
+            attempt += 1
+            try:
+                with self.stopping.cycle():
+                    found = ask(attempt)
+                self._away = None
+                return found
+            except Refused as error:
+                refused, least, why = refused + 1, 0.0, str(error)
+                self._away = None
+                over, of = refused == tries, f" of {tries:,}"
+            except Later as error:
+                least, why, of = min(error.seconds, LONGEST_ASKED), str(error), ""
+                now = trying.clock()
+                self._away = now if self._away is None else self._away
+                over = trying.patience is not None and now - self._away >= trying.patience
+                self._again = now + trying.pauses[1] if over else now
+            self.counts.failed += 1
+            pause = _HEARD_SECONDS if over else max(next(pauses), least)
+            if not over and not self.stopping.asked:
+                warn(f"{self.target} {why}: {which}, attempt {attempt:,}{of}; again in {pause:.3g} s")
+            if self.stopping.wait(pause):
+                raise Ending("asked to end")
+            if over:
+                times = "once" if attempt == 1 else f"{attempt:,} times"
+                raise Undelivered(f"{self.target} has failed {times} for {which}, the last time it {why}")

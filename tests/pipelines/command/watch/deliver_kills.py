@@ -1,0 +1,195 @@
+"""Deliverers and receivers that are killed, while batches are committed: no event is skipped, and a batch stays itself.
+
+``python -m tests.pipelines.command.watch.deliver_kills 200`` kills so often. The receiver notes the name of each batch
+and the ids of its events, and may die, say no, or say nothing behind that. However often who is killed: all events are
+noted, in their order; a batch of one name has the same events each time; no event is in two batches; and what comes
+again is the last batch that came. A file and a stream of Redis have each event once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import dtoss
+from dtoss.client.endpoint import Access
+from dtoss.errors import DtossError
+from dtoss.watch.events.consumer import Share
+from dtoss.watch.events.readers import Filter
+from dtoss.watch.targets.choose_target import target_at
+from dtoss.watch.watch_folder import Home
+from pipelines.command.watch.deliver_events import How, hand_on
+from pipelines.command.watch.hand_batches import Trying
+from tests.dtoss.watch.events.made import batch_of, event
+from tests.dtoss.watch.targets.receiver import SECRET
+from tests.dtoss.watch.targets.servers import redis_port
+from tests.ends import end_now
+
+WAYS = ("webhook", "file", "redis")
+WHO = ("deliverer", "receiver", "both", "deliverer asked")
+"""Who is killed; one that is asked to end gets SIGTERM."""
+EACH, WINDOW = 11, 5
+"""Events of a batch of the watch, and of a batch that is delivered."""
+LONGEST_SECONDS = 0.1
+"""From one kill to the next."""
+ODD = 0.2
+"""The share of batches that are noted and not answered well."""
+
+
+def forked(work):
+    """Run a function in a process of its own; its number."""
+    pid = os.fork()
+    if pid == 0:
+        code = 2
+        try:
+            sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+            work()
+            code = 0
+        except (DtossError, KeyboardInterrupt):
+            code = 1
+        except BaseException:
+            sys.stderr = sys.__stderr__
+            traceback.print_exc()
+        finally:
+            end_now(code)
+    return pid
+
+
+def receive(listening: socket.socket, notes: Path, seed: int) -> None:
+    """Note batches one after the other, for ever; a connection that was closed has been read to its end before."""
+    rng = random.Random(seed)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 5.0
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if rng.random() < ODD:
+                self.answer(503)
+                return
+            ids = [one["id"] for one in json.loads(body)["data"]]
+            with notes.open("ab", buffering=0) as file:
+                file.write(json.dumps([self.headers["webhook-id"], ids]).encode() + b"\n")
+            time.sleep(rng.uniform(0.0, 0.01))
+            if rng.random() < ODD:
+                self.close_connection = True
+                return
+            self.answer(500 if rng.random() < ODD else 204)
+
+        def answer(self, status):
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(listening.getsockname(), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listening
+    server.serve_forever()
+
+
+def killed(home: Home, way: str, notes: Path, kills: int, rng: random.Random, redis: Any) -> Counter[str]:
+    """Kill so many times, then deliver to the end; return who was killed how often."""
+    count: Counter[str] = Counter()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        to = {"webhook": f"http://127.0.0.1:{port}/", "file": f"file://{notes}"}.get(way, "")
+        if redis is not None:
+            to = f"redis://127.0.0.1:{redis.connection_pool.connection_kwargs['port']}/0?stream=fences"
+        access = Access(SECRET if way == "webhook" else None, frozenset(["127.0.0.1"]), 5.0)
+
+        def deliver(follow):
+            how = How(target_at(to, access), batch=WINDOW, trying=Trying(pauses=(0.01, 0.02)))
+            hand_on(home, "reader", None, Filter(), Share(), how, follow=follow)
+
+        running: dict[str, int] = {}
+
+        def start():
+            running.setdefault("deliverer", forked(lambda: deliver(True)) if "deliverer" not in running else 0)
+            if way == "webhook" and "receiver" not in running:
+                running["receiver"] = forked(lambda: receive(listening, notes, rng.randrange(1 << 30)))
+
+        def end(who, number):
+            pid = running.pop(who)
+            os.kill(pid, number)
+            _, status = os.waitpid(pid, 0)
+            assert status in (0, 256, signal.SIGKILL, signal.SIGTERM), (who, status)
+
+        while count.total() < kills:
+            start()
+            told = len(notes.read_bytes().splitlines()) * (WINDOW if way == "webhook" else 1)
+            told = told if redis is None else redis.xlen("fences")
+            if told + EACH > len(list(dtoss.events(home.store))):  # there is always something under way
+                batch_of(home, [[], [event(f"s{row % 3}", "enter", row) for row in range(EACH)]])
+            time.sleep(rng.uniform(0.0, LONGEST_SECONDS))
+            who = rng.choice(WHO if way == "webhook" else (WHO[0], WHO[3]))
+            if who in ("receiver", "both"):
+                end("receiver", signal.SIGKILL)
+            if who != "receiver":
+                end("deliverer", signal.SIGTERM if who == WHO[3] else signal.SIGKILL)
+            count[who] += 1
+        start()
+        end("deliverer", signal.SIGTERM)
+        pid = forked(lambda: deliver(False))
+        assert os.waitpid(pid, 0)[1] == 0
+        if way == "webhook":
+            end("receiver", signal.SIGKILL)
+    return count
+
+
+def check(home: Home, way: str, notes: Path) -> int:
+    """Hold what was noted to all events; return how many batches were noted more than once."""
+    every = [row["id"] for row in dtoss.events(home.store)]
+    lines = [json.loads(line) for line in notes.read_text().splitlines()]
+    if way != "webhook":
+        assert [line["id"] for line in lines] == every, "not in order, not all, or some twice"
+        return 0
+    batches = {}
+    for name, ids in lines:
+        assert batches.setdefault(name, ids) == ids, f"{name} has other events than before"
+    assert [id for ids in batches.values() for id in ids] == every, "not in order, not all, or in two batches"
+    assert len([name for name, _ in groupby(lines, lambda line: line[0])]) == len(batches), "an older batch came again"
+    return len(lines) - len(batches)
+
+
+def round_of(folder: Path, way: str, kills: int, seed: int) -> tuple[Counter[str], int, int]:
+    """Deliver a watch of its own; return who was killed, how many events there are, and how many batches came again."""
+    home, notes = Home(str(folder / "store")), folder / "notes"
+    notes.touch()
+    batch_of(home, [[], [event("s", "enter", row) for row in range(EACH)]])
+    with ExitStack() as held:
+        redis = None
+        if way == "redis":
+            from redis import Redis
+
+            redis = Redis("127.0.0.1", held.enter_context(redis_port()), decode_responses=True)
+        count = killed(home, way, notes, kills, random.Random(seed), redis)
+        if redis is not None:
+            notes.write_text("".join(entry["event"] + "\n" for _, entry in redis.xrange("fences")))
+            redis.close()
+    again = check(home, way, notes)
+    return count, len(list(dtoss.events(home.store))), again
+
+
+if __name__ == "__main__":
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    for number, way in enumerate(WAYS):
+        with tempfile.TemporaryDirectory() as folder:
+            count, events, again = round_of(Path(folder), way, wanted // len(WAYS), number)
+            print(f"{way}: {dict(count)} killed, {events:,} events, none lost, {again:,} batches told again")

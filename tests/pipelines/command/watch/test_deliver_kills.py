@@ -1,0 +1,26 @@
+"""Deliverers, receivers and both are killed: each event arrives, in order, and a batch that comes again is itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pipelines.command.watch.deliver_kills import WAYS, round_of
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_kill_skips_an_event(tmp_path, way):
+    if way == "redis":
+        pytest.importorskip("redis")
+    count, events, _ = round_of(tmp_path, way, 6, 1)
+    assert count.total() == 6
+    assert events > 20
+
+
+@pytest.mark.deep("100 kills each; test_no_kill_skips_an_event has six")
+@pytest.mark.parametrize("way", WAYS)
+def test_many_kills_skip_no_event(tmp_path, way):
+    if way == "redis":
+        pytest.importorskip("redis")
+    count, _, again = round_of(tmp_path, way, 100, 2)
+    assert count.total() == 100
+    assert (again > 0) == (way == "webhook")
