@@ -62,6 +62,7 @@ def watch_files(
     witnesses: str = USUAL_WITNESSES,
     clock: Callable[[], int] | None = None,
     max_ahead: float | None = 300.0,
+    max_gap: float = 600.0,
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
     most_rows: int | None = None,
@@ -113,6 +114,8 @@ def watch_files(
         watch follows it at a beat, and stands without rows when None.
     max_ahead
         Seconds beyond the wall clock from which on a row is set aside; None believes every time.
+    max_gap
+        Seconds between two rows of an object up to which there is a way from one to the other, which may cross a place.
     max_bad
         Share of bad rows above which a batch fails.
     carry
@@ -153,7 +156,7 @@ def watch_files(
     """
     asked = WatchOptions(
         every=every, beat=beat, carry=tuple(carry), expire=expire, witnesses=witnesses, max_ahead=max_ahead,
-        missing=missing, retain=retain,
+        max_gap=max_gap, missing=missing, retain=retain,
     )  # fmt: skip
     home = Home(Store(store).absolute.path, name)
     watching = watching_of(home, asked, rows or Rowwise(), max_bad, clock, spread, say, warn)
@@ -173,7 +176,7 @@ def watching_of(
 ) -> Watching:
     """Return a watch that is ready to be run."""
     check_words(REFUSE, asked.missing)
-    options = check_amounts(asked.expire, asked.max_ahead, max_bad, asked.witnesses or USUAL_WITNESSES)
+    options = check_amounts(asked.expire, asked.max_ahead, max_bad, asked.witnesses or USUAL_WITNESSES, asked.max_gap)
     options = replace(options, carry=asked.carry, keep=asked.missing == KEEP)
     retain_us = None if asked.retain is None else round(asked.retain * 1e6)
     return Watching(
@@ -272,6 +275,7 @@ def watch(
     witnesses: str = USUAL_WITNESSES,
     clock: Callable[[], int] | None = None,
     max_ahead: float | None = 300.0,
+    max_gap: float = 600.0,
     max_bad: float = 0.1,
     carry: tuple[str, ...] = (),
     retain: float | None = None,
@@ -301,7 +305,7 @@ def watch(
         Seconds from beat to beat.
     columns
         Of :class:`dtoss.rows.input_columns.Columns`.
-    rows, expire, witnesses, clock, max_ahead, max_bad, carry, retain, spread, say, warn
+    rows, expire, witnesses, clock, max_ahead, max_gap, max_bad, carry, retain, spread, say, warn
         As :func:`watch_files`.
     new_source
         Take batches of a query that the watch does not know beside those of another; else that is an error, because a
@@ -318,7 +322,9 @@ def watch(
     Pace(1.0 if every is None else every, beat)  # which checks them
     warn = warn or on_stderr
     home = Home(Store(store).absolute.path, name)
-    asked_for = WatchOptions(carry=tuple(carry), expire=expire, witnesses=witnesses, max_ahead=max_ahead, retain=retain)
+    asked_for = WatchOptions(
+        carry=tuple(carry), expire=expire, witnesses=witnesses, max_ahead=max_ahead, max_gap=max_gap, retain=retain
+    )
     watching = watching_of(home, asked_for, rows or Rowwise(), max_bad, clock, spread, say, warn)
     watching.options = replace(watching.options, new_source=new_source)
     asked = Columns(**dict(columns or {}))

@@ -6,9 +6,14 @@ import pyarrow as pa
 
 EVERYWHERE, CIRCLE, BOX, POLYGON, AROUND = range(5)
 """Kinds of place, as column ``kind`` has them."""
-INSIDE, ENTER, LEAVE = 1, 2, 4
+INSIDE, ENTER, LEAVE, CROSS = 1, 2, 4, 8
 """Events that are wanted, as bits of column ``events``."""
-WANTS = {"inside": INSIDE, "enter": ENTER, "leave": LEAVE}
+WANTS = {"inside": INSIDE, "enter": ENTER, "leave": LEAVE, "cross": CROSS}
+PAIR_EVENTS = ENTER | LEAVE | CROSS
+"""Those of two rows of an object that follow one another."""
+ANY_EVENT = INSIDE | PAIR_EVENTS
+COMPLEMENT = 16
+"""A bit of the same column: what is asked about is all that does not lie in the place."""
 
 SUBSCRIPTION_SCHEMA = pa.schema(
     [

@@ -65,6 +65,15 @@ class WatchOptions:
             shown="5min",
         ),
     ] = 300.0
+    max_gap: Annotated[
+        float,
+        Option(
+            "Rows of an object that are further apart have no way from one to the other, which may cross a place.",
+            "TIME",
+            parse=duration(None, "--max-gap"),
+            shown="10min",
+        ),
+    ] = 600.0
     missing: Annotated[
         str | None,
         Option(

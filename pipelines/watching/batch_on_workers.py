@@ -20,7 +20,7 @@ from dtoss.watch.processing.watch_task import TaskResult, judge
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.sharded_batch import run_judged
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, crosses_of, merge_events
 from pipelines.engines.rows import Batches, NumberedWork, Rows, Work, one_value
 from pipelines.watching.tasks import buckets_of, key_of, rows_in
 
@@ -30,6 +30,8 @@ _PIECES = pa.schema(
 _SPARK_PIECES = "to int, kind int, who int, part int, piece binary"
 _MADE = "done binary"
 _ROWS, _DONE, _EVENTS, _WORKED = range(4)
+_OWN = -1
+"""Who tells what a task has told itself."""
 _PIECE_ROWS = 1 << 18
 """Rows, or events, of a piece: two gigabytes are the most that a value of Spark's may have."""
 _Piece = tuple[int, int, int, int, bytes]
@@ -69,6 +71,8 @@ def _judging(plan: Plan, tasks: int, workers: int) -> NumberedWork:
         judged = judge(plan, task, buckets_of(task, tasks), rows, raw, bad)
         for worker, batch in sent_to_workers(plan, judged):
             yield from _cut(worker, _ROWS, task, pa.Table.from_batches([batch]))
+        if (crosses := crosses_of(plan, judged)) is not None:
+            yield from _cut(task % workers, _EVENTS, task, crosses)
         known = replace(judged.done, said=said_by(plan, judged))
         done = pickle.dumps((known, time.perf_counter() - begun))
         yield _batch((task % workers, _DONE, task, 0, done))
@@ -82,6 +86,8 @@ def _answering(plan: Plan, tasks: int) -> Work:
         for to, kind, who, part, piece in _pieces(batches):
             if kind == _DONE:
                 yield _batch((who, _DONE, who, 0, piece))
+            elif kind == _EVENTS:
+                yield _batch((who, _EVENTS, _OWN, part, piece))
             else:
                 sent.append(((who, part), rows_of_stream(piece)))
                 worker = to

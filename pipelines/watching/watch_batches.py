@@ -25,7 +25,7 @@ from dtoss.watch.events.event_retention import retain
 from dtoss.watch.index.index_changes import PATIENCE, Background
 from dtoss.watch.processing.expiry_events import worth_a_commit
 from dtoss.watch.processing.watch_commit import commit_batch
-from dtoss.watch.processing.watch_plan import Options, Plan, plan_batch, set_back, settings_of
+from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan, plan_batch, set_back, settings_of
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
 from dtoss.watch.subscriptions.known_columns import asked_space, check_space
 from dtoss.watch.watch_folder import Home
@@ -280,14 +280,18 @@ def believed(max_ahead: int | None, now_us: int) -> int | None:
 
 
 def check_amounts(
-    expire: float | None, max_ahead: float | None, max_bad: float, witnesses: str = USUAL_WITNESSES
+    expire: float | None,
+    max_ahead: float | None,
+    max_bad: float,
+    witnesses: str = USUAL_WITNESSES,
+    max_gap: float = USUAL_GAP / MICROSECONDS,
 ) -> Options:
     """Return options of times in seconds, of a share of bad rows, and of how many witnesses move the clock."""
     try:
         witnesses = checked_witnesses(witnesses)
     except ValueError as error:
         raise InputError(str(error)) from None
-    for name, value in (("--expire", expire), ("--max-ahead", max_ahead)):
+    for name, value in (("--expire", expire), ("--max-ahead", max_ahead), ("--max-gap", max_gap)):
         if value is not None and not value > 0.0:
             raise InputError(f"{name} is {value:g} s: more than 0 is wanted")
     if not 0.0 <= max_bad <= 1.0:
@@ -296,6 +300,7 @@ def check_amounts(
         None if expire is None else round(expire * MICROSECONDS),
         None if max_ahead is None else round(max_ahead * MICROSECONDS),
         max_bad=max_bad,
+        max_gap=round(max_gap * MICROSECONDS),
         witnesses=witnesses,
     )
 

@@ -22,7 +22,7 @@ from dtoss.tiles.map_frame import Frame
 from dtoss.watch.events.event_counts import tally_of
 from dtoss.watch.events.folded_list import contents_of
 from dtoss.watch.events.watch_document import Document, head_of
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON, WANTS
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, POLYGON, WANTS
 from dtoss.watch.watch_folder import Home
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,7 +63,9 @@ def fence_told(home: Home, placed: Placed, row: int, frame: Frame | None, zoom: 
 
 
 def place_of(said: dict[str, Any]) -> dict[str, Any]:
-    """Return a subscription's place by its kind, of a polygon how many corners it has."""
+    """Return a subscription's place by its kind, of a polygon how many corners it has; outside where it is all else."""
+    if said["events"] & COMPLEMENT:
+        return place_of(said | {"events": 0}) | {"outside": True}
     kind = said["kind"]
     if kind == CIRCLE:
         return {"circle": [said["x"], said["y"], said["radius"]]}

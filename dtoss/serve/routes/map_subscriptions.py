@@ -50,7 +50,7 @@ DRAWN_FENCES = told_schema(
 )  # fmt: skip
 _CENTRE = maybe(array(NUMBER))
 _PLACE = fields(
-    "PlaceAsked", (), circle=array(NUMBER), box=array(NUMBER), everywhere=FLAG,
+    "PlaceAsked", (), circle=array(NUMBER), box=array(NUMBER), everywhere=FLAG, outside=FLAG,
     around=fields("AroundObject", object=STRING, distance=NUMBER, centre=_CENTRE),
     polygon=fields("PolygonSize", parts=NATURAL, corners=NATURAL),
 )  # fmt: skip

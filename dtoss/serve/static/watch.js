@@ -48,7 +48,9 @@ export function switched(name, on) {
 export const subscriptionAt = async (id, zoom, signal) => (
   ask(`/map/subscription?${new URLSearchParams({ id, zoom: zoom.toFixed(1) })}`, signal))
 
-function placeOf({ circle, box, polygon, around }, unit, zoom) {
+function placeOf({ outside, ...place }, unit, zoom) {
+  if (outside) return `outside of: ${placeOf(place, unit, zoom)}`
+  const { circle, box, polygon, around } = place
   const at = ([x, y]) => (unit === 'm' ? placeText([x, y], zoom) : `${exactly(x)}, ${exactly(y)}`)
   if (circle) return `circle of ${length(circle[2], unit)} round ${at(circle)}`
   if (box) return `box from ${at(box)} to ${at(box.slice(2))}`

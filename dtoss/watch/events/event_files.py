@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from dtoss.commits.file_entry import FileEntry, open_entry
 from dtoss.errors import StoreError, of_system
 from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.processing.event_table import CROSS_COLUMNS
 from dtoss.watch.watch_folder import EVENTS, Home
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ EVENT_COLUMNS = (
     "distance",
     "reason",
     "meta",
+    *CROSS_COLUMNS,
 )
-"""Of every file of events; others are carried along."""
+"""Of files of events, the last two only where a subscription wanted crosses; others are carried along."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from dtoss.watch.events.event_retention import needless_changes
 from dtoss.watch.events.folded_list import Contents, contents_of
 from dtoss.watch.events.readers import readers
 from dtoss.watch.events.watch_document import Document, document_of
+from dtoss.watch.processing.event_table import EVENT_KINDS
 from dtoss.watch.subscriptions.current import named_files
 from dtoss.watch.watch_folder import BUILT, CHANGES, EVENTS, LAYOUTS, LOAD, QUARANTINED, STATE, Home, way_to
 
@@ -220,7 +221,6 @@ class _Verify(Look):
             self.wrong(f"{path} is damaged: its counts are not those of the events")
 
 
-_RANKS = {"leave": 0, "enter": 1, "inside": 2, "reset": 3}
 _EXPIRED = "expired"
 
 
@@ -234,7 +234,7 @@ def wrong_order(table: pa.Table) -> str | None:
         return None
     objects = _plain(table, "object")
     kinds = _plain(table, "kind")
-    unknown = pc.invert(pc.is_in(kinds, pa.array(list(_RANKS))))
+    unknown = pc.invert(pc.is_in(kinds, pa.array(EVENT_KINDS)))
     if pc.any(unknown).as_py():
         return f"it has events of kind {kinds.filter(unknown)[0].as_py()!r}"
     same = _and(pc.equal(objects[1:], objects[:-1]))
@@ -244,7 +244,7 @@ def wrong_order(table: pa.Table) -> str | None:
     expired = _and(pc.equal(_plain(table, "reason"), _EXPIRED))
     late = ~expired
     t = table.column("t").fill_null(0).to_numpy()
-    rank = pc.index_in(kinds, pa.array(list(_RANKS))).to_numpy(zero_copy_only=False)
+    rank = pc.index_in(kinds, pa.array(EVENT_KINDS)).to_numpy(zero_copy_only=False)
     row = np.arange(len(rank), dtype=np.int64)
     order = np.lexsort((row, rank, np.where(expired, 0, t), late))
     place = np.empty(len(row), np.int64)

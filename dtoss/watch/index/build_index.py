@@ -44,7 +44,7 @@ from dtoss.watch.index.grid_kernel import (
     write_slots,
 )
 from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex, Unanswered
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, ENTER, EVERYWHERE, LEAVE, POLYGON
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, PAIR_EVENTS, POLYGON
 from dtoss.watch.subscriptions.json_text import polygons_kept
 
 _WORLD = (-180.0, -90.0, 180.0, 90.0)
@@ -62,7 +62,7 @@ def build(
 ) -> SubscriptionIndex:
     """Return the index of a table of subscriptions. Cost O(n) for n of them with a few cells each.
 
-    ``time``: whether rows have a time: without one there is no enter and no leave; ``sample``: float64 (m, 2). Where
+    ``time``: whether rows have a time: without one there is no enter, leave or cross; ``sample``: float64 (m, 2). Where
     rows are, about; None takes the subscriptions' own places.
     """
     if len(table) >= 1 << 31:
@@ -132,9 +132,9 @@ def _without(table: pa.Table, text: bool, time: bool) -> list[Unanswered]:
         rows = np.flatnonzero(table.column("words").is_valid().to_numpy(zero_copy_only=False))
         found += [Unanswered(row, ids[row].as_py(), "it has words, and the rows have no text") for row in rows.tolist()]
     if not time:
-        rows = np.flatnonzero(_numpy(table, "events") & (ENTER | LEAVE))
+        rows = np.flatnonzero(_numpy(table, "events") & PAIR_EVENTS)
         found += [
-            Unanswered(row, ids[row].as_py(), "enter and leave need a column of times, and the rows have none")
+            Unanswered(row, ids[row].as_py(), "enter, leave and cross need a column of times, and the rows have none")
             for row in rows.tolist()
         ]
     return found

@@ -14,7 +14,7 @@ from dtoss.watch.index.cell_frame import lonlat_of
 
 CIRCULAR, RECTANGULAR = -1, -2
 """Shapes of places that are told by what stands in a grid; polygons have numbers from 0 on."""
-_GROWN = 1e-9
+GROWN = 1e-9
 """Degrees by which rectangles are grown, beyond what rounding does."""
 _NEAR_POLE = QUARTER_TURN - 1e-6
 _WIDEST = 170.0
@@ -64,11 +64,11 @@ def circle_rects(
 def cap_rects(lonlat: NDArray[np.float64], angle: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rectangles that hold caps of the sphere, of centres (n, 2) and angles (n,) in degrees."""
     lon, lat = lonlat[:, 0], lonlat[:, 1]
-    south, north = lat - angle - _GROWN, lat + angle + _GROWN
+    south, north = lat - angle - GROWN, lat + angle + GROWN
     pole = (south <= -_NEAR_POLE) | (north >= _NEAR_POLE)
     with np.errstate(invalid="ignore", divide="ignore"):
         sine = np.sin(np.radians(np.minimum(angle, QUARTER_TURN))) / np.cos(np.radians(lat))
-        wide = np.degrees(np.arcsin(np.minimum(sine * (1.0 + _GROWN), 1.0))) * (1.0 + _GROWN) + _GROWN
+        wide = np.degrees(np.arcsin(np.minimum(sine * (1.0 + GROWN), 1.0))) * (1.0 + GROWN) + GROWN
     west, east = _wrapped(lon - wide, lon + wide)
     whole = pole | (wide >= HALF_TURN / 2)
     return np.stack(
@@ -127,14 +127,14 @@ def _arc_rects(polygons: list[Polygon], space: Space) -> NDArray[np.float64]:
     owner = np.repeat(np.arange(len(polygons)), sizes)
     lonlat = lonlat_of(begins)
     apex_south, apex_north = _apexes(begins, ends)
-    south = np.minimum.reduceat(np.minimum(lonlat[:, 1], apex_south), first) - _GROWN
-    north = np.maximum.reduceat(np.maximum(lonlat[:, 1], apex_north), first) + _GROWN
+    south = np.minimum.reduceat(np.minimum(lonlat[:, 1], apex_south), first) - GROWN
+    north = np.maximum.reduceat(np.maximum(lonlat[:, 1], apex_north), first) + GROWN
     # longitudes as differences from the first corner: right where they are not far
     away = _turned(lonlat[:, 0] - lonlat[first, 0][owner])
     step = _turned(lonlat_of(ends)[:, 0] - lonlat[:, 0])
     low, high = np.minimum.reduceat(away, first), np.maximum.reduceat(away, first)
     jumps = np.maximum.reduceat(np.abs(np.where(np.abs(away + step) > HALF_TURN, HALF_TURN, step)), first)
-    west, east = _wrapped(lonlat[first, 0] + low - _GROWN, lonlat[first, 0] + high + _GROWN)
+    west, east = _wrapped(lonlat[first, 0] + low - GROWN, lonlat[first, 0] + high + GROWN)
     rects = np.stack([west, south, east, north], axis=1)
     unsure = (high - low > _WIDEST) | (jumps > _WIDEST) | (south < -_NEAR_POLE) | (north > _NEAR_POLE)
     if unsure.any():
@@ -142,6 +142,20 @@ def _arc_rects(polygons: list[Polygon], space: Space) -> NDArray[np.float64]:
         cosine = np.minimum.reduceat((begins * middles[owner]).sum(axis=1), first)
         angle = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))) + 1e-6
         rects[unsure] = cap_rects(lonlat_of(middles), angle)[unsure]
+    return rects
+
+
+def arc_rects(begins: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rectangles that hold arcs of great circles, from vectors (n, 3) to others: of n arcs float64 (n, 4)."""
+    here, there = lonlat_of(begins), lonlat_of(ends)
+    apex_south, apex_north = _apexes(begins, ends)
+    south = np.minimum(np.minimum(here[:, 1], there[:, 1]), apex_south) - GROWN
+    north = np.maximum(np.maximum(here[:, 1], there[:, 1]), apex_north) + GROWN
+    step = _turned(there[:, 0] - here[:, 0])
+    west, east = _wrapped(here[:, 0] + np.minimum(step, 0.0) - GROWN, here[:, 0] + np.maximum(step, 0.0) + GROWN)
+    rects = np.stack([west, south, east, north], axis=1)
+    whole = (np.abs(step) > _WIDEST) | (south < -_NEAR_POLE) | (north > _NEAR_POLE)
+    rects[whole, 0], rects[whole, 2] = -HALF_TURN, HALF_TURN
     return rects
 
 
@@ -154,7 +168,7 @@ def _apexes(begins: NDArray[np.float64], ends: NDArray[np.float64]) -> tuple[NDA
         height = np.degrees(np.arccos(np.minimum(np.abs(normal[:, 2]) / np.sqrt(square), 1.0)))
     before = (np.cross(begins, top) * normal).sum(axis=1)
     after = (np.cross(top, ends) * normal).sum(axis=1)
-    tolerance = _GROWN * np.sqrt(square)
+    tolerance = GROWN * np.sqrt(square)
     level = np.zeros(len(begins))
     good = square > 0.0
     north = np.where(good & (before >= -tolerance) & (after >= -tolerance), height, level - QUARTER_TURN)

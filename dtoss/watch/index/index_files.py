@@ -18,10 +18,12 @@ from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.watch.index.build_index import polygon_arrays
 from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered
-from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import COMPLEMENT, CROSS, SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_folder import BUILT
 
-_FORMAT = 2
+_FORMAT = 3
+"""Of an index in which somebody asks who crosses a place or is outside of it; others are written as before."""
+_BEFORE_CROSSES = 2
 _BEFORE = 1
 """Its polygons stood in arrays of their own, without what decides by the numbers that were written."""
 _ABOUT, _TABLE = b"dtoss", "table"
@@ -59,7 +61,7 @@ def encoded(built: SubscriptionIndex) -> pa.Buffer:
         columns[name] = _one(pa.py_buffer(np.ascontiguousarray(array)))
     kept = pa.schema(list(built.schema.items())).serialize()
     about = {
-        "format": _FORMAT,
+        "format": _FORMAT if (built.arrays["events"] & (CROSS | COMPLEMENT)).any() else _BEFORE_CROSSES,
         "arrays": shapes,
         "crs": built.space.crs,
         "metric": built.space.metric,
@@ -122,7 +124,7 @@ def open_built(folder: Folder, name: str) -> SubscriptionIndex:
 
 def _decoded(batch: pa.RecordBatch, path: str) -> SubscriptionIndex:
     about = json.loads((batch.schema.metadata or {})[_ABOUT])
-    check_format(path, about["format"], (_BEFORE, _FORMAT))
+    check_format(path, about["format"], (_BEFORE, _BEFORE_CROSSES, _FORMAT))
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, shape) in about["arrays"].items():
         arrays[name] = np.frombuffer(_buffer(batch, name), np.dtype(kind)).reshape(shape)

@@ -18,7 +18,7 @@ from dtoss.compiled.kernel import kernel
 from dtoss.errors import StoreError
 from dtoss.watch.index.index_files import open_built
 from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered
-from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE, SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import ANY_EVENT, AROUND, CROSS, PAIR_EVENTS, SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_folder import Home
 
 GONE = "gone"
@@ -156,14 +156,19 @@ class Standing:
         return np.concatenate([np.zeros(0, np.uint8), *(built.arrays["events"] for _, built in self.parts)])
 
     @cached_property
+    def crosses(self) -> bool:
+        """Whether any wants to know who crosses its place."""
+        return bool((self.events & CROSS).any())
+
+    @cached_property
     def columns_kept(self) -> tuple[str, ...]:
-        """The columns that conditions of enter and leave read, sorted: a state has these."""
-        return self._columns(ENTER | LEAVE)
+        """The columns that conditions of enter, leave and cross read, sorted: a state has these."""
+        return self._columns(PAIR_EVENTS)
 
     @cached_property
     def columns_named(self) -> tuple[str, ...]:
         """The columns that conditions read, of whatever events, sorted."""
-        return self._columns(ENTER | LEAVE | INSIDE)
+        return self._columns(ANY_EVENT)
 
     def _columns(self, events: int) -> tuple[str, ...]:
         found: set[str] = set()

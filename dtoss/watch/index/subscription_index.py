@@ -67,6 +67,11 @@ class SubscriptionIndex:
         return {}
 
     @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What others have made of it, by a name, to be made once."""
+        return {}
+
+    @cached_property
     def worded(self) -> dict[str, NDArray[Any]]:
         """The arrays of the index of words; none where no subscription has words."""
         return {name[6:]: array for name, array in self.arrays.items() if name.startswith("words/")}

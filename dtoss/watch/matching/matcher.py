@@ -23,10 +23,9 @@ from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex
 from dtoss.watch.matching.exact_pairs import areas_in, held_pairs, recheck_unsure
 from dtoss.watch.matching.grid_search import search_grid
 from dtoss.watch.matching.matches import Matches, joined, order_by_place, put_back
-from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+from dtoss.watch.subscription import ANY_EVENT, COMPLEMENT
 from dtoss.watch.watch_settings import Rows
 
-ANY_EVENT = INSIDE | ENTER | LEAVE
 MOST_MATCHES = 1 << 22
 """Matches that are held at a time, unless one row has more."""
 _ROWS = 1 << 16
@@ -82,9 +81,14 @@ class Matcher:
         placed = self._placed(positions, vectors, want, events, most)
         if isinstance(placed, int):
             return placed
-        everywhere = self._everywhere(some, want, events, most)
+        outside = np.flatnonzero(events & COMPLEMENT).astype(np.int32)
+        everywhere = self._everywhere(some, want, events, most, outside)
         if isinstance(everywhere, int):
             return everywhere
+        if len(outside):
+            lies = (events[placed.subscription] & COMPLEMENT) != 0
+            everywhere = [_without(part, placed.only(lies), len(events)) for part in everywhere]
+            placed = placed.only(~lies)
         spoken = self._spoken(some, positions, vectors, want, events, most)
         if isinstance(spoken, int):
             return spoken
@@ -141,10 +145,18 @@ class Matcher:
         return found.only(kept)
 
     def _everywhere(
-        self, rows: Rows, want: NDArray[np.uint8], events: NDArray[np.uint8], most: int
+        self,
+        rows: Rows,
+        want: NDArray[np.uint8],
+        events: NDArray[np.uint8],
+        most: int,
+        outside: NDArray[np.int32],
     ) -> list[Matches] | int:
-        """Return the matches of subscriptions that have neither place nor words, or how many rows would fit."""
-        every = self.built.arrays["everywhere"]
+        """Return the matches of subscriptions that have neither place nor words, or how many rows would fit.
+
+        ``outside``: int32. Others that are taken for such.
+        """
+        every = np.concatenate([self.built.arrays["everywhere"], outside])
         every = every[events[every] != 0]
         if len(every) == 0:
             return []
@@ -197,6 +209,12 @@ class Matcher:
             mine = Matches(0, len(rows), row[held], subscription[held], far[held])
             found.append(mine.only(holding(self.built, rows, mine.row, mine.subscription)))
         return found
+
+
+def _without(found: Matches, others: Matches, subscriptions: int) -> Matches:
+    """Return matches without those that others are too."""
+    keys, gone = (one.row * subscriptions + one.subscription for one in (found, others))
+    return found.only(~np.isin(keys, gone))
 
 
 def joined_pieces(rows: int, pieces: list[Matches]) -> Matches:

@@ -5,6 +5,7 @@ Events without a store: what a batch does with its rows, on rows before that a c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,14 +27,14 @@ from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher, joined_pieces
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.processing.batch_rows import OrderedRows, order_rows
-from dtoss.watch.processing.event_table import EventWriter, carried_as, event_schema
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, EventWriter, carried_as, event_schema
 from dtoss.watch.processing.last_rows import Before, keys_of
 from dtoss.watch.processing.object_rows import KnownRows, tracks_of
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
 from dtoss.watch.processing.watch_clock import Clock
-from dtoss.watch.processing.watch_plan import Options, Plan
+from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan
 from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, given_rows, times_as, with_types
-from dtoss.watch.subscription import AROUND, ENTER, INSIDE, LEAVE
+from dtoss.watch.subscription import ANY_EVENT, AROUND, PAIR_EVENTS
 from dtoss.watch.subscriptions.expiry_times import instant_of
 from dtoss.watch.subscriptions.subscription_files import place_geometries
 from dtoss.watch.subscriptions.validation import Against, check_subscriptions, checked_table
@@ -130,8 +131,10 @@ class Watch:
         """
         yield from self._pieces(self._given(rows), most, clock)
 
-    def events(self, before: Any, rows: Any, *, carry: Sequence[str] = (), clock: Any = None) -> pa.Table:
-        """Return what the subscriptions are told of rows: what is entered, left, and where each row is inside.
+    def events(
+        self, before: Any, rows: Any, *, carry: Sequence[str] = (), clock: Any = None, max_gap: float = USUAL_GAP / 1e6
+    ) -> pa.Table:
+        """Return what the subscriptions are told of rows: what is entered, left, crossed, and where each row is inside.
 
         Parameters
         ----------
@@ -145,22 +148,27 @@ class Watch:
             Columns of the rows that stand beside their events.
         clock
             As in :meth:`match`.
+        max_gap
+            Seconds up to which there is a way from a row of an object to its next one, which may ``cross`` a place.
 
         Returns
         -------
         pyarrow.Table
-            Of columns kind (leave, enter, inside), subscription, object, t, lon and lat (x and y), distance in metres
-            (units of the CRS) to the centre of a circle, null else and of leave, meta as JSON, and what is carried,
-            with an underscore behind a name of these; by object, time, kind and the order of the subscriptions.
+            Of columns kind (cross, leave, enter, inside), subscription, object, t, lon and lat (x and y), distance in
+            metres (units of the CRS) to the centre of a circle, null else and of cross and leave, meta as JSON;
+            t_before and t_cross where a subscription wants cross: the time of the row before, and when the place was
+            met; and what is carried, with an underscore behind a name of these; by object, time, kind and the order of
+            the subscriptions.
 
         Raises
         ------
         TypeError
             As in :meth:`match`.
         InputError
-            As in :meth:`match`, or if enter or leave are wanted of rows without times, or an id or a time is missing.
+            As in :meth:`match`, or if enter, leave or cross are wanted of rows without times, or an id or a time is
+            missing.
         ValueError
-            As in :meth:`match`.
+            As in :meth:`match`, or if ``max_gap`` is no positive number.
 
         Notes
         -----
@@ -176,13 +184,17 @@ class Watch:
         >>> watch.events(first, later)["kind"].to_pylist()
         ['enter', 'leave']
         """
+        if not 0.0 < max_gap < math.inf:
+            raise ValueError(f"max_gap is {max_gap:g} s: a finite number above 0 is wanted")
         given = self._given(rows, carry)
         standing = self.built(given.types)
-        crossing = (standing.events & (ENTER | LEAVE)) != 0
+        moving = (standing.events & PAIR_EVENTS) != 0
         timed = given.rows.t is not None
-        if not timed and crossing.any():
-            name = self.ids[int(crossing.argmax())]
-            raise InputError(f"subscription {name!r} wants enter or leave, and the rows have no column 't' of times")
+        if not timed and moving.any():
+            name = self.ids[int(moving.argmax())]
+            raise InputError(
+                f"subscription {name!r} wants enter, leave or cross, and the rows have no column 't' of times"
+            )
         last = None
         if timed:
             self._check_ids(given, "rows")
@@ -199,7 +211,8 @@ class Watch:
         time = None if given.time is None else "double" if pa.types.is_floating(given.time) else "timestamp"
         id_type = None if ids is None else "int64" if pa.types.is_integer(ids.type) else "string"
         settings = Settings(self.space, id_type, time, self.text, not timed, kinds)
-        return events_of(standing, settings, last, given, carry, _instant(clock))
+        options = Options(carry=tuple(carry), max_gap=round(max_gap * 1e6))
+        return events_of(standing, settings, last, given, options, _instant(clock))
 
     @staticmethod
     def _check_ids(given: FrameRows, whose: str) -> None:
@@ -267,7 +280,7 @@ class Watch:
     def _pieces(self, given: FrameRows, most: int, clock: Any) -> Iterator[Matches]:
         standing = self.built(given.types)
         matcher = StandingMatcher(standing, standing.alive(_instant(clock)))
-        return matcher.pieces(given.rows, INSIDE | ENTER | LEAVE, most)
+        return matcher.pieces(given.rows, ANY_EVENT, most)
 
 
 def subscriptions(
@@ -380,7 +393,7 @@ def events_of(
     settings: Settings,
     before: Rows | None,
     given: FrameRows,
-    carry: Sequence[str],
+    options: Options,
     clock: int | None,
 ) -> pa.Table:
     """Return the events of rows as a table. Cost O(n log n + m) for n rows with m matches.
@@ -388,13 +401,13 @@ def events_of(
     ``before``: rows before; the last of each object counts. None for none; ``clock``: microseconds; subscriptions that
     expire then or before do not count. None for all.
     """
-    options = Options(carry=tuple(carry))
+    carry, crosses = options.carry, standing.crosses
     plan = Plan(
         _NOWHERE, settings, options, 0, None, None, None, Source(), clock, Clock(), (), tuple(given.rows.attributes), 0,
         standing,
     )  # fmt: skip
     tables: list[pa.Table] = []
-    out = EventWriter(event_schema(settings, carry), 0, 0, tables.append)
+    out = EventWriter(event_schema(settings, carry, crosses), 0, 0, tables.append)
     if settings.time is None:
         write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
@@ -427,6 +440,11 @@ def _show(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequenc
         columns["t"] = times_as(events.column("t"), given.time)
     columns |= {x: events.column("x"), y: events.column("y"), "distance": events.column("distance")}
     columns["meta"] = events.column("meta").cast(pa.string())
+    columns |= {
+        name: times_as(events.column(name), given.time)
+        for name in CROSS_COLUMNS
+        if given.time is not None and name in events.column_names
+    }
     return pa.table(columns | {name: events.column(name) for name in carried_as(carry).values()})
 
 

@@ -16,13 +16,23 @@ from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
 from dtoss.watch.index.large_and_small import Standing
+from dtoss.watch.matching.crossings import crossing_pieces
 from dtoss.watch.matching.matcher import StandingMatcher
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.processing.batch_rows import ranks_of
-from dtoss.watch.processing.event_table import ENTERS, EVENT_KINDS, INSIDES, LEAVES, carried_as, coded, kinds_of
+from dtoss.watch.processing.event_table import (
+    CROSSES,
+    ENTERS,
+    EVENT_KINDS,
+    INSIDES,
+    LEAVES,
+    carried_as,
+    coded,
+    kinds_of,
+)
 from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+from dtoss.watch.subscription import ANY_EVENT, CROSS, ENTER, INSIDE, LEAVE, PAIR_EVENTS
 from dtoss.watch.watch_settings import Rows
 
 EXPIRED = "expired"
@@ -30,7 +40,10 @@ EXPIRED = "expired"
 
 @dataclass(frozen=True)
 class _Events:
-    """Events that are not written yet: the row, the subscription, the kind and the distance of each."""
+    """Events that are not written yet: the row, the subscription, the kind and the distance of each.
+
+    Of a cross the distance is how far along its way the place is met, a share.
+    """
 
     row: NDArray[np.int64]
     subscription: NDArray[np.int32]
@@ -139,12 +152,14 @@ class _Placed:
 def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told) -> dict[str, int]:
     """Write the events of rows that follow one another, some at a time, and return how many of each kind."""
     standing = plan.standing
-    matcher = StandingMatcher(standing, standing.alive(plan.clock))
+    alive = standing.alive(plan.clock)
+    matcher = StandingMatcher(standing, alive)
+    tells = np.full(len(tracks.rows), ANY_EVENT, np.uint8) if tracks.tells is None else tracks.tells
     # of a row before only memberships count; it was inside when it came
-    wants = np.where(tracks.before, ENTER | LEAVE, INSIDE | ENTER | LEAVE).astype(np.uint8)
+    wants = np.where(tracks.before, PAIR_EVENTS, ANY_EVENT).astype(np.uint8) & np.bitwise_or.reduce(tells, initial=0)
     starts = np.zeros(len(tracks.rows) + 1, np.bool_)
     starts[tracks.begin] = True
-    tells = np.full(len(tracks.rows), INSIDE | ENTER | LEAVE, np.uint8) if tracks.tells is None else tracks.tells
+    ways = _ways(plan, tracks, starts, tells)
     totals = np.zeros(len(EVENT_KINDS), np.int64)
     events, versions = standing.events, standing.versions
     waiting, count = _Events.room(plan.home.limits.event_group_rows), 0
@@ -155,13 +170,15 @@ def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told
         totals[:] += np.bincount(some.kind, minlength=len(EVENT_KINDS))
         _write(plan, standing, tracks.rows, some, tracks, out)
 
-    for piece in map(choice, matcher.pieces(tracks.rows, wants)):
-        placed = _Placed.of(standing, piece)
+    pieces = map(choice, matcher.pieces(tracks.rows, wants))
+    for piece, met in (pair for whole in pieces for pair in crossing_pieces(standing, alive, tracks.rows, ways, whole)):
+        placed, crossed = _Placed.of(standing, piece), _Placed.of(standing, met)
         state = np.zeros(2, np.int64)
         while True:
             count = follow(
-                piece.first_row, placed.ends, placed.subs, placed.far, placed.turns, held, held_turns, starts,
-                tracks.before, tracks.expired, tracks.changes, tells, events, versions, state, count,
+                piece.first_row, placed.ends, placed.subs, placed.far, placed.turns, held, held_turns,
+                crossed.ends, crossed.subs, crossed.far, crossed.turns, starts, tracks.before, tracks.expired,
+                tracks.changes, tells, events, versions, state, count,
                 waiting.row, waiting.subscription, waiting.kind, waiting.distance,
             )  # fmt: skip
             if state[0] == len(placed.ends):
@@ -174,7 +191,19 @@ def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told
             last = slice(int(placed.ends[-2]) if len(placed.ends) > 1 else 0, None)
             held, held_turns = placed.subs[last].copy(), placed.turns[last].copy()
     flush()
-    return {name: int(totals[kind]) for kind, name in enumerate(EVENT_KINDS) if name in ("leave", "enter", "inside")}
+    counts = {EVENT_KINDS[kind]: int(totals[kind]) for kind in (LEAVES, ENTERS, INSIDES)}
+    return counts | ({EVENT_KINDS[CROSSES]: int(totals[CROSSES])} if standing.crosses else {})
+
+
+def _ways(plan: Plan, tracks: Tracks, starts: NDArray[np.bool_], tells: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the rows to which there is a way from the row before, int64 (m,), if somebody wants to know."""
+    t = tracks.rows.t
+    if t is None or not plan.standing.crosses:
+        return np.zeros(0, np.int64)
+    there = ~starts[:-1] & ((tells & CROSS) != 0)
+    there[1:] &= ~tracks.expired[:-1] & (np.diff(t.view(np.uint64)) <= plan.options.max_gap)
+    there[1:] &= (np.diff(tracks.rows.positions, axis=0) != 0.0).any(axis=1)
+    return np.flatnonzero(there)
 
 
 def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: Out) -> None:
@@ -195,6 +224,12 @@ def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: 
         columns["object"] = rows.ids.take(at)
     if rows.t is not None:
         columns["t"] = pa.array(rows.t[row])
+        crossed = events.kind == CROSSES
+        if crossed.any():
+            before, share = rows.t[row - 1], np.where(crossed, events.distance, 0.0)
+            met = before + np.rint(share * (rows.t[row] - before)).astype(np.int64)
+            columns["t_before"], columns["t_cross"] = (pa.array(one, mask=~crossed) for one in (before, met))
+            columns["distance"] = np.where(crossed, np.nan, events.distance)
         if tracks is not None and tracks.expired[row].any():
             over = tracks.expired[row]
             assert plan.options.expire is not None
@@ -241,19 +276,21 @@ class Written(NamedTuple):
 
 
 @kernel(
-    f"int64(int64, {_NUMBERS}, {_SUBS}, {_FAR}, {_SUBS}, {_SUBS}, {_SUBS}, {_FLAGS}, {_FLAGS}, {_FLAGS}, {_NUMBERS},"
-    f" {_BITS}, {_BITS}, {_NUMBERS}, int64[::1], int64, int64[::1], int32[::1], uint8[::1], float64[::1])"
+    f"int64(int64, {_NUMBERS}, {_SUBS}, {_FAR}, {_SUBS}, {_SUBS}, {_SUBS}, {_NUMBERS}, {_SUBS}, {_FAR},"
+    f" {_SUBS}, {_FLAGS}, {_FLAGS}, {_FLAGS}, {_NUMBERS}, {_BITS}, {_BITS}, {_NUMBERS}, int64[::1], int64, int64[::1],"
+    f" int32[::1], uint8[::1], float64[::1])"
 )
 def follow(
-    first, ends, subs, far, turns, held, held_turns, starts, before, expired, changes, tells, events, versions, state,
-    count, out_row, out_sub, out_kind, out_far,
+    first, ends, subs, far, turns, held, held_turns, met_ends, met_subs, met_far, met_turns, starts, before, expired,
+    changes, tells, events, versions, state, count, out_row, out_sub, out_kind, out_far,
 ):  # fmt: skip
     """Write events by row, kind and subscription until there is no room, and return how many there are then.
 
     ``first``: the first of the rows whose matches are given; ``ends``: int64 (rows,). Where the matches of each end;
     ``subs``, ``far``, ``turns``: (matches,). The subscription of each, its distance, and the subscription's place in
     the order of ids, which rises within a row; ``held``, ``held_turns``: int32. The subscriptions that hold the row
-    before the first, and their places; ``starts``, ``before``, ``expired``, ``changes``: by row, as
+    before the first, and their places; ``met_ends``, ``met_subs``, ``met_far``, ``met_turns``: the same of what is met
+    on the way to each row, with how far along; ``starts``, ``before``, ``expired``, ``changes``: by row, as
     :class:`dtoss.watch.processing.object_rows.Tracks`; the first row of an object starts; ``tells``: uint8, by row. The
     events of it that are written, as bits: others may tell the rest; ``state``: int64 (2,). The row of these that comes
     next, and the room that it needs where there is too little.
@@ -268,8 +305,9 @@ def follow(
         now = Matched(subs, far, turns, ends[row - 1] if row > 0 else 0, ends[row])
         follows = not starts[at] and not expired[at - 1]
         need = 2 * (now.end - now.begin)
+        met = Matched(met_subs, met_far, met_turns, met_ends[row - 1] if row > 0 else 0, met_ends[row])
         if follows:
-            need += known.end - known.begin
+            need += known.end - known.begin + met.end - met.begin
         if count + need > out_row.size:
             state[1] = need
             break
@@ -279,6 +317,8 @@ def follow(
         elif follows:
             # the row before was judged under older subscriptions, or under the same ones
             since = changes[at - 1] if before[at - 1] else _EVERY
+            if tells[at] & CROSS:
+                count = _crossed(met, known, now, since, wanted, at, count, out)
             if tells[at] & LEAVE:
                 count = _left(known, now, since, wanted, at, count, out)
             if tells[at] & ENTER:
@@ -301,6 +341,23 @@ def _all(now, bit, kind, since, wanted, at, count, out):
         if wanted.events[sub] & bit and wanted.versions[sub] <= since:
             out.row[count], out.sub[count], out.kind[count] = at, sub, kind
             out.far[count] = _NAN if kind == LEAVES else now.far[i]
+            count += 1
+    return count
+
+
+@kernel
+def _crossed(met, known, now, since, wanted, at, count, out):
+    """Write what is met on the way and holds neither end of it; return how many events there are."""
+    i, j = known.begin, now.begin
+    for k in range(met.begin, met.end):
+        sub, turn = met.subs[k], met.turns[k]
+        while i < known.end and known.turns[i] < turn:
+            i += 1
+        while j < now.end and now.turns[j] < turn:
+            j += 1
+        held = (i < known.end and known.turns[i] == turn) or (j < now.end and now.turns[j] == turn)
+        if not held and wanted.versions[sub] <= since:
+            out.row[count], out.sub[count], out.kind[count], out.far[count] = at, sub, CROSSES, met.far[k]
             count += 1
     return count
 

@@ -28,6 +28,8 @@ from dtoss.watch.watch_settings import Settings
 from dtoss.witnesses import USUAL_WITNESSES
 
 WATCH_KIND = "watch"
+USUAL_GAP = 600_000_000
+"""Microseconds between two rows up to which there is a way from one to the other, where none are said."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Options:
     # Microseconds beyond the wall clock from which on a row's time is not believed; None believes all
     max_ahead: int | None = 300_000_000
     carry: tuple[str, ...] = ()  # Columns of the rows that events carry along
+    max_gap: int = USUAL_GAP  # Microseconds up to which there is a way from a row of an object to its next one
     max_bad: float = 0.1  # The share of bad rows above which a batch fails
     new_source: bool = False  # Batches of a query that the watch does not know are taken beside those of another
     # How many objects have to reach a time before it is the time: a share such as "1%", or a count such as "3"

@@ -143,7 +143,8 @@ def judge(
 
 def events_of_task(plan: Plan, task: int) -> tuple[EventFile, EventWriter]:
     """Return the file of a task's events, and what numbers them."""
-    file = EventFile(event_schema(plan.settings, plan.options.carry), plan.home.limits.event_group_rows)
+    schema = event_schema(plan.settings, plan.options.carry, plan.standing.crosses)
+    file = EventFile(schema, plan.home.limits.event_group_rows)
     return file, EventWriter(file.schema, plan.number, task + 1, file.keep)
 
 

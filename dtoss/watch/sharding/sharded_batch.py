@@ -14,7 +14,7 @@ from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, judge
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, crosses_of, merge_events
 from dtoss.watch.watch_settings import Rows
 
 
@@ -25,19 +25,21 @@ def run_judged(
     assert plan.routed is not None
     done: list[tuple[TaskResult, float]] = []
     sent = [list[tuple[int, pa.Table]]() for _ in range(plan.routed.workers)]
+    told: dict[int, list[pa.Table]] = {}
     for task, buckets, rows in parts:
         begun = time.perf_counter()
         judged = judge(plan, task, buckets, rows)
         for worker, batch in sent_to_workers(plan, judged):
             sent[worker].append((task, pa.Table.from_batches([batch])))
+        if (crosses := crosses_of(plan, judged)) is not None:
+            told[task] = [crosses]
         done.append((replace(judged.done, said=said_by(plan, judged)), time.perf_counter() - begun))
     worked: list[WorkerResult] = []
-    told: dict[int, list[pa.Table]] = {one.task: [] for one, _ in done}
     for worker, some in enumerate(sent):
         if not some:
             continue
         one, events = answer_rows(plan, worker, some)
         worked.append(one)
         for task, table in events.items():
-            told[task].append(table)
-    return [merge_events(plan, one, told[one.task], seconds) for one, seconds in done], worked
+            told.setdefault(task, []).append(table)
+    return [merge_events(plan, one, told.get(one.task, []), seconds) for one, seconds in done], worked

@@ -43,22 +43,23 @@ def asked_cells(built: SubscriptionIndex, grid: RoutingGrid) -> AskedCells:
     covers = covers_of(built)
     touched = rects_in(grid, built.space, covers.rects)
     every = _everywhere(built)
+    placed = ~np.isin(covers.owner[touched.of], every)
     whole = np.tile([0, 0, grid.columns - 1, grid.rows - 1], (len(every), 1)).astype(np.int64)
-    owner = np.concatenate([covers.owner[touched.of].astype(np.int64), every])
+    owner = np.concatenate([covers.owner[touched.of][placed].astype(np.int64), every])
     order = np.argsort(owner, kind="stable")
     answered = np.ones(len(built), np.bool_)
     answered[[one.row for one in built.unanswered]] = False
     order = order[answered[owner[order]]]
     vocabulary, begin, words = _covers(built)
-    rects = np.concatenate([touched.rects, whole])[order]
+    rects = np.concatenate([touched.rects[placed], whole])[order]
     return AskedCells(rects, owner[order], _bytes(built), begin, words, vocabulary)
 
 
 def _everywhere(built: SubscriptionIndex) -> NDArray[np.int64]:
-    """Return the subscriptions that have no place, int64."""
-    from dtoss.watch.subscription import EVERYWHERE
+    """Return the subscriptions that have no place, and those that ask about all outside of theirs, int64."""
+    from dtoss.watch.subscription import COMPLEMENT, EVERYWHERE
 
-    return np.flatnonzero(built.arrays["kind"] == EVERYWHERE)
+    return np.flatnonzero((built.arrays["kind"] == EVERYWHERE) | ((built.arrays["events"] & COMPLEMENT) != 0))
 
 
 def _bytes(built: SubscriptionIndex) -> NDArray[np.float64]:

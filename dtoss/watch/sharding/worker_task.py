@@ -28,11 +28,11 @@ from dtoss.watch.processing.event_table import EVENT_KINDS, event_column, event_
 from dtoss.watch.processing.object_rows import Tracks
 from dtoss.watch.processing.transitions import write_events, write_messages
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import TaskResult, events_of_task, told_of
+from dtoss.watch.processing.watch_task import JudgedRows, TaskResult, events_of_task, told_of
 from dtoss.watch.sharding.layout_files import Stored, open_routing, open_stored
 from dtoss.watch.sharding.row_routing import Routing
 from dtoss.watch.sharding.sent_rows import ARRIVES, BEGINS, IS_BEFORE, IS_OVER, LEFT, SPOKEN, rows_sent
-from dtoss.watch.subscription import ENTER, INSIDE, LEAVE
+from dtoss.watch.subscription import CROSS, ENTER, INSIDE, LEAVE
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Rows
 from dtoss.watch.words.messages import Vocabulary, messages_of, vocabulary_of
@@ -328,19 +328,34 @@ def _covers(
 _TOLD = ("leave", "enter", "inside")
 
 
+def crosses_of(plan: Plan, judged: JudgedRows) -> pa.Table | None:
+    """Return the crosses of a task's rows as a worker tells events, None where nobody wants any.
+
+    A way leads through cells of several workers: the task tells of it, by all that stands.
+    """
+    if judged.tracks is None or not plan.standing.crosses:
+        return None
+    count = len(judged.rows)
+    out = _Told(event_schema(plan.settings, plan.options.carry, True), np.zeros(count, np.int64), np.arange(count))
+    write_events(plan, replace(judged.tracks, tells=np.full(count, CROSS, np.uint8)), out)
+    return pa.concat_tables(out.tables).drop_columns([TASK]) if out.tables else None
+
+
 def merge_events(plan: Plan, done: TaskResult, told: Sequence[pa.Table], seconds: float = 0.0) -> TaskResult:
     """Return what a task has done, with the events that workers have told of its rows.
 
-    ``done``: of the task, without events; ``told``: of :func:`dtoss.watch.sharding.worker_task.answer_rows`, of any
-    workers in any order.
+    ``done``: of the task, without events; ``told``: of :func:`answer_rows`, of any workers in any order, and of
+    :func:`crosses_of`.
 
-    The order is that of rows, then leave before enter before inside, then that of ids: the same for every layout. Cost
+    The order is that of rows, then cross, leave, enter and inside, then that of ids: the same for every layout. Cost
     O(m log m) for m events, which are held in memory.
     """
     file, out = events_of_task(plan, done.task)
     counts = dict.fromkeys(_TOLD if plan.timed else ("inside",), 0)
+    if plan.timed and plan.standing.crosses:
+        counts |= {"cross": 0}
     if told:
-        whole = pa.concat_tables(told).unify_dictionaries().combine_chunks()
+        whole = pa.concat_tables(told, promote_options="default").unify_dictionaries().combine_chunks()
         kind = _ranks(whole.column("kind"), {name: place for place, name in enumerate(EVENT_KINDS)})
         counts |= {name: int((kind == EVENT_KINDS.index(name)).sum()) for name in counts}
         order = np.lexsort((_order_of_ids(whole.column("subscription")), kind, np.asarray(whole.column(SEQ))))

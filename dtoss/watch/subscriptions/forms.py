@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dtoss.geometry.space import AXES
 from dtoss.names import did_you_mean
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, INSIDE, POLYGON, WANTS
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, EVERYWHERE, INSIDE, POLYGON, WANTS
 from dtoss.watch.subscriptions.expiry_times import instants
 from dtoss.watch.subscriptions.text_columns import ids_of, metas_of, texts_of
 
@@ -22,7 +22,7 @@ Values: TypeAlias = Sequence[Any] | pa.Array
 Reasons: TypeAlias = dict[int, str]
 """Why a row is bad, by its number from 0: the first that was found."""
 
-NESTED = ("id", "circle", "box", "polygon", "edges", "around", "where", "words", "events", "expires", "meta")
+NESTED = ("id", "circle", "box", "polygon", "edges", "around", "where", "words", "events", "outside", "expires", "meta")
 """What a row may say of itself."""
 TOLD_OF_STANDING = ("version", "counts", "unanswered")
 """What lists say of a subscription besides, and nothing is made of: a list may be subscribed to again."""
@@ -47,7 +47,7 @@ class Draft:
     # What stands for a polygon, as it was given; None where there is none, and as a whole where no row has one
     shapes: Sequence[Any] | None
     texts: dict[str, pa.Array]  # id, object, edges, where, words and meta, as text of Arrow
-    events: NDArray[np.uint8]  # uint8. Bits of :data:`dtoss.watch.subscription.WANTS`
+    events: NDArray[np.uint8]  # uint8. Bits of :data:`dtoss.watch.subscription.WANTS`, and :data:`COMPLEMENT`
     expires: pa.Array  # int64 of Arrow, microseconds
     reasons: Reasons  # Of the rows whose form is wrong; what judges values adds to it
 
@@ -81,7 +81,7 @@ def draft_of(columns: Mapping[str, Values], count: int, reasons: Reasons) -> Dra
         "words": texts_of(columns.get("words"), count, "words", reasons),
         "meta": metas_of(columns.get("meta"), count, reasons),
     }
-    events = _events(columns.get("events"), count, reasons)
+    events = _events(columns.get("events"), count, reasons) | _outside(columns.get("outside"), count, reasons)
     expires = instants(columns.get("expires"), count, reasons)
     shapes = _listed(columns["polygon"]) if "polygon" in columns else None
     return Draft(kind, numbers, shapes, texts, events, expires, reasons)
@@ -285,9 +285,20 @@ def _events(values: Values | None, count: int, reasons: Reasons) -> NDArray[np.u
         except TypeError:
             found = None
         if found is None:
-            reasons.setdefault(row, f"events is {said(value)}: some of inside, enter and leave are wanted")
+            reasons.setdefault(row, f"events is {said(value)}: some of inside, enter, leave and cross are wanted")
         else:
             bits[row] = found
+    return bits
+
+
+def _outside(values: Values | None, count: int, reasons: Reasons) -> NDArray[np.uint8]:
+    """Return the bit of what is asked about all that is outside of its place, 0 for others."""
+    bits = np.zeros(count, np.uint8)
+    for row, value in enumerate([] if values is None else _listed(values)):
+        if value is not None and not isinstance(value, bool):
+            reasons.setdefault(row, f"outside is {said(value)}: true or false is wanted")
+        elif value:
+            bits[row] = COMPLEMENT
     return bits
 
 

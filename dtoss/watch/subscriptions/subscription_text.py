@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.frames.geojson_members import read_json
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, POLYGON, WANTS
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, POLYGON, WANTS
 from dtoss.watch.subscriptions.json_text import edges_kept
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,6 +38,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         said["around"] = {"object": row["object"], "metres": row["radius"]}
     said |= {name: row[name] for name in ("where", "words") if row[name] is not None}
     said["events"] = [name for name, bit in WANTS.items() if row["events"] & bit]
+    if row["events"] & COMPLEMENT:
+        said["outside"] = True
     if row["expires"] is not None:
         said["expires"] = _time(row["expires"])
     if row["meta"] is not None:
@@ -64,6 +66,8 @@ def place_in_words(row: Mapping[str, Any], metres: bool) -> str:
     >>> place_in_words({"circle": [8.0, 50.5, 1500.0]}, True), place_in_words({}, True)
     ('within 1.5 km of 8, 50.5', 'everywhere')
     """
+    if row.get("outside"):
+        return f"outside: {place_in_words({name: row[name] for name in row if name != 'outside'}, metres)}"
     if "circle" in row:
         x, y, radius = row["circle"]
         return f"within {_length(radius, metres)} of {x:.7g}, {y:.7g}"

@@ -24,7 +24,19 @@ from dtoss.geometry.space import HALF_TURN, LONLAT, Space, as_positions
 from dtoss.geometry.straight_edges import BY_VECTORS, PLANAR, SPHERICAL
 from dtoss.geometry.wkb import polygons_of_wkb
 from dtoss.queries.covered import as_boxes
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, INSIDE, POLYGON, SUBSCRIPTION_SCHEMA, WANTS
+from dtoss.watch.subscription import (
+    AROUND,
+    BOX,
+    CIRCLE,
+    COMPLEMENT,
+    CROSS,
+    EVERYWHERE,
+    INSIDE,
+    PAIR_EVENTS,
+    POLYGON,
+    SUBSCRIPTION_SCHEMA,
+    WANTS,
+)
 from dtoss.watch.subscriptions.forms import BOX_SIDES, Draft, Reasons, Values, draft_of, said, unknown_names
 from dtoss.watch.subscriptions.json_text import edges_column, polygon_text
 
@@ -51,7 +63,7 @@ class Against:
     space: Space = Space(LONLAT, "sphere")  # noqa: RUF009
     schema: Mapping[str, pa.DataType] | None = None  # Types of the columns that a condition may name
     text: bool | None = None  # Whether they have a text
-    # Whether they have a time, and are positions of objects that move: without, there is no enter and no leave
+    # Whether they have a time, and are positions of objects that move: without, there is no enter, leave or cross
     time: bool | None = None
     allow_everything: bool = False  # Whether words that are all negated may be asked for everywhere
 
@@ -137,6 +149,7 @@ def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
         for name, metres in zip(column["object"].to_pylist(), column["radius"].to_pylist(), strict=True)
     ]
     columns["events"] = [names[bit] for bit in bits]
+    columns["outside"] = [bool(bit & COMPLEMENT) for bit in bits]
     return columns, column["expires"]
 
 
@@ -266,16 +279,25 @@ def _spread(texts: pa.Array, why: Mapping[Any, str | None], reasons: Reasons) ->
 
 
 def _check_events(draft: Draft, against: Against) -> None:
-    crossing = (draft.events & ~np.uint8(INSIDE)) != 0
+    moving = (draft.events & PAIR_EVENTS) != 0
     words = np.asarray(draft.texts["words"].is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    _name(crossing & words, "words go with inside only: a message is not a position, leave enter and leave out", draft)
+    _name(moving & words, "words go with inside only: a message is not a position, leave the other events out", draft)
     _name(
-        crossing & (draft.kind == AROUND),
-        "around goes with inside only: its centre moves, leave enter and leave out",
+        moving & (draft.kind == AROUND),
+        "around goes with inside only: its centre moves, leave the other events out",
+        draft,
+    )
+    crossed = (draft.events & CROSS) != 0
+    _name(crossed & (draft.kind == EVERYWHERE), "cross needs a place: nothing is outside of everywhere", draft)
+    outside = (draft.events & COMPLEMENT) != 0
+    _name(outside & (draft.kind == EVERYWHERE), "outside needs a place: nothing is outside of everywhere", draft)
+    _name(
+        outside & (words | (draft.kind == AROUND) | crossed),
+        "outside goes with a place that stands still, without words and without cross: leave it out, or these",
         draft,
     )
     if against.time is False:
-        _name(crossing, "enter and leave need rows of objects that move, with a time: these have none", draft)
+        _name(moving, "enter, leave and cross need rows of objects that move, with a time: these have none", draft)
 
 
 def _name(rows: NDArray[np.bool_], why: str, draft: Draft) -> None:

@@ -1,1 +1,1 @@
-"""The commands that ask standing questions and watch: subscribe, unsubscribe, subscriptions, watch, events."""
+"""The commands that ask standing questions and watch: subscribe, unsubscribe, subscriptions, watch, events, deliver."""

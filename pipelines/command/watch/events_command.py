@@ -14,7 +14,7 @@ from pipelines.options.said_amounts import duration
 if TYPE_CHECKING:
     from dtoss.watch.watch_folder import Home
 
-_BATCH, _RETRIES = 1000, 5
+_RETRIES = 5
 _UNNAMED = ("--follow", "--files", "--retain")
 """What wants no reader."""
 _MICROSECONDS = 1_000_000
@@ -33,7 +33,7 @@ class Choice:
         Option("Of N processes of this reader the I-th: each has some subscriptions.", "I/N"),
     ] = None
     subscription: Annotated[str | None, Option("Only those of this subscription.", "ID")] = None
-    kind: Annotated[list[str] | None, Option("Only these: enter, leave, inside, reset.", "K")] = None
+    kind: Annotated[list[str] | None, Option("Only these: enter, leave, cross, inside, reset.", "K")] = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,10 @@ def events(
 
     from dtoss.watch.events.consumer import Share
     from dtoss.watch.events.readers import Filter
+    from dtoss.watch.targets.target import USUAL_BATCH
+    from pipelines.command.watch.command_target import CommandTarget, words_of
     from pipelines.command.watch.deliver_events import How, hand_on
+    from pipelines.command.watch.hand_batches import Trying
 
     hand_on(
         home,
@@ -151,12 +154,11 @@ def events(
         Filter.of(choice.subscription, choice.kind),
         Share() if choice.share is None else Share.said(choice.share),
         How(
-            delivery.command,
+            None if delivery.command is None else CommandTarget(words_of(delivery.command), str(delivery.reader)),
             0 if delivery.ack_fd is None and delivery.ack else delivery.ack_fd,
             delivery.at_most_once,
-            delivery.batch or _BATCH,
-            _RETRIES if delivery.retries is None else delivery.retries,
-            delivery.dead_letter,
+            delivery.batch or USUAL_BATCH,
+            Trying(_RETRIES if delivery.retries is None else delivery.retries, dead_letter=delivery.dead_letter),
         ),
         follow=delivery.follow,
         reset=other.reset,

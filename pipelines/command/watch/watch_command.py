@@ -37,7 +37,7 @@ def watch(
     watch: WatchName = "default",
     as_json: options.Json = False,
 ) -> int:
-    """Tell when objects enter, leave or are inside what was subscribed to."""
+    """Tell when objects enter, leave, cross or are inside what was subscribed to."""
     from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import Store, on_stderr
     from dtoss.watch.watch_folder import Home
@@ -98,7 +98,7 @@ def _say(told: Ran) -> None:
 
     counts, behind = told.counts, lag_of(told)
     rows = counts.get("rows", 0)
-    kinds = [f"{counts[kind]:,} {kind}" for kind in ("enter", "leave", "inside", "reset") if counts.get(kind)]
+    kinds = [f"{counts[kind]:,} {kind}" for kind in ("enter", "leave", "cross", "inside", "reset") if counts.get(kind)]
     others = ("late", "repeated", "tied", "outdated", "expired", "forgotten")
     left = [f"{counts[name]:,} {name}" for name in others if counts.get(name)]
     bad = sum(told.commit.document["reasons"].values())

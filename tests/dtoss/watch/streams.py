@@ -56,16 +56,18 @@ def table_of(subscriptions):
     return pa.Table.from_pylist(subscriptions, schema=SUBSCRIPTION_SCHEMA)
 
 
-def random_asked(rng, id):
+def random_asked(rng, id, crosses=False):
     """A subscription of any kind near the places."""
     lon, lat = PLACES[rng.integers(len(PLACES))]
     more = {
         "where": WHERES[rng.integers(len(WHERES))],
-        "events": int(rng.integers(1, 8)),
+        "events": int(rng.integers(1, 16 if crosses else 8)),
         "expires": None if rng.random() < 0.7 else BEGIN + int(rng.integers(0, 120)) * SECOND,
         "meta": None if rng.random() < 0.5 else json.dumps({"of": id}),
     }
     kind = rng.choice([EVERYWHERE, CIRCLE, CIRCLE, BOX, POLYGON])
+    if kind == EVERYWHERE:
+        more["events"] = more["events"] & 7 or 1
     if kind == CIRCLE:
         return circle(id, lon, lat, float(rng.choice([0.0, 600.0, 1200.0, 3000.0, 1e7, 2.1e7])), **more)
     if kind == BOX:

@@ -190,7 +190,7 @@ def test_rows_that_cannot_be_matched(rows, reason):
 def test_rows_that_can_have_no_events():
     watch = dtoss.subscriptions([STATION | {"events": ["enter"]}])
     place = {"lon": [0.0], "lat": [0.0]}
-    with pytest.raises(InputError, match="'station' wants enter or leave, and the rows have no column 't'"):
+    with pytest.raises(InputError, match="'station' wants enter, leave or cross, and the rows have no column 't'"):
         watch.events(None, place)
     with pytest.raises(InputError, match="rows have no column 'id'"):
         watch.events(None, place | {"t": [0]})

@@ -7,9 +7,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dtoss.watch.subscription import COMPLEMENT, CROSS, EVERYWHERE
 from dtoss.watch.watch_folder import EVENTS, Home, Limits
 from tests.dtoss.watch.processing.held import by_object, rows_before
-from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
+from tests.dtoss.watch.streams import (
+    BEGIN,
+    SECOND,
+    SPHERE,
+    change,
+    circle,
+    random_asked,
+    random_rows,
+    run,
+    settings_of,
+    stands,
+    told,
+)
 from tests.oracles import Watched
 from tests.pipelines.watching.drawn_layouts import WORDS, run_drawn
 
@@ -31,9 +44,11 @@ def spoken(rng, rows):
 
 def asked_with_words(rng, name):
     """A subscription of any kind, with words now and then, which want inside only."""
-    made = random_asked(rng, name)
+    made = random_asked(rng, name, crosses=True)
     if rng.random() < 0.7:
         made |= {"words": FORMULAS[rng.integers(len(FORMULAS))], "events": 1}
+    elif made["kind"] != EVERYWHERE and not made["events"] & CROSS:
+        made["events"] |= COMPLEMENT
     return made
 
 
@@ -82,3 +97,28 @@ def test_events_are_those_of_one_task_in_the_same_order(tmp_path, seed):
         assert found.document["clock"] == wanted.document["clock"]
         if not messages:
             assert rows_before(spread, found) == rows_before(plain, wanted)
+
+
+def test_crosses_are_those_of_one_task(tmp_path):
+    """Ways lead through cells of several workers, and those that a row begins and ends in have not the place."""
+    rng = np.random.default_rng(1)
+    made, homes = settings_of(), [Home(str(tmp_path / name)) for name in ("plain", "spread")]
+    crossed = 0
+    for number in range(4):
+        rows = [
+            {
+                "id": id,
+                "t": BEGIN + (60 * number + id) * SECOND,
+                "x": side,
+                "y": float(rng.uniform(-0.1, 0.1)),
+                "attributes": {},
+            }
+            for id, side in enumerate([-0.2, 0.2] * 5 if number % 2 else [0.2, -0.2] * 5)
+        ]
+        for home in homes:
+            change(home, [circle(f"s{number}{one}", 0.0, 0.05 * one - 0.1, 4000.0, events=12) for one in range(5)])
+        wanted = run(homes[0], made, rows, 2, carry=("kind",))
+        found = run_drawn(homes[1], made, rows, rng, 2, carry=("kind",))
+        assert all_columns(homes[1], found) == all_columns(homes[0], wanted)
+        crossed += found.document["counts"]["cross"]
+    assert crossed > 30
