@@ -37,6 +37,7 @@ from dtoss.serve.routes import (
     map,
     map_queries,
     object_by_id,
+    ogc_features,
     operations,
     peer_questions,
     plan_report,
@@ -75,7 +76,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
     desk = Desk(state, loop, ids)
     held = Bodies(state.settings.limits)
 
-    @get("/openapi.json", opt={"responses": DESCRIPTION})
+    @get(["/openapi.json", "/ogc/api"], opt={"responses": DESCRIPTION})
     async def openapi(ids: DescribedIds = None) -> ASGIResponse:
         """Return what can be asked, as OpenAPI 3.1."""
         text = described(ids)
@@ -100,6 +101,7 @@ def application(state: WorkerState, loop: asyncio.AbstractEventLoop) -> tuple[Fr
             *window_queries.handlers(state),
             *window_regions.handlers(state),
             *peer_questions.handlers(state, held),
+            *ogc_features.handlers(state),
             *operations.handlers(state),
             *ground_tiles.handlers(state),
             *static_pages.handlers(state),

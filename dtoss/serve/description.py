@@ -22,6 +22,7 @@ GROUPS = {
     "Positions": "Rows that are told now.",
     "Standing questions": "Subscriptions and their events.",
     "Windows": "What happened in each place lately.",
+    "Features": "OGC API Features: collections for QGIS and GDAL.",
     "The map": "What the pages of the server ask for.",
     "Care": "What operators and other servers ask for.",
 }
@@ -30,6 +31,7 @@ _PATHS = {
     "Positions": {"positions"},
     "Standing questions": {"events", "subscriptions"},
     "Windows": {"windows"},
+    "Features": {"ogc"},
     "Care": {"snapshot", "healthz", "readyz", "metrics", "openapi.json", "partial", "forward"},
     "The map": {"", "basemap", "docs", "live", "map", "report", "static", "tiles"},
 }
@@ -49,6 +51,10 @@ OPERATIONS = {
     "DELETE /subscriptions/{subscription_id}": "unsubscribe",
     "GET /windows": "listWindows", "GET /windows/{name}": "getWindow", "GET /windows/{name}/series": "getWindowSeries",
     "GET /windows/{name}/flow": "getWindowFlow", "GET /windows/{name}/regions": "getWindowRegions",
+    "GET /ogc": "getFeaturesPage", "GET /ogc/conformance": "getConformance", "GET /ogc/api": "getFeaturesDescription",
+    "GET /ogc/collections": "listCollections", "GET /ogc/collections/{collection}": "getCollection",
+    "GET /ogc/collections/{collection}/items": "listFeatures",
+    "GET /ogc/collections/{collection}/items/{item}": "getFeature",
     "GET /snapshot": "getSnapshot", "GET /healthz": "isAlive", "GET /readyz": "isReady", "GET /metrics": "getMetrics",
     "GET /openapi.json": "getDescription", "POST /partial": "answerPartially", "POST /forward": "answerForwarded",
     "GET /": "getMapPage", "GET /docs": "getDocsPage", "GET /static/{path}": "getPageFile",
@@ -94,7 +100,7 @@ def openapi_text(
             parameters.append(_PARTIAL)
         if fresh and said["tags"] == ["Questions"]:
             parameters.append(_MIN_SEQ)
-        said["parameters"] = parameters if path == "/openapi.json" else _with_ids_as(parameters, ids)
+        said["parameters"] = parameters if path in ("/openapi.json", "/ogc/api") else _with_ids_as(parameters, ids)
         if (method, path) in open_to_all:
             said["security"] = []
         text["paths"][path][method.lower()] = name_types(said, found)

@@ -45,6 +45,16 @@ def _sample_of(text: str) -> int | None:
     return int(text)
 
 
+def _public_url(text: str) -> str:
+    """Return what links begin with, without a slash at its end."""
+    from dtoss.client.address import address_of
+
+    try:
+        return str(address_of(text))
+    except ValueError as error:
+        raise ValueError(f"--public-url: {error}") from None
+
+
 @dataclass(frozen=True)
 class Listening:
     """Where a server listens, and with how much."""
@@ -117,6 +127,10 @@ class Rights:
         list[str] | None,
         Option("Name of this host that is answered to without tokens; may be repeated.", "NAME"),
     ] = None
+    public_url: Annotated[
+        str | None,
+        Option("What links in answers begin with; the host that was asked if not given.", "URL", parse=_public_url),
+    ] = None
     rate: Annotated[float | None, Option("Requests of each token: 1000/s, 600/min.", "NUMBER/TIME", parse=rate_of)] = (
         None
     )
@@ -180,6 +194,7 @@ def serve(
         rate=rights.rate,
         cors=tuple(rights.cors or ()),
         allow_host=tuple(rights.allow_host or ()),
+        public_url=rights.public_url,
         tls_cert=rights.tls_cert,
         tls_key=rights.tls_key,
         access_log=None if logging.access_log == "off" else logging.access_log or accesses_of(store),

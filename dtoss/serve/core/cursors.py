@@ -62,3 +62,11 @@ def read_cursor(text: str) -> Cursor:
     if cursor.after < 1:
         raise wrong
     return cursor
+
+
+def first_of_page(cursor: str | None, snapshot: str | None) -> Cursor | None:
+    """Return where a page begins, None at the beginning; the snapshot that is asked for has to be the cursor's."""
+    begin = None if cursor is None else read_cursor(cursor)
+    if begin is not None and snapshot not in (None, begin.snapshot):
+        raise Problem(400, f"cursor is of snapshot {begin.snapshot}: leave snapshot out", limit="snapshot")
+    return begin

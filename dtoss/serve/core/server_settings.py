@@ -80,6 +80,8 @@ class Settings:
     token_file: str | None = None  # Who may ask; None lets everybody
     rate: float | None = None  # Requests/s of each token; None: any
     cors: tuple[str, ...] = ()  # Origins whose pages may ask; ``*`` stands for all
+    # What links in answers begin with, without a slash at its end; None is the host that was asked for
+    public_url: str | None = None
     allow_host: tuple[str, ...] = ()  # Names of this host that are answered to without tokens
     tls_cert: str | None = None  # tls_cert, tls_key: files of the certificate and its key; None serves plain HTTP
     tls_key: str | None = None

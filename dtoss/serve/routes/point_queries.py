@@ -17,7 +17,7 @@ from dtoss.hits import Hits
 from dtoss.index import Index
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, json_answer, unless_modified, wants_arrow
-from dtoss.serve.core.cursors import Cursor, question_sum, read_cursor, write_cursor
+from dtoss.serve.core.cursors import Cursor, first_of_page, question_sum, write_cursor
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
@@ -112,9 +112,7 @@ def handlers(state: WorkerState, gathering: Gathering) -> list[HTTPRouteHandler]
         snapshot: Snapshot = None,
     ) -> ASGIResponse:
         """Return all objects within a radius, ordered by (distance, id); with a limit, page by page."""
-        begin = None if cursor is None else read_cursor(cursor)
-        if begin is not None and snapshot not in (None, begin.snapshot):
-            raise Problem(400, f"cursor is of snapshot {begin.snapshot}: leave snapshot out", limit="snapshot")
+        begin = first_of_page(cursor, snapshot)
         served = serving.named(snapshot if begin is None else begin.snapshot)
         if same := unless_modified(request, served):
             return same

@@ -39,7 +39,9 @@ SMALL = {
     "/map/subscription": "/map/subscription?id=a", "/subscriptions/{subscription_id}": "/subscriptions/no",
     "/report/{name}": "/report/report.html", "/map/nearest": "/map/nearest?lon=10&lat=50",
     "/tiles/{snapshot}/{layer}/{z}/{x}/{row}": "/tiles/{snapshot}/objects/3/4/2.mvt",
-    "/basemap/{z}/{x}/{y}": "/basemap/0/0/0",
+    "/basemap/{z}/{x}/{y}": "/basemap/0/0/0", "/ogc/collections/{collection}": "/ogc/collections/objects",
+    "/ogc/collections/{collection}/items": "/ogc/collections/objects/items?bbox=10,50,10.001,50.001",
+    "/ogc/collections/{collection}/items/{item}": "/ogc/collections/objects/items/1",
 }  # fmt: skip
 """A good request of each route; others are their paths."""
 ROW = {"id": 1, "lon": 10, "lat": 50, "t": "2026-01-01", **dict.fromkeys(("speed", "share", "name", "seen", "free"))}

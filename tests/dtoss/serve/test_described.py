@@ -25,8 +25,8 @@ from tests.dtoss.windows.storage.kept import SECOND, begin, commit
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 FREE = {"Problem", "PositionRow", "Hit", "Event", "WindowRow", "FlowRow", "Description"}
 """Types that have fields of other names: attributes, measures, what a problem tells besides."""
-FREE_FIELDS = {"attributes", "properties"}
-"""Fields that are the user's."""
+FREE_FIELDS = {"attributes", "properties", "geometry"}
+"""Fields that are the user's, or GeoJSON's."""
 
 
 @pytest.fixture(scope="module")
@@ -221,9 +221,9 @@ def test_ids_are_told_of_as_they_come(strings):
         for name, text in texts.items()
     }
     assert set(asked[None]) == set(asked["string"]) > {"/knn", "/within", "/objects/{object_id}"}
-    assert set(asked["number"]) == {"/openapi.json"}
+    assert set(asked["number"]) == {"/openapi.json", "/ogc/api"}
     for path, one in asked["string"].items():
-        assert one["required"] == (path != "/openapi.json")
+        assert one["required"] == (path not in asked["number"])
     assert texts["string"]["components"]["schemas"]["IdsAsText"]["enum"] == ["string"]
 
 
@@ -259,7 +259,8 @@ def full(tmp_path_factory):
 MORE = [
     "/knn?lon=10&lat=50&columns=speed,name&ids=string", "/range?lon=10&lat=50&radius=9000&limit=5",
     "/box?west=9&south=49&east=11&north=51&count=true", "/objects/1?cell=true", "/events?after=beginning&limit=5",
-    "/windows", "/windows/fleet?changed=true", "/map/subscription?id=c", "/subscriptions?limit=1", "/subscriptions/a",
+    "/windows", "/windows/fleet?changed=true", "/ogc/collections/cells/items?limit=3", "/ogc/collections/partitions",
+    "/ogc/collections/partitions/items/0", "/map/subscription?id=c", "/subscriptions?limit=1", "/subscriptions/a",
 ]  # fmt: skip
 PATHS = [
     *(SMALL.get(call.path, call.path) for call in CALLS if call.method == "GET" and call.who == READER),

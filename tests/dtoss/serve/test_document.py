@@ -123,6 +123,7 @@ def test_each_curl_but_those_of_tokens_and_metrics_answers(place, url):
         names.add(re.search(r"8080(/\w+)", line)[1])
     asked = {name for row in table("Routes") for name in re.findall(r"(?<![\w}])(/\w+)", row[0])}
     others = {"/snapshot", "/healthz", "/readyz", "/metrics", "/events", "/subscriptions", "/windows", "/positions"}
+    others |= {"/ogc"}  # docs/features.md asks
     assert asked - names == {*others, *OF_PAGES}
 
 

@@ -272,7 +272,7 @@ def test_what_is_told_of_generations_stands_in_the_document():
     assert found == {
         "dtoss_fresh_rows_acknowledged_total": 5, "dtoss_fresh_rows_busy_total": 3, "dtoss_fresh_hand_overs_total": 1,
         "dtoss_fresh_rows_unusable_total": 2, "dtoss_fresh_bases_refused_total": 0,
-        "dtoss_fresh_builder_restarts_total": 1, "dtoss_fresh_log_seq": 5,
+        "dtoss_fresh_builder_restarts_total": 1, "dtoss_fresh_builds": 1, "dtoss_fresh_log_seq": 5,
         "dtoss_fresh_seq": 5, "dtoss_fresh_base_commit": 2, "dtoss_fresh_rows_unseen": 0,
         "dtoss_fresh_generation_seconds_count": 2, "dtoss_fresh_generation_seconds_sum": 0.75,
     }  # fmt: skip

@@ -1,0 +1,188 @@
+"""Pages of objects in the order of their ids: which ones stand behind an id, in a box of degrees, under a condition.
+
+A page begins where an id says, and keeps nothing of the one before. Where a box holds few objects they are searched
+for and sorted, where it holds many, ids are walked through in their order: so no page costs much more than the square
+root of all objects, however many there are behind it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dtoss.conditions.matching_objects import Filter
+from dtoss.geometry.space import LONLAT, Space
+from dtoss.index import Index
+from dtoss.partition import Partition
+from dtoss.queries.covered import Shape, boxes_of, search_within
+from dtoss.queries.gather import take_positions
+from dtoss.queries.raw_hits import RawHits
+from dtoss.serve.core.pool import Stop
+from dtoss.tiles.map_frame import Frame
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""West, south, east, north in degrees; a west greater than the east crosses the antimeridian."""
+DEGREES = Space(LONLAT, "sphere")
+FEWEST_IDS, MOST_IDS = 16, 4_096
+"""Ids of a partition that are looked at in a step: the first ones, and the last ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Objects by id, ascending, each once."""
+
+    part: NDArray[np.integer]  # (n,). Their partitions, and their numbers there
+    item: NDArray[np.integer]
+    ids: NDArray[Any]  # int64 or strings
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def only(self, rows: Any) -> Items:
+        """Return some of them."""
+        return Items(self.part[rows], self.item[rows], self.ids[rows])
+
+    @property
+    def hits(self) -> RawHits:
+        """The same as raw hits of one query."""
+        ids = None if self.ids.dtype == object else self.ids
+        none, size = np.zeros(len(self)), np.array([len(self)])
+        return RawHits(size, self.part.astype(np.int32), self.item.astype(np.int32), none, ids, np.zeros(1, np.int32))
+
+
+Kept: TypeAlias = Callable[[Items], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Which objects there are pages of."""
+
+    index: Index
+    frame: Frame
+    box: Box | None = None
+    where: str | None = None  # A condition, evaluated already
+    seen: Filter | None = None  # The same
+
+    @property
+    def most(self) -> int:
+        """How many they are at the most."""
+        return len(self.index) if self.seen is None else self.seen.count
+
+    def shapes(self) -> list[list[Shape]]:
+        """Return the box as what is searched within."""
+        return boxes_of([] if self.box is None else [self.box], DEGREES)
+
+    def holds(self, items: Items) -> NDArray[np.bool_]:
+        """Return which objects are among them, bool (n,)."""
+        kept = np.ones(len(items), np.bool_) if self.seen is None else self.seen.holds(items.part, items.item)
+        for (shape,) in self.shapes():
+            positions = self.frame.lonlat_of(take_positions(self.index.parts, items.part, items.item))
+            kept &= shape.holds(positions, positions)
+        return kept
+
+
+def page_of(choice: Choice, after: Any, most: int, stop: Stop) -> tuple[Items, int | None]:
+    """Return the first objects of a choice whose ids are above one, so many at the most, and how many there are in all.
+
+    ``after``: None is before all of them. The number is None where it would take a search through all objects.
+    """
+    index = choice.index
+    if choice.box is None:
+        return first_of(ids_in_order(index, after, most), choice.holds, most, stop), choice.most
+    if index.space.geographic:
+        shapes = choice.shapes()
+        discs = shapes[0][0].discs
+        held = int(index.search_vectors(discs.centres, discs.radii, -1, choice.where).count.sum())
+        stop.check()
+        if held * held <= most * max(choice.most, 1):
+            found = items_of(index, search_within(
+                shapes, lambda at, radii: index.search_vectors(at, radii, 0, choice.where), index.parts, index.space,
+                index.string_ids,
+            ))  # fmt: skip
+            return behind(found, after).only(slice(0, most)), len(found)
+    return first_of(ids_in_order(index, after, most), choice.holds, most, stop), None
+
+
+def first_of(steps: Iterator[Items], holds: Kept, most: int, stop: Stop) -> Items:
+    """Return the first objects of those that pass a test, so many at the most."""
+    found: list[Items] = []
+    count = 0
+    for items in steps:
+        stop.check()
+        found.append(items.only(holds(items)))
+        count += len(found[-1])
+        if count >= most:
+            break
+    return joined(found).only(slice(0, most))
+
+
+def ids_in_order(index: Index, after: Any, about: int) -> Iterator[Items]:
+    """Yield all objects whose ids are above one, in the order of ids, some at a time; about so many are wanted."""
+    partitions = index.parts.all()
+    begins = [_place_of(partition, after) for partition in partitions]
+    size = max(2 * about // len(partitions), FEWEST_IDS)
+    while True:
+        steps = [
+            (partition, partition.id_order[begin : begin + size])
+            for partition, begin in zip(partitions, begins, strict=True)
+            if begin < partition.owned_objects
+        ]
+        if not steps:
+            return
+        ids = [_ids_at(partition, rows) for partition, rows in steps]
+        # above the last id of a partition that has more, there may be others of it before the next one here
+        ends = [
+            some[-1] for (one, _), some in zip(steps, ids, strict=True) if begins[one.number] + size < len(one.id_order)
+        ]
+        sizes = [len(some) if not ends else int(np.searchsorted(some, min(ends), side="right")) for some in ids]
+        whole = [
+            Items(np.full(count, partition.number, np.int32), rows[:count], some[:count])
+            for (partition, rows), some, count in zip(steps, ids, sizes, strict=True)
+        ]
+        items = joined(whole)
+        yield items.only(np.argsort(items.ids, kind="stable"))
+        for (partition, _), count in zip(steps, sizes, strict=True):
+            begins[partition.number] += count
+        size = min(2 * size, MOST_IDS)
+
+
+def items_of(index: Index, found: RawHits) -> Items:
+    """Return raw hits that come by id as objects."""
+    ids = index.ids_of(found) if found.ids is None else found.ids
+    return Items(found.part, found.item, as_array(ids))
+
+
+def behind(items: Items, after: Any) -> Items:
+    """Return those whose ids are above one."""
+    return items if after is None else items.only(slice(int(np.searchsorted(items.ids, after, side="right")), None))
+
+
+def joined(some: list[Items]) -> Items:
+    """Return objects one after another."""
+    if not some:
+        return Items(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
+    return Items(*(np.concatenate([getattr(one, name) for one in some]) for name in ("part", "item", "ids")))
+
+
+def _place_of(partition: Partition, after: Any) -> int:
+    """Return how many owned objects have an id that is not above one."""
+    order, ids = partition.id_order, partition.ids
+    if after is None:
+        return 0
+    return bisect_right(range(len(order)), after, key=lambda at: as_array(ids[order[at] : order[at] + 1])[0])
+
+
+def _ids_at(partition: Partition, rows: NDArray[np.int32]) -> NDArray[Any]:
+    ids = partition.ids
+    return as_array(ids.take(pa.array(rows))) if isinstance(ids, pa.Array) else ids[rows]
+
+
+def as_array(ids: Any) -> NDArray[Any]:
+    """Return ids, which may be Arrow's, as int64 or strings."""
+    return ids.to_numpy(zero_copy_only=False).astype(object) if isinstance(ids, pa.Array) else ids
