@@ -559,7 +559,7 @@ class RemoteIndex:
         subscription
             The id of the only one, or some ids; all when None.
         kinds
-            Of "leave", "enter", "inside" and "reset"; all when None.
+            Of "cross", "leave", "enter", "inside" and "reset"; all when None.
         patience
             Seconds for which the server may be away: it is connected to again until then.
 

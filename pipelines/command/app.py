@@ -17,6 +17,7 @@ from pipelines.command.calibrate_command import calibrate
 from pipelines.command.export_command import export
 from pipelines.command.fast_commands import QUIETLY, UsageError
 from pipelines.command.history.app import history
+from pipelines.command.ingest_command import ingest
 from pipelines.command.maintenance import forget, verify, warm
 from pipelines.command.plans.plan_commands import bill, catalogue, route
 from pipelines.command.plans.replanning import replan
@@ -28,6 +29,7 @@ from pipelines.command.serve import serve
 from pipelines.command.terminal.notes import hush
 from pipelines.command.terminal.option_objects import GroupedCommands, add_commands
 from pipelines.command.watch import watch_command
+from pipelines.command.watch.deliver_command import deliver
 from pipelines.command.watch.events_command import events
 from pipelines.command.watch.list_subscriptions import subscriptions
 from pipelines.command.watch.rehearse_command import rehearse
@@ -94,13 +96,14 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "sql": sql,
         "history": history,
     },
-    "Serve": {"serve": serve, "put": put, "route": route},
+    "Serve": {"serve": serve, "put": put, "ingest": ingest, "route": route},
     "Follow": {
         "subscribe": subscribe,
         "unsubscribe": unsubscribe,
         "subscriptions": subscriptions,
         "watch": watch_command.watch,
         "events": events,
+        "deliver": deliver,
         "rehearse": rehearse,
         "windows": windows,
     },

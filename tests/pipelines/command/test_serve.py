@@ -248,7 +248,6 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
             ),
             "--allow-positions needs --updates": ("--allow-positions",),
             "--snapshot serves one snapshot": ("--updates", tmp_path, "--snapshot", "20200101T000000.000000Z"),
-            "--updates and --server do not go together": ("--updates", tmp_path, "--server", 0),
             "has no times, by which of two rows of an id one counts": ("--updates", tmp_path, "--allow-positions"),
             f"--updates {nowhere}: there is no such folder": ("--updates", nowhere),
             "word behind the token that is no right, or stands twice: read, subscribe, write, positions, ": (

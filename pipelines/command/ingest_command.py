@@ -1,0 +1,143 @@
+"""``dtoss ingest``: rows of a source that goes on, told to a server as they come."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dtoss.errors import InputError
+from dtoss.option import Option
+from dtoss.snapshots.source_columns import Columns
+from pipelines.command.put_command import PATIENCE, Receiver, Rows
+from pipelines.command.query.one_place import token_of
+from pipelines.command.terminal.notes import note
+from pipelines.command.terminal.options import Json
+from pipelines.command.terminal.secret_file import read_secret
+from pipelines.options.said_amounts import duration
+
+if TYPE_CHECKING:
+    from dtoss.feeds.feed import Batch, Feed
+    from pipelines.command.told_rows import Told
+    from pipelines.loop.stopping import Stopping
+
+SECRET_NAME = "DTOSS_INGEST_SECRET"
+"""The variable that holds what a secret file may."""
+LOOK_SECONDS = 1.0
+"""For which a source is waited for, before it is seen whether the command is to end."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows come from."""
+
+    title: ClassVar[str] = "Where rows come from"
+    source: Annotated[
+        str, Option("redis://HOST/0?stream=NAME, https://HOST/PATH, http://HOST/PATH.", "URL", name="--from")
+    ]
+    secret_file: Annotated[
+        str | None, Option(f"Holds the password or token that opens it; {SECRET_NAME} may, too.", "FILE")
+    ] = None
+    every: Annotated[
+        float | None, Option("How often a URL is looked at.", "TIME", parse=duration(None), shown="10s")
+    ] = 10.0
+    once: Annotated[bool, Option("Take what there is now, and no more.")] = False
+
+
+def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False) -> None:
+    """Tell a server the rows of a stream of Redis or of a URL, each at least once; it goes on until it is ended."""
+    import dtoss
+    from dtoss.feeds.choose_feed import feed_at
+    from pipelines.command.told_rows import Told, tell_files
+    from pipelines.engines.progress import end_beginning
+    from pipelines.loop.stopping import Stopping
+    from pipelines.rows.option_checks import check_said
+
+    check_said(Columns(**rows.columns))
+    if source.every is None or source.every <= 0:
+        raise ValueError("--every: a time above 0 is wanted, such as 10s")
+    feed = feed_at(source.source, read_secret(source.secret_file, SECRET_NAME), source.every)
+    index = dtoss.connect(receiver.to, token_of(receiver.token_file))
+    patience = PATIENCE if receiver.patience is None else receiver.patience
+    stopping, told = Stopping(), Told()
+
+    def tell(lines: list[bytes], kind: str) -> None:
+        with tempfile.NamedTemporaryFile(prefix="dtoss-ingest-", suffix=f".{kind}") as file:
+            file.write(b"\n".join(lines) + b"\n")
+            file.flush()
+            tell_files([file.name], index, rows.columns, patience, told)
+
+    end_beginning()  # whoever goes on is not shown how far it is
+    try:
+        with stopping.listening():
+            take_all(feed, tell, told, stopping, once=source.once)
+    finally:
+        feed.close()
+    print(json.dumps(told.facts() | {"reasons": dict(told.reasons)}) if as_json else str(told))
+
+
+def take_all(
+    feed: Feed, tell: Callable[[list[bytes], str], None], told: Told, stopping: Stopping, *, once: bool = False
+) -> None:
+    """Take batches of a source until it is to end, each acknowledged when what can be used of it is on disk.
+
+    ``tell``: tells rows, which are lines of text, of a kind of files; ``once``: ends when nothing comes any more.
+    """
+    from dtoss.backoff import backoff
+    from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
+    from dtoss.client.http_connections import Later
+
+    pauses, batch = backoff(SHORTEST_PAUSE, LONGEST_PAUSE), None
+    while not stopping.asked:
+        try:
+            batch = batch or feed.take(LOOK_SECONDS)
+            if batch is None:
+                if once:
+                    return
+                continue
+            with stopping.cycle():
+                tell_batch(batch, tell, told)
+                feed.acknowledge(batch)
+                batch = None
+        except Later as later:
+            if once:
+                raise
+            note(f"{later}; it is tried again")
+            stopping.wait(max(next(pauses), later.seconds))
+            continue
+        pauses = backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
+
+
+def tell_batch(batch: Batch, tell: Callable[[list[bytes], str], None], told: Told) -> None:
+    """Tell the rows of a batch; where they cannot be read together, those that cannot be read alone are refused."""
+    rows = batch.rows()
+    if batch.csv:
+        _tell_some(rows, "csv", tell, told)
+        return
+    good = [line for line in rows if _is_text(line)]
+    told.refuse("not written in UTF-8, or holds zero bytes", len(rows) - len(good))
+    _tell_some(good, "jsonl", tell, told)
+
+
+def _tell_some(rows: list[bytes], kind: str, tell: Callable[[list[bytes], str], None], told: Told) -> None:
+    if not rows:
+        return
+    try:
+        tell(rows, kind)
+    except (InputError, ValueError) as error:
+        if len(rows) == 1:
+            told.refuse(str(error).splitlines()[0], 1)
+            return
+        half = len(rows) // 2
+        _tell_some(rows[:half], kind, tell, told)
+        _tell_some(rows[half:], kind, tell, told)
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in line
