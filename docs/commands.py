@@ -26,7 +26,8 @@ MORE = {
     "Ask": "[queries.md](queries.md) says what each question means, [zones.md](zones.md) and [sql.md](sql.md) have "
     "examples, [history.md](history.md) those of the past.",
     "Serve": "[serve.md](serve.md) has routes, limits, tokens, and many servers by a plan.",
-    "Follow": "[watch.md](watch.md) says what a subscription is and what once means, [balance.md](balance.md) what "
+    "Follow": "[watch.md](watch.md) says what a subscription is and what once means, [deliver.md](deliver.md) where "
+    "events may go, [balance.md](balance.md) what "
     "`rehearse` compares, [windows.md](windows.md) what windows count.",
     "Plan": "[renting.md](renting.md) says what to give and reads a plan, [servers.md](servers.md) "
     "what `servers.toml` holds.",

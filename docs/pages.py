@@ -26,8 +26,11 @@ FILES = (
 GROUPS = {
     "Begin": ["docs/README", "docs/tutorial", "docs/commands"],
     "Ask": [f"docs/{name}" for name in ("inputs", "queries", "frames", "zones", "by_road", "sql", "datasets")],
-    "Follow": [f"docs/{name}" for name in ("engines", "cycles", "fresh", "history", "watch", "windows", "balance")],
-    "Serve": [f"docs/{name}" for name in ("serve", "clients", "map", "cluster")],
+    "Follow": [
+        f"docs/{name}"
+        for name in ("engines", "cycles", "fresh", "ingest", "history", "watch", "deliver", "windows", "balance")
+    ],
+    "Serve": [f"docs/{name}" for name in ("serve", "features", "clients", "map", "cluster")],
     "Operate": [*(f"docs/{name}" for name in ("operating", "upgrading", "backup", "erasure")), "SECURITY"],
     "Rent": ["docs/renting", "docs/servers", "docs/ceps"],
     "Trust": [f"docs/{name}" for name in ("promises", "benchmarks", "design", "cells", "format", "enorm")],

@@ -61,6 +61,8 @@ NOT_RUN = {
     ("docs/serve.md", 'for event in dtoss.connect("http://127.0.0.1:8080").events(after=last_id):'): "it does not end",
     ("docs/watch.md", "# consume.py"): CONSUMER,
     ("docs/watch.md", "# acknowledge.py"): CONSUMER,
+    ("docs/deliver.md", "$ dtoss deliver"): "hosts of yours; tests/pipelines/command/watch/test_deliver.py has its own",
+    ("docs/deliver.md", "# receive.py"): "a program of its own; tests/pipelines/command/watch/test_deliver.py runs it",
     ("docs/windows.md", "dtoss run --updates arriving"): "it goes on; tests/pipelines/jobs/test_run_windows.py ends",
 }
 """What cannot run here, by the page and how it begins, and why."""
@@ -69,7 +71,9 @@ ELSEWHERE = {
     "docs/backup.md": "tests/pipelines/jobs/test_backup.py",
     "docs/clients.md": "tests/documents/test_clients.py",
     "docs/cycles.md": "tests/pipelines/cycles/test_document.py",
+    "docs/features.md": "tests/dtoss/serve/ogc/test_gdal.py",
     "docs/fresh.md": "tests/dtoss/serve/test_document.py",
+    "docs/ingest.md": "tests/pipelines/command/test_ingest.py",
     "docs/serve.md": "tests/dtoss/serve/test_document.py",
 }
 """Pages whose examples a test of their own runs."""
@@ -271,6 +275,8 @@ def watched(names, folder):
     (folder / "ids.txt").write_text("old town\n")
     asked = [{"id": "alarm", "words": "fire and not drill"}, {"id": 2, "words": '"new york"'}]
     (folder / "alarms.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    gate = {"id": "gate", "circle": [-122.41, 37.78, 60], "events": ["enter", "leave", "cross"]}
+    (folder / "gate.jsonl").write_text(json.dumps(gate) + "\n")
     names["folder"] = str(folder / "moves")
 
 

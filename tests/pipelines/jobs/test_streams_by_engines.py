@@ -118,7 +118,7 @@ def test_a_watch_is_the_same_to_the_byte(spark, places, unfolded, spread):
     """Text, then Parquet of other types; bad and late rows, expiry, columns that events carry; messages."""
     rng = np.random.default_rng(7)
     streams = [random_rows(rng, 80, 5, 200) for _ in range(3)]
-    asked = [random_asked(rng, f"s{number}") | {"expires": None} for number in range(9)]
+    asked = [random_asked(rng, f"s{number}", crosses=True) | {"expires": None} for number in range(9)]
     for store in engines(spark):
         for watch in ("default", "messages"):
             change(Home(str(places / store), watch), asked)

@@ -61,7 +61,7 @@ def test_batches_of_a_watch_tell_what_is_told_in_process(session, tmp_path, name
     ids, expire = stream.get("ids", "int64"), stream.get("expire")
     micros = None if expire is None else expire * SECOND
     for number, rows in enumerate(batches_of(stream)):
-        asked = [random_asked(rng, f"s{number}-{one}") for one in range(6)]
+        asked = [random_asked(rng, f"s{number}-{one}", crosses=True) for one in range(6)]
         for home in (here, there):
             change(home, asked, [f"s{number - 1}-0"] if number else [])
         run(here, settings_of(ids=ids), rows, 2, ids=ids, expire=micros)
