@@ -48,7 +48,7 @@ def rows_of(rng: np.random.Generator, ids: np.ndarray, t: int) -> pa.Table:
 
 
 @contextmanager
-def served(folder: Path, index: Index, servers: int) -> Iterator[list[tuple[int, int]]]:
+def serve_store(folder: Path, index: Index, servers: int) -> Iterator[list[tuple[int, int]]]:
     """Run a server, or several of a plan with as many partitions each; gives the process and the port of each."""
     store, options = str(folder / "store"), ("--updates", str(folder / "updates"), "--allow-positions")
     if servers == 1:
@@ -173,7 +173,7 @@ def main() -> None:
         rows = rows_of(rng, np.arange(given.objects), int(time.time()) - 2_000_000)
         index = dtoss.build(rows, partitions=given.partitions)
         index.save(Path(folder) / "store")
-        with served(Path(folder), index, given.servers) as found:
+        with serve_store(Path(folder), index, given.servers) as found:
             (_, told), (server, port) = found[0], found[-1]
             targets = [
                 f"GET /knn?lon={x:.6f}&lat={y:.6f}&k=8 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()

@@ -154,7 +154,7 @@ def main(
             work()
             return len(lines) / (time.perf_counter() - wall), len(lines) / (time.process_time() - own)
 
-        def measured(
+        def measure_rate(
             name: str, url: Callable[[int], str], alone: Callable[[], Any] | None = None
         ) -> tuple[float, float]:
             """Return the rate a second of this process's time, and the share of the client's own by the clock."""
@@ -172,20 +172,20 @@ def main(
             return own, share
 
         with receiver() as url:
-            good &= measured("webhooks", lambda _: url)[0] >= 20_000
-        measured("file", lambda number: f"file://{folder}/out{number}")
+            good &= measure_rate("webhooks", lambda _: url)[0] >= 20_000
+        measure_rate("file", lambda number: f"file://{folder}/out{number}")
         with suppress(Missing), redis_server(folder) as (client, _):
             port = client.connection_pool.connection_kwargs["port"]
-            measured("redis", lambda number: f"redis://127.0.0.1:{port}/0?stream=s{number}")
+            measure_rate("redis", lambda number: f"redis://127.0.0.1:{port}/0?stream=s{number}")
         with suppress(Missing, ImportError), broker(folder) as port:
-            good &= measured("mqtt", lambda _: f"mqtt://127.0.0.1:{port}/t", lambda: by_paho(port, lines))[1] >= 0.5
+            good &= measure_rate("mqtt", lambda _: f"mqtt://127.0.0.1:{port}/t", lambda: by_paho(port, lines))[1] >= 0.5
         with suppress(ImportError):
             from confluent_kafka import Producer
 
             holder = Producer({"bootstrap.servers": "x", "test.mock.num.brokers": 1, "log_level": 0})
             brokers = ",".join(f"{one.host}:{one.port}" for one in holder.list_topics(timeout=60).brokers.values())
             alone = lambda: by_librdkafka(brokers, keyed)  # noqa: E731
-            good &= measured("kafka", lambda _: f"kafka://{brokers}/t", alone)[1] >= 0.5
+            good &= measure_rate("kafka", lambda _: f"kafka://{brokers}/t", alone)[1] >= 0.5
         say("every goal is met" if good else "a goal is missed")
         return 0 if good else os.EX_SOFTWARE
 

@@ -22,7 +22,7 @@ class Place:
 
     def __str__(self) -> str:
         """Return what messages call it: a path and a query may hold what nobody else may know."""
-        return f"{self.scheme}://" + ",".join(_shown(host, port) for host, port in self.hosts)
+        return f"{self.scheme}://" + ",".join(_host_text(host, port) for host, port in self.hosts)
 
     @property
     def host(self) -> str:
@@ -88,5 +88,5 @@ def _host(text: str) -> tuple[str, int | None]:
     return parts.hostname, parts.port
 
 
-def _shown(host: str, port: int | None) -> str:
+def _host_text(host: str, port: int | None) -> str:
     return (f"[{host}]" if ":" in host else host) + ("" if port is None else f":{port}")

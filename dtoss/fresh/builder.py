@@ -94,7 +94,7 @@ def first_generation(fresh: Fresh, seconds: float = FIRST_GENERATION_SECONDS) ->
             return
         if time.monotonic() > ends:
             raise StoreError(
-                f"the log of {fresh.updates} is being written by {held_by(_hidden(fresh))}, which has made no "
+                f"the log of {fresh.updates} is being written by {held_by(_hidden_folder(fresh))}, which has made no "
                 f"generation for servers of this plan in {seconds:.0f} s: end it if it is none of them"
             )
         time.sleep(STAND_BY_SECONDS)
@@ -105,7 +105,7 @@ def first_generation(fresh: Fresh, seconds: float = FIRST_GENERATION_SECONDS) ->
             log.close()
 
 
-def _hidden(fresh: Fresh) -> LocalFolder:
+def _hidden_folder(fresh: Fresh) -> LocalFolder:
     return LocalFolder(f"{fresh.updates}/{HIDDEN}")
 
 
@@ -185,7 +185,7 @@ async def stand_by(
     home, reader = Store(fresh.home), LogReader(fresh.updates, log_schema(Store(fresh.store).manifest()))
     told, again = None, 0.0
     while not stop.is_set():
-        holder = held_by(_hidden(fresh))
+        holder = held_by(_hidden_folder(fresh))
         # one of another machine may be gone, which only its lease can tell
         if holder is None or (not holder.here and time.monotonic() >= again):
             again = time.monotonic() + ELSEWHERE_SECONDS

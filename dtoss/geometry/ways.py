@@ -84,7 +84,7 @@ def _arc_between(lon, lat, end_lon, end_lat, begin, end):
 
 
 @kernel
-def _turned(arc, x, y, z):
+def _turn(arc, x, y, z):
     """Return by which angle from its beginning a place is along the great circle of an arc, from -pi to pi."""
     tx, ty, tz = arc.ny * arc.z - arc.nz * arc.y, arc.nz * arc.x - arc.nx * arc.z, arc.nx * arc.y - arc.ny * arc.x
     return np.arctan2(x * tx + y * ty + z * tz, x * arc.x + y * arc.y + z * arc.z)
@@ -95,7 +95,7 @@ def _arc_meets_circle(arc, x, y, z, radius):
     away = np.arcsin(min(abs(arc.nx * x + arc.ny * y + arc.nz * z), 1.0))
     if not EARTH_RADIUS * away <= radius:
         return MISSES
-    middle = _turned(arc, x, y, z)
+    middle = _turn(arc, x, y, z)
     if not 0.0 <= middle <= arc.angle:
         return MISSES
     wide = radius / EARTH_RADIUS
@@ -113,14 +113,14 @@ def _arc_meets_arc(arc, ax, ay, az, bx, by, bz):
         return MISSES
     x, y, z = arc.ny * mz - arc.nz * my, arc.nz * mx - arc.nx * mz, arc.nx * my - arc.ny * mx
     if x * x + y * y + z * z == 0.0:  # both on one great circle
-        one, other = _turned(arc, ax, ay, az), _turned(arc, bx, by, bz)
+        one, other = _turn(arc, ax, ay, az), _turn(arc, bx, by, bz)
         low, high = min(one, other), max(one, other)
         if high < 0.0 or low > arc.angle:
             return MISSES
         return max(low, 0.0) / arc.angle
     if x * sx + y * sy + z * sz < 0.0:
         x, y, z = -x, -y, -z
-    at = _turned(arc, x, y, z)
+    at = _turn(arc, x, y, z)
     return at / arc.angle if 0.0 <= at <= arc.angle else MISSES
 
 
@@ -207,7 +207,7 @@ def _meridian_meets(begin, end, edge):
 
 
 @kernel
-def _placed_meets(arc, edge):
+def _arc_meets_edge(arc, edge):
     """Return how far along it an arc meets an edge, whose longitudes count from its beginning."""
     if 0.0 < arc.turn < HALF_TURN:
         low, high = max(edge.lon, 0.0), min(edge.end_lon, arc.turn)
@@ -249,9 +249,9 @@ def _arc_meets_straight(arc, x1, y1, x2, y2):
     for turns in range(_TURNS):
         away = (turns - 2) * _FULL_TURN
         if first <= last:
-            share = _placed_meets(arc, Edge(first + away, y1, last + away, y2))
+            share = _arc_meets_edge(arc, Edge(first + away, y1, last + away, y2))
         else:
-            share = _placed_meets(arc, Edge(last + away, y2, first + away, y1))
+            share = _arc_meets_edge(arc, Edge(last + away, y2, first + away, y1))
         if share >= 0.0 and (found < 0.0 or share < found):
             found = share
     return found
@@ -274,7 +274,7 @@ def _segment_meets_circle(px, py, qx, qy, x, y, radius):
 
 
 @kernel
-def _left(ax, ay, bx, by, x, y):
+def _is_left(ax, ay, bx, by, x, y):
     """Return how far left of a line a place lies, times the length of it, and 0 where rounding leaves it open."""
     one, other = (bx - ax) * (y - ay), (by - ay) * (x - ax)
     found = one - other
@@ -287,10 +287,10 @@ def _segment_meets_edge(px, py, qx, qy, ax, ay, bx, by):
         return MISSES
     if max(py, qy) < min(ay, by) or max(ay, by) < min(py, qy):
         return MISSES
-    first, last = _left(ax, ay, bx, by, px, py), _left(ax, ay, bx, by, qx, qy)
+    first, last = _is_left(ax, ay, bx, by, px, py), _is_left(ax, ay, bx, by, qx, qy)
     if first * last > 0.0:
         return MISSES
-    one, other = _left(px, py, qx, qy, ax, ay), _left(px, py, qx, qy, bx, by)
+    one, other = _is_left(px, py, qx, qy, ax, ay), _is_left(px, py, qx, qy, bx, by)
     if one * other > 0.0:
         return MISSES
     if first == 0.0 or last == 0.0 or one == 0.0 or other == 0.0:

@@ -26,7 +26,17 @@ from dtoss.extras import need
 from dtoss.geometry.space import LONLAT, Space, same_crs
 from dtoss.index import Index
 from dtoss.serve.core.pool import Stop
-from dtoss.serve.ogc.pages_by_id import DEGREES, Box, Choice, Items, behind, first_of, ids_in_order, items_of, joined
+from dtoss.serve.ogc.pages_by_id import (
+    DEGREES,
+    Box,
+    Choice,
+    Items,
+    behind,
+    first_of,
+    ids_in_order,
+    items_of,
+    join_items,
+)
 
 DRAWN_AT_ONCE = 256
 """Cells that are drawn at the most before it is asked whether anybody still waits."""
@@ -62,7 +72,7 @@ def _near(choice: Choice, after: Any) -> Items | None:
     index, discs = choice.index, choice.shapes()[0][0].discs
     nearest = index.search_vectors(discs.centres, np.full(len(discs.radii), np.inf), 1).distance
     if not len(nearest):
-        return joined([])
+        return join_items([])
     radii = (2.0 * discs.radii + nearest) * _MORE
     if 2 * int(index.search_vectors(discs.centres, radii, -1).count.sum()) > len(index):
         return None

@@ -62,10 +62,10 @@ class Times:
     def condition(self, begin: datetime | None, end: datetime | None) -> str | None:
         """Return the condition that a time lies between two, both included; None where neither is one."""
         name = '"' + self.name.replace('"', '""') + '"'
-        sides = [f"{name} {sign} {self._said(at)}" for sign, at in ((">=", begin), ("<=", end)) if at is not None]
+        sides = [f"{name} {sign} {self._instant(at)}" for sign, at in ((">=", begin), ("<=", end)) if at is not None]
         return " and ".join(sides) or None
 
-    def _said(self, at: datetime) -> str:
+    def _instant(self, at: datetime) -> str:
         if self.scale.kind.startswith("timestamp"):
             return f"timestamp '{at.astimezone(UTC).isoformat()}'"
         if self.scale.kind == "date":
@@ -164,7 +164,7 @@ def extent_of(index: Index, frame: Frame, seen: Filter | None, times: Times | No
         extent["spatial"] = {"bbox": [_outward(np.min(boxes, axis=0))], "crs": CRS84}
     if moments and times is not None:
         begin, end = (pick(column) for pick, column in zip((min, max), zip(*moments, strict=True), strict=True))
-        interval = [_said(times.scale, begin), _said(times.scale, end)]
+        interval = [_instant_text(times.scale, begin), _instant_text(times.scale, end)]
         extent["temporal"] = {"interval": [interval], "trs": GREGORIAN}
     return extent
 
@@ -173,7 +173,7 @@ def _outward(low: NDArray[np.float64]) -> list[float]:
     return [*low[:2].tolist(), *(-low[2:]).tolist()]
 
 
-def _said(scale: Scale, moment: float) -> str | None:
+def _instant_text(scale: Scale, moment: float) -> str | None:
     """Return a moment as ISO 8601; None, which is open, where Python has no such year."""
     try:
         return (_EPOCH + timedelta(seconds=moment / scale.per_second)).isoformat().replace("+00:00", "Z")

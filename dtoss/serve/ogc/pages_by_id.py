@@ -119,7 +119,7 @@ def first_of(steps: Iterator[Items], holds: Kept, most: int, stop: Stop) -> Item
         count += len(found[-1])
         if count >= most:
             break
-    return joined(found).only(slice(0, most))
+    return join_items(found).only(slice(0, most))
 
 
 def ids_in_order(index: Index, after: Any, about: int) -> Iterator[Items]:
@@ -145,7 +145,7 @@ def ids_in_order(index: Index, after: Any, about: int) -> Iterator[Items]:
             Items(np.full(count, partition.number, np.int32), rows[:count], some[:count])
             for (partition, rows), some, count in zip(steps, ids, sizes, strict=True)
         ]
-        items = joined(whole)
+        items = join_items(whole)
         yield items.only(np.argsort(items.ids, kind="stable"))
         for (partition, _), count in zip(steps, sizes, strict=True):
             begins[partition.number] += count
@@ -163,7 +163,7 @@ def behind(items: Items, after: Any) -> Items:
     return items if after is None else items.only(slice(int(np.searchsorted(items.ids, after, side="right")), None))
 
 
-def joined(some: list[Items]) -> Items:
+def join_items(some: list[Items]) -> Items:
     """Return objects one after another."""
     if not some:
         return Items(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))

@@ -159,14 +159,14 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         if same := unless_modified(request, served):
             return same
-        one, sight = known(request, served, collection)
+        one, sight = collection_seen(request, served, collection)
 
         def work(stop: Stop) -> bytes:
             return orjson.dumps(said_of(one, sight, base(request)))
 
         return json_answer(request, served, await state.pool.run(request, work))
 
-    def known(request: Asker, served: ServedSnapshot, name: str) -> tuple[Collection, Sight]:
+    def collection_seen(request: Asker, served: ServedSnapshot, name: str) -> tuple[Collection, Sight]:
         """Return the collection of a name and what a request sees of a snapshot."""
         check_degrees(served)
         sight = sight_of(state, request, served)
@@ -204,7 +204,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot if begin is None else begin.snapshot)
         if same := unless_modified(request, served):
             return same
-        one, sight = known(request, served, collection)
+        one, sight = collection_seen(request, served, collection)
         check_condition(where, limits.condition_length)
         if where and one is not OBJECT_POINTS:
             raise Problem(400, f"where is for objects: {one.name} are found by bbox", limit="where")
@@ -255,7 +255,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         served = serving.named(snapshot)
         if same := unless_modified(request, served):
             return same
-        one, sight = known(request, served, collection)
+        one, sight = collection_seen(request, served, collection)
         root = base(request)
 
         def work(stop: Stop) -> bytes:

@@ -91,7 +91,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         writer = served.writer
         async with bodies.of(request) as body:
             if state.circle is not None and writer not in (None, state.circle.me) and not _is_passed(request):
-                return await passed_on(request, bytes(body), writer)
+                return await pass_on(request, bytes(body), writer)
             judged = await state.pool.run(request, lambda stop: judged_of(body, kind, served, stop))
         if not len(judged.rows):
             raise _none_good(judged)
@@ -105,7 +105,7 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
         answer = orjson.dumps(_say(taken, judged))
         return Ready(answer, headers_of(serving.now, len(answer), None))
 
-    async def passed_on(request: Asker, body: bytes, writer: int) -> Ready:
+    async def pass_on(request: Asker, body: bytes, writer: int) -> Ready:
         """Return what the server of the plan answers which writes the log, to the same request."""
         circle, sent = state.circle, [(PASSED, b"1")]
         assert circle is not None

@@ -89,7 +89,7 @@ class Reading:
         self.under_way = last
         self.keep()
 
-    def passed(self, cursor: Cursor) -> None:
+    def move_past(self, cursor: Cursor) -> None:
         """Move the cursor over what was handed on; it is written with what is handed on next, and by :meth:`keep`."""
         self.cursor, self.under_way = cursor, None
 

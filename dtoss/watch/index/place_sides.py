@@ -76,10 +76,10 @@ def _sides_in(built: SubscriptionIndex) -> Sides:
         if polygon.straight is None or polygon.straight is not last:
             made.append(_polygon_sides(polygon, covers.owner[part], sphere))
         last = polygon.straight
-    return _joined(made)
+    return _join_sides(made)
 
 
-def _joined(parts: Sequence[Sides]) -> Sides:
+def _join_sides(parts: Sequence[Sides]) -> Sides:
     return Sides(
         np.concatenate([one.owner for one in parts]),
         np.concatenate([one.kind for one in parts]),

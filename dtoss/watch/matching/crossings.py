@@ -51,7 +51,7 @@ def crossing_pieces(
             middle = int(moved[(begin + end) // 2])
             waiting += [one.between(middle, one.last_row), one.between(one.first_row, middle)]
             continue
-        yield one, joined(one.first_row, one.last_row, [_met(look, rows) for look in looks])
+        yield one, joined(one.first_row, one.last_row, [_find_crosses(look, rows) for look in looks])
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _looks(standing: Standing, alive: NDArray[np.bool_], rows: Rows, moved: NDAr
     return found
 
 
-def _met(look: _Look, rows: Rows) -> Matches:
+def _find_crosses(look: _Look, rows: Rows) -> Matches:
     sides = sides_of(look.built)
     tree, whose = sides.tree
     pair, side = np.repeat(look.way, look.counts), whose[list_met(tree, look.asked, look.counts)]

@@ -27,7 +27,7 @@ class AppendedLines:
 
     def __post_init__(self) -> None:
         try:
-            os.close(self._opened())
+            os.close(self._open())
         except OSError as error:
             raise InputError(f"{self.said} {self.path} cannot be written: {reason(error)}") from None
 
@@ -36,7 +36,7 @@ class AppendedLines:
 
         What a process that was killed has left of a line goes first: its events are told again.
         """
-        with self._locked() as file:
+        with self._lock() as file:
             begin = os.fstat(file).st_size
             tail = _tail(file, begin)
             if tail and (tail.startswith(_BEGIN) or _BEGIN.startswith(tail)):
@@ -61,7 +61,7 @@ class AppendedLines:
 
     def last(self) -> Cursor | None:
         """Return the id of the last event that stands there whole; what stands behind it goes."""
-        with self._locked() as file:
+        with self._lock() as file:
             size = os.fstat(file).st_size
             end = size - len(_tail(file, size))
             if end == 0:
@@ -77,8 +77,8 @@ class AppendedLines:
             return found
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
-        file = self._opened()
+    def _lock(self) -> Iterator[int]:
+        file = self._open()
         try:
             with suppress(OSError):  # several may share the file; where a disk has no locks they may not
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -86,7 +86,7 @@ class AppendedLines:
         finally:
             os.close(file)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
 
 

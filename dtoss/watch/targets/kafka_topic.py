@@ -50,7 +50,7 @@ class KafkaTopic:
         """Send the events of a batch, and wait until the brokers have all."""
         failed: list[Any] = []
 
-        def told(error: Any, _message: Any) -> None:
+        def note_error(error: Any, _message: Any) -> None:
             if error is not None:
                 failed.append(error)
 
@@ -59,7 +59,9 @@ class KafkaTopic:
             for (cursor, line), whose in zip(batch.lines.each, batch.subscriptions, strict=True):
                 while not failed:
                     try:
-                        producer.produce(self._topic, line[:-1], whose, headers=[("id", str(cursor))], on_delivery=told)
+                        producer.produce(
+                            self._topic, line[:-1], whose, headers=[("id", str(cursor))], on_delivery=note_error
+                        )
                         break
                     except BufferError:
                         if time.monotonic() > ends:

@@ -47,7 +47,7 @@ class MqttTopic:
         """Send the events of a batch in their order, and wait until the broker has all."""
         ends = time.monotonic() + self._timeout
         try:
-            client = self._connected(ends)
+            client = self._connect(ends)
             lines = batch.lines.each
             while some := list(islice(lines, _IN_FLIGHT)):
                 for one in [client.publish(self._topic, line[:-1], qos=1) for _, line in some]:
@@ -69,7 +69,7 @@ class MqttTopic:
             held.disconnect()
             held.loop_stop()
 
-    def _connected(self, ends: float) -> Any:
+    def _connect(self, ends: float) -> Any:
         if self._client is not None:
             if self._client.is_connected():
                 return self._client

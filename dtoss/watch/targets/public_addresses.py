@@ -43,7 +43,7 @@ def open_addresses(host: str, port: int, private: bool, resolve: Resolve = socke
 
 def why_not(text: str, private: bool) -> str | None:
     """Return why an address may not be asked; None where it may."""
-    for address in _meant(ip_address(text)):
+    for address in _destinations(ip_address(text)):
         if any(address in network for network in PRIVATE):
             if not private:
                 return f"its address {text} is private: --allow-host lets it"
@@ -58,7 +58,7 @@ def why_not(text: str, private: bool) -> str | None:
     return None
 
 
-def _meant(address: Address) -> Iterator[Address]:
+def _destinations(address: Address) -> Iterator[Address]:
     """Yield the addresses that an address leads to: itself, unless it is one of IPv4 in other clothes."""
     if isinstance(address, IPv4Address):
         yield address

@@ -156,7 +156,7 @@ class Webhook:
     def _ask(self, body: bytes, headers: dict[str, str]) -> tuple[int, str, str]:
         """Send a request; return the status of its answer, when to come again, and how its text begins."""
         try:
-            link = self._opened()
+            link = self._open_link()
             watch = threading.Timer(self._timeout, _hang_up, [link.sock])
             watch.daemon = True
             watch.start()
@@ -187,7 +187,7 @@ class Webhook:
             self.close()
         return *found, printable(said.decode("ascii", "replace")) if found[0] >= 300 else ""
 
-    def _opened(self) -> http.client.HTTPConnection:
+    def _open_link(self) -> http.client.HTTPConnection:
         """Return a connection to an address that was judged; no name is looked up again."""
         if self._link is not None and self._link.sock is not None:
             if not select.select([self._link.sock], [], [], 0)[0]:
@@ -195,11 +195,11 @@ class Webhook:
             self.close()  # the server has closed it, or says what nobody has asked
         link = http.client.HTTPConnection(self._place.host, self._port, timeout=self._timeout)
         link.auto_open = 0
-        link.sock = self._connected()
+        link.sock = self._connect()
         self._link = link
         return link
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         ends = time.monotonic() + self._timeout
         error: OSError = OSError("it has no address")
         for family, where in self._addresses():

@@ -79,7 +79,7 @@ def hand_on(
         if reading is not None and target is not None:
             handing = Handing(target, reading.reader.name, how.trying, stopping, how.tell)
             held.callback(target.close)
-            if not _agreed(reading, handing):
+            if not _agree(reading, handing):
                 return
             at, last = reading.cursor, reading.under_way
             take, finish, goes_on = _to_target(handing, reading), handing.finish, lambda: _waits(reading, stopping)
@@ -99,7 +99,7 @@ def hand_on(
                 reading.keep()
 
 
-def _agreed(reading: Reading, handing: Handing) -> bool:
+def _agree(reading: Reading, handing: Handing) -> bool:
     """Let a reader stand where its target does, where that is further; return whether nobody has asked to end."""
     try:
         reached = handing.begin(reading.mark())
@@ -167,7 +167,7 @@ def _to_target(handing: Handing, reading: Reading) -> Callable[[Lines], bool]:
         reading.hand_on(lines.last)
         if not handing.take(lines):
             return False
-        reading.passed(lines.upto)
+        reading.move_past(lines.upto)
         return True
 
     return take

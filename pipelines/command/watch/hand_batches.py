@@ -82,7 +82,7 @@ class Handing:
 
     def begin(self, mark: str) -> Cursor | None:
         """Return up to where the target has all events; who waits for one that is away may be asked to end."""
-        return self._tried(lambda _: self.target.begin(mark), "what it has already")
+        return self._try(lambda _: self.target.begin(mark), "what it has already")
 
     def take(self, lines: Lines) -> bool:
         """Return whether the reader may move on behind some events; if not, somebody has asked to end."""
@@ -90,7 +90,7 @@ class Handing:
         try:
             if self._dead is not None and self._away is not None and self.trying.clock() < self._again:
                 raise Undelivered(f"{self.target} is away, and was not asked for {which}")
-            self._tried(lambda attempt: self.target.take(Batch(lines, attempt)), which)
+            self._try(lambda attempt: self.target.take(Batch(lines, attempt)), which)
         except Ending:
             return False
         except Undelivered as error:
@@ -116,7 +116,7 @@ class Handing:
             self.tell(self.counts)
         self._said, self._told = self.counts.upto, self.trying.clock()
 
-    def _tried(self, ask: Callable[[int], _Found], which: str) -> _Found:
+    def _try(self, ask: Callable[[int], _Found], which: str) -> _Found:
         """Ask until there is an answer; Undelivered says that none is waited for any more."""
         trying, tries = self.trying, self.trying.retries + 1
         pauses = backoff(*trying.pauses, random.Random().random)

@@ -55,6 +55,7 @@ def forked(work):
     if pid == 0:
         code = 2
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # until it listens itself
             sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
             work()
             code = 0
