@@ -11,7 +11,7 @@ BUILDING = (
     "dtoss.partitioning.assign._assign",
     "dtoss.cells.cell_polygons._shape",
     "dtoss.cells.voronoi._close_up",
-    "dtoss.cells.voronoi._replace",
+    "dtoss.cells.neighbour_lists._replace",
     "dtoss.cells.diagram._one_sided",
     "dtoss.id_filter._fill_of_numbers",
     "dtoss.cells.cell_kernel.cut_cells",
@@ -21,6 +21,7 @@ BUILDING = (
     "dtoss.geometry.hilbert._settle_ties",
     "dtoss.geometry.hilbert._radix_order",
     "dtoss.geometry.hilbert._keys",
+    "dtoss.geometry.hilbert._arrange",
     "dtoss.geometry.space._unit_vectors",
     "dtoss.geometry.space._first_beyond",
 )

@@ -9,9 +9,9 @@ const SOURCE = 'windows', FILL = 'windows-fill', EDGE = 'windows-edge', NAMES = 
 const WIDEST = 12
 /** What each measure is called, and what is counted: as the server tells; a speed counts nothing. */
 export const MEASURES = {}
-export function nameMeasures(shown) {
-  for (const [name, [title, unit]] of Object.entries(shown)) MEASURES[name] = { title, unit, whole: unit !== '' }
-}
+export const nameMeasures = shown => Object.entries(shown).forEach(([name, [title, unit]]) => {
+  MEASURES[name] = { title, unit, whole: unit !== '' }
+})
 /** Return the unit of a measure: a speed is in metres a second, or units of the plane. */
 export const unitOf = (measure, plane, unit) => MEASURES[measure]?.unit || `${plane ? unit : 'm'}/s`
 let map, colours, index = new Map(), known = []

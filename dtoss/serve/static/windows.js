@@ -38,8 +38,7 @@ export function windowsOn(map, hooks) {
 /** Take what the server says of all windows: at once, and after each batch. */
 export function heard({ windows, waiting: [waiting] = [], problem }) {
   const before = now.facts
-  now.all = windows
-  for (const { shown } of windows) nameMeasures(shown)
+  for (const { shown } of now.all = windows) nameMeasures(shown)
   warn('windows-problem', 'The windows cannot be read', problem)
   $('windows-none').hidden = windows.length > 0 || Boolean(problem)
   if (waiting) $('windows-none').firstElementChild.textContent = `The windows ${waiting} have no batch yet.`

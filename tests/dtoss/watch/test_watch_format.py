@@ -196,7 +196,7 @@ def test_lists_and_readers(home):
     assert counts.column_names == ["subscription", "kind", "events"]
     data = home.folder.read(READERS, "me.json")
     reader = json.loads(data)
-    fields("The file of a reader", reader)
+    fields("The file of a reader", reader, beside=("under_way", "mark"))
     bare = {name: value for name, value in reader.items() if name != "sha256"}
     assert (
         hashlib.sha256(json.dumps(bare, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -27,6 +27,7 @@ from typing import Any
 import dtoss
 from dtoss.client.endpoint import Access
 from dtoss.errors import DtossError
+from dtoss.snapshots.deferred_signals import set_handlers
 from dtoss.watch.events.consumer import Share
 from dtoss.watch.events.readers import Filter
 from dtoss.watch.targets.choose_target import target_at
@@ -51,11 +52,14 @@ ODD = 0.2
 
 def forked(work):
     """Run a function in a process of its own; its number."""
+    # a handler of this process would keep a signal that comes before it listens itself
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pid = os.fork()
-    if pid == 0:
+    if pid:
+        set_handlers({signal.SIGTERM: before})
+    else:
         code = 2
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # until it listens itself
             sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
             work()
             code = 0
