@@ -385,13 +385,13 @@ def _parquet(held: Contents, first: int, last: int) -> pa.Buffer:
 
 def _check(rows: pa.Table, schema: pa.Schema) -> None:
     if not rows.schema.equals(schema):
-        raise ValueError(f"rows have the columns {_said(rows.schema)}, and the log {_said(schema)}")
+        raise ValueError(f"rows have the columns {_schema_text(rows.schema)}, and the log {_schema_text(schema)}")
     for field in schema:
         if not field.nullable and (nulls := rows.column(field.name).null_count):
             raise ValueError(f"column {field.name!r} holds no value in {nulls:,} of {len(rows):,} rows")
 
 
-def _said(schema: pa.Schema) -> str:
+def _schema_text(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} ({field.type}{'' if field.nullable else ' not null'})" for field in schema)
 
 

@@ -49,9 +49,9 @@ def split_at_seam(rects: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 def sides_of(built: SubscriptionIndex) -> Sides:
     """Return the sides of the places whose subscriptions want to know who crosses them; the index keeps them."""
-    if _KEPT not in built.kept:
-        built.kept[_KEPT] = _sides_in(built)
-    found: Sides = built.kept[_KEPT]
+    if _KEPT not in built.memo:
+        built.memo[_KEPT] = _sides_in(built)
+    found: Sides = built.memo[_KEPT]
     return found
 
 

@@ -67,7 +67,7 @@ class SubscriptionIndex:
         return {}
 
     @cached_property
-    def kept(self) -> dict[str, Any]:
+    def memo(self) -> dict[str, Any]:
         """What others have made of it, by a name, to be made once."""
         return {}
 

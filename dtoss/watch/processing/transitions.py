@@ -318,7 +318,7 @@ def follow(
             # the row before was judged under older subscriptions, or under the same ones
             since = changes[at - 1] if before[at - 1] else _EVERY
             if tells[at] & CROSS:
-                count = _crossed(met, known, now, since, wanted, at, count, out)
+                count = _write_crosses(met, known, now, since, wanted, at, count, out)
             if tells[at] & LEAVE:
                 count = _left(known, now, since, wanted, at, count, out)
             if tells[at] & ENTER:
@@ -346,7 +346,7 @@ def _all(now, bit, kind, since, wanted, at, count, out):
 
 
 @kernel
-def _crossed(met, known, now, since, wanted, at, count, out):
+def _write_crosses(met, known, now, since, wanted, at, count, out):
     """Write what is met on the way and holds neither end of it; return how many events there are."""
     i, j = known.begin, now.begin
     for k in range(met.begin, met.end):
