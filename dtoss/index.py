@@ -12,6 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.arguments import by_distance, column_names, distances, whole_number
 from dtoss.hits import Hits
+from dtoss.kinds.all_kinds import kind_of
+from dtoss.kinds.kind import A, Kind
+from dtoss.kinds.nearest_to import REVERSE_NEAREST
+from dtoss.kinds.searches import COUNT, KNN, RANGE
 from dtoss.names import position_names
 
 if TYPE_CHECKING:
@@ -58,11 +62,11 @@ class Index:
     ) -> None:
         from dtoss.engine import Engine  # which loads numba: the class alone is here without
 
-        self._engine = Engine(space, regions, reach, parts, bounds, string_ids, border, most)
-        self._one = self._engine.one
+        self.engine = Engine(space, regions, reach, parts, bounds, string_ids, border, most)
+        self._one = self.engine.one
         self.space = space
         self.partitioning = regions
-        self.reach = self._engine.reach
+        self.reach = self.engine.reach
         self.parts = parts
         self.snapshot = snapshot
         self.string_ids = string_ids
@@ -174,17 +178,8 @@ class Index:
             hits = self._one.nearest(positions, k, max_distance)
             if hits is not None:
                 return hits
-        k = whole_number("k", k, 1)
-        threads = whole_number("threads", threads, 1)
-        queries = self._engine.vectors(positions, crs, threads)
-        if max_distance is None:
-            radius = np.full(len(queries), np.inf)
-        else:
-            radius = distances("max_distance", max_distance, len(queries))
-        places = bool(columns) or having is not None
-        return self._engine.hits(
-            self._engine.answer(queries, radius, k, where, threads, places=places), columns, having
-        )
+        given = {"k": k, "max_distance": max_distance}
+        return self._ask(KNN, positions, given, where, having, columns, crs, threads)
 
     def range(
         self,
@@ -228,13 +223,7 @@ class Index:
             hits = self._one.within(positions, radius, ordered)
             if hits is not None:
                 return hits
-        threads = whole_number("threads", threads, 1)
-        queries = self._engine.vectors(positions, crs, threads)
-        radii = distances("radius", radius, len(queries))
-        # ids that are numbers come with the hits; all else is found by where an object is
-        places = bool(columns) or having is not None
-        found = self._engine.answer(queries, radii, 0, where, threads, places=places, ordered=ordered)
-        return self._engine.hits(found, columns, having)
+        return self._ask(RANGE, positions, {"radius": radius}, where, having, columns, crs, threads, ordered)
 
     def range_batches(
         self,
@@ -272,22 +261,22 @@ class Index:
 
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
-        queries = self._engine.vectors(positions, crs, threads)
+        queries = self.engine.vectors(positions, crs, threads)
         radii = distances("radius", radius, len(queries))
-        self._engine.check_columns(columns)
+        self.engine.check_columns(columns)
         if where is not None:
             self.filters.get(where)
         if having is not None:
-            self._engine.parsed(having)
+            self.engine.parsed(having)
         places = bool(columns) or having is not None
 
         def answered(rows: slice, k: int) -> RawHits:
-            return self._engine.answer(queries[rows], radii[rows], k, where, threads, places=places)
+            return self.engine.answer(queries[rows], radii[rows], k, where, threads, places=places)
 
         pieces = pieces_of(
             len(queries), batch_size, lambda rows: answered(rows, -1).count, lambda rows: answered(rows, 0)
         )
-        batches = (self._engine.hits(found, columns, having, first) for first, found in pieces)
+        batches = (self.engine.hits(found, columns, having, first) for first, found in pieces)
         return (hits for hits in batches if len(hits))
 
     def count(
@@ -304,10 +293,7 @@ class Index:
             count = self._one.count(positions, radius)
             if count is not None:
                 return count
-        threads = whole_number("threads", threads, 1)
-        queries = self._engine.vectors(positions, crs, threads)
-        radii = distances("radius", radius, len(queries))
-        return self._engine.answer(queries, radii, -1, where, threads).count
+        return self._ask(COUNT, positions, {"radius": radius}, where, None, (), crs, threads)
 
     def box(
         self,
@@ -338,8 +324,8 @@ class Index:
         Sides of a box on the sphere are meridians and parallels, and positions are compared as they were read. Cost
         O(r) for r objects in the discs that cover the box.
         """
-        found = self._engine.within(self._engine.boxes(boxes), where, whole_number("threads", threads, 1))
-        return self._engine.hits(found, columns, having)
+        found = self.engine.within(self.engine.boxes(boxes), where, whole_number("threads", threads, 1))
+        return self.engine.hits(found, columns, having)
 
     def within(
         self,
@@ -388,8 +374,8 @@ class Index:
         :func:`dtoss.queries.polygon_queries.count_in_zones`.
         """
         threads = whole_number("threads", threads, 1)
-        found = self._engine.within_polygons(self._engine.polygons(polygons, edges), where, threads)
-        return self._engine.hits(found, columns, having)
+        found = self.engine.within_polygons(self.engine.polygons(polygons, edges), where, threads)
+        return self.engine.hits(found, columns, having)
 
     def within_batches(
         self,
@@ -427,31 +413,31 @@ class Index:
 
         batch_size = whole_number("batch_size", batch_size, 1)
         threads = whole_number("threads", threads, 1)
-        asked = self._engine.polygons(polygons, edges)
-        self._engine.check_columns(columns)
+        asked = self.engine.polygons(polygons, edges)
+        self.engine.check_columns(columns)
         if where is not None:
             self.filters.get(where)
         if having is not None:
-            self._engine.parsed(having)
+            self.engine.parsed(having)
         pieces = pieces_of(
             len(asked),
             batch_size,
-            lambda rows: self._engine.count_polygons(asked[rows], where, threads),
-            lambda rows: self._engine.within_polygons(asked[rows], where, threads),
+            lambda rows: self.engine.count_polygons(asked[rows], where, threads),
+            lambda rows: self.engine.within_polygons(asked[rows], where, threads),
         )
-        batches = (self._engine.hits(found, columns, having, first) for first, found in pieces)
+        batches = (self.engine.hits(found, columns, having, first) for first, found in pieces)
         return (hits for hits in batches if len(hits))
 
     def count_box(self, boxes: ArrayLike, *, where: str | None = None, threads: int = 1) -> NDArray[np.int64]:
         """Return how many objects lie in each box, int64 (m,): :meth:`box` without a list."""
-        return self._engine.within(self._engine.boxes(boxes), where, whole_number("threads", threads, 1)).count
+        return self.engine.within(self.engine.boxes(boxes), where, whole_number("threads", threads, 1)).count
 
     def count_within(
         self, polygons: Any, *, where: str | None = None, edges: str | None = None, threads: int = 1
     ) -> NDArray[np.int64]:
         """Return how many objects lie within each polygon, int64 (m,): :meth:`within` without a list."""
         threads = whole_number("threads", threads, 1)
-        return self._engine.count_polygons(self._engine.polygons(polygons, edges), where, threads)
+        return self.engine.count_polygons(self.engine.polygons(polygons, edges), where, threads)
 
     def locate(self, positions: Places, *, crs: str | None = None, threads: int = 1) -> NDArray[Any]:
         """Return the id of the object whose cell holds each position, (m,): the nearest one, ties to the lowest id.
@@ -476,10 +462,66 @@ class Index:
         ValueError
             If a position is not legal, or the CRS is another one.
         """
-        from dtoss.queries.reverse_nearest import reverse_nearest
+        return self._ask(REVERSE_NEAREST, positions, {}, crs=crs)
 
-        found = reverse_nearest(self._view, self._engine.places(positions, crs))
-        return Hits(found.query, found.id, found.distance, {}, self._engine.whereabouts)
+    def ask(
+        self,
+        kind: str,
+        positions: Places,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+        **parameters: Any,
+    ) -> Hits | NDArray[Any]:
+        """Return the answer to a question of any kind, by its name: hits, or a value for each position.
+
+        Parameters
+        ----------
+        kind
+            Such as ``"reverse_nearest"``: those of :data:`dtoss.kinds.all_kinds.ALL_KINDS`, which say what they take.
+        positions, where, having, columns, crs, threads
+            As in :meth:`knn`.
+        **parameters
+            What the kind takes beside, such as ``k``; what is left out is as a server has it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind, it cannot be asked with a condition or with columns, or as :meth:`knn`.
+        TypeError
+            If the kind takes no such parameter.
+
+        Examples
+        --------
+        >>> import dtoss
+        >>> index = dtoss.build({"id": [7, 8], "lon": [0.0, 1.0], "lat": [0.0, 0.0]})
+        >>> index.ask("count", [[0.1, 0.0], [5.0, 5.0]], radius=20_000.0).tolist()
+        [1, 0]
+        """
+        return self._ask(kind_of(kind), positions, parameters, where, having, columns, crs, threads)
+
+    def _ask(
+        self,
+        kind: Kind[A],
+        positions: Places,
+        given: dict[str, Any],
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+        ordered: bool = True,
+    ) -> A:
+        from dtoss.kinds.alone import Alone
+
+        given = kind.with_defaults(given, where, having, columns)
+        threads = whole_number("threads", threads, 1)
+        places = self.engine.places(positions, crs)
+        asked = kind.question(places, given, where, having, columns, ordered)
+        return Alone(self.engine, threads).answer(asked)
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
@@ -724,7 +766,7 @@ class Index:
         self,
         partitions: Sequence[Partition],
         bounds: NDArray[np.float64] | None,
-        border: BorderTable,
+        border: Callable[[], BorderTable],
         record: BuildRecord,
     ) -> Index:
         from dtoss.queries.open_partitions import OpenPartitions, facts_of
@@ -809,24 +851,24 @@ class Index:
     @property
     def filters(self) -> Filters:
         """The conditions that were asked lately, evaluated."""
-        return self._engine.filters
+        return self.engine.filters
 
     @property
     def border(self) -> BorderTable | None:
         """The exact cells of sites near borders, read from the store when first asked for."""
-        return self._engine.border
+        return self.engine.border
 
     @property
     def _opened(self) -> OpenSnapshot:
-        return self._engine.opened
+        return self.engine.opened
 
     @property
     def _view(self) -> CellView:
-        return self._engine.view
+        return self.engine.view
 
     @property
     def _lookup(self) -> Lookup:
-        return self._engine.whereabouts.lookup
+        return self.engine.whereabouts.lookup
 
     def _outline(self, object_id: Any) -> tuple[NDArray[np.float64], float]:
         from dtoss.queries.cell_of import outline_at
@@ -857,17 +899,17 @@ class Index:
         threads: int = 1,
     ) -> RawHits:
         """Answer checked positions without making hits: as :func:`.batch_answer.answer`, for joins and servers."""
-        return self._engine.answer(self.space.vectors(positions), radius, k, where, threads, places=places)
+        return self.engine.answer(self.space.vectors(positions), radius, k, where, threads, places=places)
 
     def search_vectors(
         self, vectors: NDArray[np.float64], radius: NDArray[np.float64], k: int, where: str | None = None
     ) -> RawHits:
         """Answer as :meth:`search`, of places that are vectors already, such as the middles of discs."""
-        return self._engine.answer(vectors, radius, k, where, 1)
+        return self.engine.answer(vectors, radius, k, where, 1)
 
     def ids_of(self, found: RawHits) -> pa.Array:
         """Return the ids of raw hits."""
-        return self._engine.ids_of(found)
+        return self.engine.ids_of(found)
 
     def satisfying(self, found: RawHits, condition: str) -> NDArray[np.bool_]:
         """Return which raw hits satisfy a condition.
@@ -877,7 +919,7 @@ class Index:
         ValueError
             As :func:`dtoss.conditions.parse.parse_condition`.
         """
-        return self._engine.satisfying(found, condition)
+        return self.engine.satisfying(found, condition)
 
 
 def _plain(columns: Any, threads: Any) -> bool:

@@ -18,12 +18,24 @@ from dtoss.client.event_stream import Followed
 from dtoss.client.http_connections import ARROW_MEDIA, JSON, Answer, Connections, Missing
 from dtoss.client.put_rows import Put, put_table, table_of_rows
 from dtoss.client.remote_server import Facts, Server
-from dtoss.client.url_and_hits import FARTHEST, boxes_json, geojson, hits_of_document, id_text, table_of
+from dtoss.client.url_and_hits import (
+    FARTHEST,
+    boxes_json,
+    geojson,
+    hits_of_document,
+    id_text,
+    parameters_of,
+    table_of,
+)
 from dtoss.errors import DtossError, InputError
 from dtoss.frames.frame_types import Places
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
 from dtoss.html_table import facts_html
+from dtoss.kinds.all_kinds import kind_of
+from dtoss.kinds.kind import A, Kind, Tells
+from dtoss.kinds.nearest_to import REVERSE_NEAREST
+from dtoss.kinds.searches import COUNT, KNN, LOCATE, RANGE
 from dtoss.names import position_names
 
 HOT = 64
@@ -171,21 +183,8 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        k = whole_number("k", k, 1)
-        whole_number("threads", threads, 1)
-        places = self._server.places(positions, crs)
-        radius = None
-        if max_distance is not None:
-            if np.ndim(max_distance):
-                raise ValueError("max_distance is an array: a server takes one for all positions")
-            radius = float(np.minimum(distances("max_distance", max_distance, 1), FARTHEST)[0])
-        asked = {"k": k, "max_distance": radius} | self._asked(where, having, columns)
-        plain = len(places) == 1 and where is None and having is None and not columns and k <= HOT
-        if plain and not self.space.to_lonlat:
-            told = self._server.at(places[0]) | {"k": k, "max_distance": radius}
-            told["ids"] = "string" if self.string_ids else None
-            return hits_of_document(self._server.ask("GET", "/knn", told, accept=JSON), self.string_ids, self.space)
-        return self._many.hits("/knn", places, None, asked, most=max(HITS_AT_A_TIME // k, 1))
+        given = {"k": k, "max_distance": max_distance}
+        return self._ask(KNN, positions, given, where, having, columns, crs, threads)
 
     def range(
         self,
@@ -216,10 +215,7 @@ class RemoteIndex:
             If the server cannot be asked.
         """
         by_distance(order)
-        whole_number("threads", threads, 1)
-        places = self._server.places(positions, crs)
-        radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
-        return self._many.hits("/range", places, radii, self._asked(where, having, columns))
+        return self._ask(RANGE, positions, {"radius": radius}, where, having, columns, crs, threads)
 
     def range_batches(
         self,
@@ -278,10 +274,7 @@ class RemoteIndex:
         threads: int = 1,
     ) -> NDArray[np.int64]:
         """Return how many objects lie within a radius of each position, int64 (m,): :meth:`range` without a list."""
-        whole_number("threads", threads, 1)
-        places = self._server.places(positions, crs)
-        radii = np.minimum(distances("radius", radius, len(places)), FARTHEST)
-        return self._many.counts(places, radii, where)[0]
+        return self._ask(COUNT, positions, {"radius": radius}, where, crs=crs, threads=threads)
 
     def box(
         self,
@@ -415,9 +408,7 @@ class RemoteIndex:
             If the server cannot be asked.
         """
         self._server.check(_not_empty)
-        whole_number("threads", threads, 1)
-        places = self._server.places(positions, crs)
-        return self._many.column("/locate", "id", places, None, {})[0]
+        return self._ask(LOCATE, positions, {}, crs=crs, threads=threads)
 
     def reverse_nearest(self, positions: Places, *, crs: str | None = None) -> Hits:
         """Return the objects nearer to each position than to any other object, ordered by (query, distance, id).
@@ -429,7 +420,68 @@ class RemoteIndex:
         DtossError
             If the server cannot be asked.
         """
-        return self._many.hits("/reverse_nearest", self._server.places(positions, crs), None, {})
+        return self._ask(REVERSE_NEAREST, positions, {}, crs=crs)
+
+    def ask(
+        self,
+        kind: str,
+        positions: Places,
+        *,
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+        **parameters: Any,
+    ) -> Hits | NDArray[Any]:
+        """Return the answer to a question of any kind, by its name, as :meth:`dtoss.Index.ask` does.
+
+        Parameters
+        ----------
+        kind, positions, where, having, columns, crs, threads, **parameters
+            As there.
+
+        Raises
+        ------
+        ValueError
+            As there, and where more is asked for than the server allows.
+        TypeError
+            As there.
+        DtossError
+            If the server cannot be asked.
+        """
+        return self._ask(kind_of(kind), positions, parameters, where, having, columns, crs, threads)
+
+    def _ask(
+        self,
+        kind: Kind[A],
+        positions: Places,
+        given: dict[str, Any],
+        where: str | None = None,
+        having: str | None = None,
+        columns: Sequence[str] = (),
+        crs: str | None = None,
+        threads: int = 1,
+    ) -> A:
+        given = kind.with_defaults(given, where, having, columns)
+        whole_number("threads", threads, 1)
+        places = self._server.places(positions, crs)
+        radius, asked = parameters_of(kind, given, len(places))
+        asked |= self._asked(where, having, columns)
+        route, few = f"/{kind.name}", given.get("k", HOT + 1) <= HOT
+        found: Any  # of the kind's type, as its `tells` says
+        if kind.tells != Tells.HITS:
+            found = self._many.column(route, kind.tells, places, radius, asked)[0]
+        elif (
+            kind.gathered and few and len(places) == 1 and where is None and having is None and not columns
+            and not self.space.to_lonlat
+        ):  # fmt: skip
+            asked = self._server.at(places[0]) | asked | {"ids": "string" if self.string_ids else None}
+            found = hits_of_document(self._server.ask("GET", route, asked, accept=JSON), self.string_ids, self.space)
+        else:
+            most = max(HITS_AT_A_TIME // given["k"], 1) if "k" in given else PLACES_AT_A_TIME
+            found = self._many.hits(route, places, radius, asked, most=most)
+        return found
 
     # -- what is a single object's place? ------------------------------------------------------------------------------
 
@@ -559,7 +611,7 @@ class RemoteIndex:
         subscription
             The id of the only one, or some ids; all when None.
         kinds
-            Of "cross", "leave", "enter", "inside" and "reset"; all when None.
+            Of "dwell", "cross", "leave", "enter", "inside" and "reset"; all when None.
         patience
             Seconds for which the server may be away: it is connected to again until then.
 

@@ -17,6 +17,7 @@ from dtoss.client.http_connections import ARROW_MEDIA, Answer
 from dtoss.errors import DtossError
 from dtoss.geometry.space import Space
 from dtoss.hits import Hits
+from dtoss.kinds.kind import Kind
 from dtoss.names import position_names
 
 OURS = ("query", "id", "distance")
@@ -40,6 +41,24 @@ def target(route: str, parameters: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     return repr(float(value)) if isinstance(value, (float, np.floating)) else str(value)
+
+
+def parameters_of(
+    kind: Kind[Any], given: Mapping[str, Any], count: int
+) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
+    """Return the radius of each place, where the kind takes one, and the parameters that all share."""
+    radius, shared = None, dict[str, Any]()
+    for one in kind.parameters:
+        value = given[one.name]
+        if one.each:
+            radius = np.minimum(one.value(value, count), FARTHEST)
+        elif one.whole or value is None:
+            shared[one.name] = value
+        elif np.ndim(value):
+            raise ValueError(f"{one.name} is an array: a server takes one for all positions")
+        else:
+            shared[one.name] = float(np.minimum(one.value(value, 1), FARTHEST)[0])
+    return radius, shared
 
 
 def table_bytes(names: Sequence[str], columns: Sequence[NDArray[np.float64]]) -> bytes:

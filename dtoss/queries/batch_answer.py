@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.geometry.hilbert import radix_order, sorted_keys
 from dtoss.queries.kernels.knn_kernel import knn_kernel
 from dtoss.queries.kernels.range_kernel import range_kernel
@@ -30,7 +31,7 @@ from dtoss.queries.open_snapshot import (
     keys_of,
     starts_of,
 )
-from dtoss.queries.raw_hits import RawHits, Written, joined, put_together
+from dtoss.queries.raw_hits import RawHits, Written, put_together
 from dtoss.queries.threads import LEAST, in_pieces
 from dtoss.queries.workspace import workspace
 
@@ -169,7 +170,7 @@ def knn_batch(
     step = max(BATCH // k, 1)
     if m > step:
         pieces = [(queries[a : a + step], radius[a : a + step]) for a in range(0, m, step)]
-        return joined([knn_batch(opened, *piece, k, threads, places) for piece in pieces])
+        return join_rows([knn_batch(opened, *piece, k, threads, places) for piece in pieces])
     places = places or opened.string_ids
     ids = np.empty((0, 0) if opened.string_ids else (m, k), np.int64)
     distance = np.empty((m, k))

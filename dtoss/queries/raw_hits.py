@@ -25,21 +25,6 @@ class RawHits:
     reads: NDArray[np.int32]  # int32 (m,). Partitions that each query read
 
 
-def joined(pieces: list[RawHits]) -> RawHits:
-    """Return consecutive pieces of a batch as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-    ids = None if pieces[0].ids is None else np.concatenate([p.ids for p in pieces if p.ids is not None])
-    return RawHits(
-        count=np.concatenate([p.count for p in pieces]),
-        part=np.concatenate([p.part for p in pieces]),
-        item=np.concatenate([p.item for p in pieces]),
-        distance=np.concatenate([p.distance for p in pieces]),
-        ids=ids,
-        reads=np.concatenate([p.reads for p in pieces]),
-    )
-
-
 @dataclass(frozen=True)
 class Written:
     """What a kernel wrote of consecutive queries, the hits of one after those of another."""

@@ -10,51 +10,57 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.geometry.space import Space
 from dtoss.index import Index
+from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.alone import table_of
+from dtoss.kinds.hit_tables import last_distance, merge_hits, renumber, table_of_part
+from dtoss.kinds.kind import Kind, Part, Question, Search
 from dtoss.partitioning.partition_bounds import far_of_radius, owners_that_may
-from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, numbered, table_of
 from dtoss.shards.share import AtHome, Share
 
 NOBODY = -1
 """The server of a partition that no server which answers holds."""
 
 
+@dataclass(frozen=True)
+class Step:
+    """What servers are asked of their partitions on the way to an answer."""
+
+    name: str
+    number: int  # Of the message, by which servers know it for ever
+    answer: Callable[[Share, Search, tuple[int, ...]], Any]  # Of a share, where only what some partitions own may count
+    radii: bool = True  # Whether each place has a radius
+
+
+def step_of(kind: Kind[Any], part: Part) -> Step:
+    """Return the step in which each server is asked for the part of a kind of question."""
+
+    def answer(share: Share, asked: Search, partitions: tuple[int, ...]) -> pa.Table:
+        return table_of_part(part.answer(share.owned(partitions).engine, asked.positions))
+
+    return Step(kind.name, part.number, answer, radii=False)
+
+
+def _count(share: Share, asked: Search, partitions: tuple[int, ...]) -> NDArray[np.int64]:
+    return share.owned(partitions).search(asked.positions, asked.radius, -1, asked.where).count
+
+
+AT_HOMES = Step("homes", 0, lambda share, asked, _: share.at_home(asked))
+BY_SHARES = Step("hits", 1, lambda share, asked, _: share.hits(asked))
+COUNTED_BY_SHARES = Step("counts", 2, _count)
+PART_STEPS = {kind.name: step_of(kind, kind.part) for kind in ALL_KINDS.values() if kind.part is not None}
+SHARE_STEPS = {step.number: step for step in (AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, *PART_STEPS.values())}
+"""All steps by the numbers of their messages."""
+
+
 @dataclass(frozen=True, eq=False)
-class HomeQuestion:
-    """Asks the server of their homes what it says of places; answered by :meth:`.share.Share.at_home`.
+class ShareQuestion:
+    """Asks a server for a step of an answer."""
 
-    Partitions are those that it is taken to hold; it may hold others, too.
-    """
-
-    asked: ShardQuery
-    partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class HitsQuestion:
-    """Asks a server what it has of an answer; answered by :meth:`.share.Share.hits`.
-
-    Partitions are those that it is taken to hold; it may hold others, too.
-    """
-
-    asked: ShardQuery
-    partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class CountQuestion:
-    """Asks how many objects some of a server's partitions own within the radius of each place."""
-
-    asked: ShardQuery
-    partitions: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class NearestToQuestion:
-    """Asks which objects of some of a server's partitions are nearer to places than to any other object of these."""
-
-    positions: NDArray[np.float64]
-    partitions: tuple[int, ...]
+    step: Step
+    asked: Search
+    partitions: tuple[int, ...]  # That it is taken to hold; it may hold others, too
 
 
 Ask: TypeAlias = Callable[[Sequence[tuple[int, Any]]], Awaitable[list[Any]]]
@@ -85,24 +91,33 @@ class Together:
         """Of all partitions, of which none has to be open."""
         return self.share.index
 
-    async def hits(self, asked: ShardQuery) -> pa.Table:
+    @property
+    def space(self) -> Space:
+        """What positions mean."""
+        return self.index.space
+
+    @property
+    def objects(self) -> int:
+        """How many there are."""
+        return len(self.index)
+
+    async def hits(self, asked: Search) -> pa.Table:
         """Return the hits of places: query, id, distance and columns, by place, distance and id.
 
         First the servers of the homes, then, for places far from everything, that of the nearest partition with
         objects, then all others that may have something; each server is asked once in each of these three.
         """
+        asked = replace(asked, k=min(asked.k, max(self.objects, 1)))
         vectors = self.index.space.vectors(asked.positions)
         home, furthest = self.index.partitioning.nearest(vectors), self.share.furthest
         far, alone = asked.radius.copy(), np.zeros(len(asked), np.bool_)
         groups = self._groups(home)
-        answers: list[AtHome] = await self.ask(
-            [(server, HomeQuestion(asked.take(rows), self.given(server))) for server, rows in groups]
-        )
+        answers: list[AtHome] = await self._ask_groups(AT_HOMES, asked, groups)
         if len(groups) == 1 and len(groups[0][1]) == len(asked) and answers[0].alone.all():
             return answers[0].hits
         done, tables = np.zeros((len(asked), len(furthest)), np.bool_), [self._none(asked)]
         for (server, rows), one in zip(groups, answers, strict=True):
-            tables.append(numbered(one.hits, rows))
+            tables.append(renumber(one.hits, rows))
             far[rows], alone[rows] = one.far, one.alone
             done[np.ix_(rows, np.array(self.given(server), np.int64))] = True
         rest = np.flatnonzero(~alone)
@@ -121,7 +136,7 @@ class Together:
         tables += await self._hits_of(asked.take(np.arange(len(asked)), far), rest[place[some]], part[some], done)
         return merge_hits(tables, asked.k)
 
-    async def counts(self, asked: ShardQuery) -> NDArray[np.int64]:
+    async def counts(self, asked: Search) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place, int64 (m,)."""
         vectors = self.index.space.vectors(asked.positions)
         home, furthest = self.index.partitioning.nearest(vectors), self.share.furthest
@@ -133,25 +148,22 @@ class Together:
         groups = [
             (one, np.unique(place[server == one])) for one in np.unique(server[server != NOBODY]).tolist()
         ]  # fmt: skip
-        answers = await self.ask([(one, CountQuestion(asked.take(rows), self.given(one))) for one, rows in groups])
+        answers = await self._ask_groups(COUNTED_BY_SHARES, asked, groups)
         counts = np.zeros(len(asked), np.int64)
         for (_, rows), found in zip(groups, answers, strict=True):
             counts[rows] += found
         return counts
 
-    async def reverse_nearest(self, positions: NDArray[np.float64]) -> pa.Table:
-        """Return the objects that are nearer to each place than to any other object: query, id and distance.
+    async def parts(self, asked: Question[Any]) -> list[pa.Table]:
+        """Return what the partitions of each server say by themselves; of none, what says of which types hits are."""
+        step, places = PART_STEPS[asked.kind.name], Search(asked.positions, np.zeros(0), 0)
+        asks = [(one, ShareQuestion(step, places, self.given(one))) for one in self.all_servers()]
+        nothing = Search(asked.positions[:0], np.zeros(0), 0)
+        return await self.ask(asks) or [answered_by(self.share, ShareQuestion(step, nothing, ()))]
 
-        Whoever is nearer to the place than to all others is nearer to it than to those on its own server: each says
-        who that is, and of all of them the second nearest at their own place tells.
-        """
-        servers = self.all_servers()
-        answers = await self.ask([(one, NearestToQuestion(positions, self.given(one))) for one in servers])
-        told = merge_hits([answered_by(self.share, NearestToQuestion(positions[:0], ())), *answers], 0)
-        places = np.column_stack([told.column("x").to_numpy(), told.column("y").to_numpy()])
-        second = await self.hits(ShardQuery(places, np.full(len(places), np.inf), 2))
-        other = last_distance(second, len(places), 2)
-        return told.select(["query", "id", "distance"]).filter(pa.array(told.column("distance").to_numpy() < other))
+    async def _ask_groups(self, step: Step, asked: Search, groups: list[tuple[int, NDArray[np.int64]]]) -> list[Any]:
+        """Return what servers answer about some of the places each."""
+        return await self.ask([(one, ShareQuestion(step, asked.take(rows), self.given(one))) for one, rows in groups])
 
     def given(self, server: int) -> tuple[int, ...]:
         """Return the partitions that a server is asked for."""
@@ -178,13 +190,13 @@ class Together:
         server = self._servers(home)
         return [(one, np.flatnonzero(server == one)) for one in np.unique(server).tolist() if one != NOBODY]
 
-    def _none(self, asked: ShardQuery) -> pa.Table:
+    def _none(self, asked: Search) -> pa.Table:
         """Return a table without hits."""
-        return table_of(self.share.here, replace(asked, where=None).take(np.zeros(0, np.int64)))
+        return table_of(self.share.here.engine, replace(asked, where=None).take(np.zeros(0, np.int64)))
 
     def _nearest_with_objects(
         self,
-        asked: ShardQuery,
+        asked: Search,
         vectors: NDArray[np.float64],
         home: NDArray[np.int32],
         far: NDArray[np.float64],
@@ -203,7 +215,7 @@ class Together:
         return few, part
 
     async def _hits_of(
-        self, asked: ShardQuery, place: NDArray[np.int64], part: NDArray[np.integer], done: NDArray[np.bool_]
+        self, asked: Search, place: NDArray[np.int64], part: NDArray[np.integer], done: NDArray[np.bool_]
     ) -> list[pa.Table]:
         """Return what servers have of pairs of a place and a partition, of those that were not asked yet."""
         fresh = ~done[place, part]
@@ -212,27 +224,13 @@ class Together:
             return []
         server = self._servers(part)
         groups = [(one, np.unique(place[server == one])) for one in np.unique(server).tolist() if one != NOBODY]
-        answers = await self.ask([(one, HitsQuestion(asked.take(rows), self.given(one))) for one, rows in groups])
+        answers = await self._ask_groups(BY_SHARES, asked, groups)
         for one, rows in groups:
             done[np.ix_(rows, np.array(self.given(one), np.int64))] = True
-        return [numbered(table, rows) for (_, rows), table in zip(groups, answers, strict=True)]
+        return [renumber(table, rows) for (_, rows), table in zip(groups, answers, strict=True)]
 
 
-def answered_by(share: Share, question: Any) -> Any:
+def answered_by(share: Share, question: ShareQuestion) -> Any:
     """Return a share's answer to a question of another server."""
     share.check_held(question.partitions)
-    if isinstance(question, HomeQuestion):
-        return share.at_home(question.asked)
-    if isinstance(question, HitsQuestion):
-        return share.hits(question.asked)
-    if isinstance(question, CountQuestion):
-        asked = question.asked
-        return share.owned(question.partitions).search(asked.positions, asked.radius, -1, asked.where).count
-    assert isinstance(question, NearestToQuestion)
-    index = share.owned(question.partitions)
-    found = index.reverse_nearest(question.positions)
-    ids = pa.array(found.id, pa.large_string() if index.string_ids else pa.int64())
-    at = found.positions
-    return pa.table(
-        {"query": found.query, "id": ids, "distance": found.distance, "x": at[:, 0].copy(), "y": at[:, 1].copy()}
-    )
+    return question.step.answer(share, question.asked, question.partitions)

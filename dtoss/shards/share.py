@@ -14,13 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.index import Index
+from dtoss.kinds.alone import table_of
+from dtoss.kinds.hit_tables import last_distance, merge_hits, renumber
+from dtoss.kinds.kind import Search
 from dtoss.locks import Lock, once
 from dtoss.partition import BALL, Blocks, Graph, Partition
 from dtoss.partitioning.partition_bounds import far_of_radius, shares_that_suffice
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
-from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, numbered, table_of
 
 _VIEWS = 16
 """Sets of partitions that a share keeps as indexes."""
@@ -82,11 +85,11 @@ class Share:
                 found = self._known[number] = known_index(self.index, number)
         return found
 
-    def hits(self, asked: ShardQuery) -> pa.Table:
+    def hits(self, asked: Search) -> pa.Table:
         """Return what the partitions that are held have of an answer, at most k of each place."""
-        return table_of(self.here, asked)
+        return table_of(self.here.engine, asked)
 
-    def at_home(self, asked: ShardQuery) -> AtHome:
+    def at_home(self, asked: Search) -> AtHome:
         """Return what is known here of places whose homes are held.
 
         What is held gives a distance beyond which nothing of the answer lies, and where all that may lie up to there is
@@ -107,7 +110,7 @@ class Share:
         known, near = self._known_at(some, self.index.partitioning.nearest(vectors[rest]))
         far[rest] = np.minimum(far[rest], near)
         alone[rest] = self.suffices(vectors[rest], far[rest])
-        return AtHome(merge_hits([found, numbered(known, rest)], asked.k), far, alone)
+        return AtHome(merge_hits([found, renumber(known, rest)], asked.k), far, alone)
 
     def suffices(
         self,
@@ -149,15 +152,15 @@ class Share:
         found[list(self.held)] = True
         return found
 
-    def _known_at(self, asked: ShardQuery, home: NDArray[np.int32]) -> tuple[pa.Table, NDArray[np.float64]]:
+    def _known_at(self, asked: Search, home: NDArray[np.int32]) -> tuple[pa.Table, NDArray[np.float64]]:
         """Return the hits that homes know, and how far the answer of each place reaches at the most."""
-        tables, far = [table_of(self.here, asked.take(np.zeros(0, np.int64)))], asked.radius.copy()
+        tables, far = [table_of(self.here.engine, asked.take(np.zeros(0, np.int64)))], asked.radius.copy()
         for number in np.unique(home).tolist():
             rows = np.flatnonzero(home == number)
             if self.furthest[number] < 0.0:
                 continue  # an empty home may have replicas, but says nothing of what is beyond
-            some = table_of(self.known(number), asked.take(rows), replicas=True)
-            tables.append(numbered(some, rows))
+            some = table_of(self.known(number).engine, asked.take(rows), replicas=True)
+            tables.append(renumber(some, rows))
             if asked.k:
                 far[rows] = np.minimum(far[rows], last_distance(some, len(rows), asked.k))
         return merge_hits(tables, 0), far
@@ -195,8 +198,7 @@ def known_index(index: Index, number: int) -> Index:
     """Return an index of what one partition knows, as if its replicas were its own and there were no other."""
     alone = replace(index.parts[number], number=0)
     facts = PartitionFacts(len(alone.positions), len(alone.sites), alone.furthest)
-    regions = index.partitioning
-    one = Regions(regions.pivots[number : number + 1], regions.weights[number : number + 1])
+    one = take_rows(index.partitioning, slice(number, number + 1))
     return _index_of_parts(index, OpenPartitions([alone], [facts]), one, index.reach[number : number + 1])
 
 

@@ -7,19 +7,97 @@ Which pages may ask from a browser (CORS), and the headers that tell it so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from ipaddress import ip_address
 from math import ceil
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
 from dtoss.errors import InputError
-from dtoss.serve.auth.hosts import Hosts, is_name
 from dtoss.serve.auth.tokens import ADMIN, EVERYBODY, PEER, POSITIONS, SUBSCRIBE, WRITE, Token, TokenBook, read_tokens
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Settings
+
+HEADER = b"host"
+MOST_KNOWN = 256
+"""Values of the header that are known to be good."""
+_VALUE = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class Hosts:
+    """Which hosts are asked for here.
+
+    ``allowed``: names beside ``localhost`` and IP addresses; None answers to all, where a token says who asks.
+    """
+
+    def __init__(self, allowed: Sequence[str] | None = None) -> None:
+        for name in allowed or ():
+            if not is_name(name):
+                raise InputError(f"--allow-host {name!r} is no name of a host: map.example.org is one, without a port")
+        self._allowed = None if allowed is None else frozenset(map(_plain, allowed))
+        self.known: set[bytes] = set()  # values of the header that were found to be good
+
+    def check(self, headers: Iterable[tuple[bytes, bytes]], version: str) -> None:
+        """Refuse a request for another host."""
+        given = [value for name, value in headers if name == HEADER]
+        if not given and version == "1.0":
+            return
+        if len(given) != 1:
+            raise Problem(400, f"there are {len(given)} headers Host: a request names the host once", limit="host")
+        if (problem := self._problem_of(given[0])) is not None:
+            raise problem
+
+    def takes(self, value: bytes) -> bool:
+        """Return whether a header names a host that is answered to."""
+        return value in self.known or self._problem_of(value) is None
+
+    def _problem_of(self, value: bytes) -> Problem | None:
+        """Return what is wrong with a header; one that is good is remembered."""
+        if value in self.known:
+            return None
+        found = _VALUE.fullmatch(value)
+        if found is None:
+            return Problem(400, f"Host is {_quote(value)}: a name or an address is wanted, and a port", limit="host")
+        name = _plain(found[1].decode())
+        if self._allowed is not None and name not in self._allowed and not _is_local(name):
+            return Problem(
+                403,
+                f"{_quote(value)} is not answered to without tokens: ask by an IP address or localhost, or start the "
+                f"server with --allow-host {name[:100]} or --token-file",
+                limit="host",
+            )
+        if len(self.known) < MOST_KNOWN:
+            self.known.add(value)
+        return None
+
+
+def is_name(host: str) -> bool:
+    """Return whether a host may be asked for by this name; one of an address of IPv6 needs none."""
+    return _NAME.fullmatch(host) is not None
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def _is_local(name: str) -> bool:
+    """Return whether no name server can lead a name elsewhere: it is an address, or one of this machine."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _quote(value: bytes) -> str:
+    return repr(value[:100].decode("latin-1"))
 
 
 class Doors:
@@ -73,6 +151,11 @@ class Doors:
                 retry_after=seconds,
             )
         return token
+
+    def give_back(self, token: Token) -> None:
+        """Count a request that was admitted no more, as another server counts it."""
+        if self._buckets is not None:
+            self._buckets.give_back(token.name)
 
     @property
     def lets_write(self) -> bool:
@@ -197,6 +280,10 @@ class Buckets:
             return max(ceil(lacking / self._rate), 1)
         self._full_at[name] = full_at
         return 0
+
+    def give_back(self, name: str) -> None:
+        """Put back a request of a name that was taken."""
+        self._full_at[name] -= 1.0 / self._rate
 
 
 ANY = "*"

@@ -5,7 +5,10 @@ A test walks it and tries each cell against the application; docs/serve.md shows
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.kind import Kind
 
 OPEN, READER, WRITER, TELLER, ADMINS, SERVER = (
     "everybody", "a token", "a token that subscribes", "a token that tells positions", "a token of an admin",
@@ -76,6 +79,31 @@ class Call(NamedTuple):
 
 
 _WHERE, _MANY, _LISTED = ("condition_length",), ("bulk_queries",), ("hits", "condition_length")
+
+
+def _of_one_place(kind: Kind[Any]) -> Call:
+    """Return how a kind of question is asked about one place."""
+    way, hits = IN_A_TURN if kind.gathered else AS_A_WHOLE, ("hits",) * kind.paged
+    asks = (*_limits_of(kind), *hits, *_WHERE * ("where" in kind.takes))
+    return Call("GET", f"/{kind.name}", READER, way, asks, narrowed=GETS_NOTHING if kind.of_all else GETS_SEEN)
+
+
+def _of_many_places(kind: Kind[Any]) -> Call:
+    """Return how it is asked about many places."""
+    asks = (*_limits_of(kind), *_MANY, *("hits",) * ("columns" in kind.takes), *_WHERE * ("where" in kind.takes))
+    narrowed = GETS_NOTHING if kind.of_all else GETS_SEEN
+    return Call("POST", f"/{kind.name}", READER, IN_PIECES, asks, "body_bytes", narrowed=narrowed)
+
+
+def _of_servers(message: str, asks: tuple[str, ...]) -> Call:
+    """Return how one server asks another."""
+    return Call("POST", "/partial", SERVER, FOR_SERVERS, asks, "body_bytes", message, narrowed=GETS_NOTHING)
+
+
+def _limits_of(kind: Kind[Any]) -> tuple[str, ...]:
+    return tuple(one.limit for one in kind.parameters if one.limit is not None)
+
+
 CALLS = (
     Call("GET", "/", OPEN, ON_LOOP, narrowed=GETS_SAME),
     Call("GET", "/docs", OPEN, ON_LOOP, narrowed=GETS_SAME),
@@ -90,16 +118,13 @@ CALLS = (
     Call("GET", "/map/load", READER, ON_LOOP, narrowed=GETS_SUMS),
     Call("POST", "/report/pass", READER, ON_LOOP, narrowed=GETS_SUMS),
     Call("GET", "/metrics", ADMINS, BESIDE, narrowed=GETS_SAME),
-    Call("GET", "/knn", READER, IN_A_TURN, ("k", "condition_length")),
-    Call("GET", "/range", READER, IN_A_TURN, _LISTED),
+    *map(_of_one_place, ALL_KINDS.values()),
     Call("GET", "/objects/{object_id}", READER, IN_A_TURN),
     Call("GET", "/windows/{name}", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
     Call("GET", "/windows/{name}/series", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
     Call("GET", "/windows/{name}/flow", READER, IN_A_TURN, ("hits",), narrowed=GETS_SUMS),
     Call("GET", "/windows", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
     Call("GET", "/windows/{name}/regions", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
-    Call("GET", "/locate", READER, AS_A_WHOLE),
-    Call("GET", "/reverse_nearest", READER, AS_A_WHOLE, narrowed=GETS_NOTHING),
     Call("GET", "/map", READER, AS_A_WHOLE),
     Call("GET", "/map/object", READER, AS_A_WHOLE),
     Call("GET", "/map/object/{object_id}", READER, AS_A_WHOLE),
@@ -113,17 +138,12 @@ CALLS = (
     Call("GET", "/report", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
     Call("GET", "/report/{name}", READER, AS_A_WHOLE, narrowed=GETS_SUMS),
     Call("GET", "/basemap/{z}/{x}/{y}", READER, AS_A_WHOLE, narrowed=GETS_SAME),
-    Call("GET", "/count", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/map/nearest", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/tiles/{snapshot}/{layer}/{z}/{x}/{row}", READER, AS_A_WHOLE, _WHERE),
     Call("GET", "/ogc/collections/{collection}/items", READER, IN_PIECES, _WHERE),
     Call("GET", "/box", READER, IN_PIECES, _LISTED),
-    Call("POST", "/knn", READER, IN_PIECES, ("k", *_MANY, *_LISTED), "body_bytes"),
-    Call("POST", "/range", READER, IN_PIECES, (*_MANY, *_LISTED), "body_bytes"),
+    *map(_of_many_places, ALL_KINDS.values()),
     Call("POST", "/box", READER, IN_PIECES, (*_MANY, *_LISTED), "body_bytes"),
-    Call("POST", "/count", READER, IN_PIECES, (*_MANY, *_WHERE), "body_bytes"),
-    Call("POST", "/locate", READER, IN_PIECES, _MANY, "body_bytes"),
-    Call("POST", "/reverse_nearest", READER, IN_PIECES, _MANY, "body_bytes", narrowed=GETS_NOTHING),
     Call("POST", "/within", READER, IN_PIECES, ("corners", *_LISTED), "corners"),
     Call("POST", "/map/within", READER, AS_A_WHOLE, ("corners", *_LISTED), "corners"),
     Call("GET", "/live", READER, LIVE_STREAM),
@@ -132,29 +152,12 @@ CALLS = (
     Call("DELETE", "/subscriptions/{subscription_id}", WRITER, AS_A_WHOLE),
     Call("POST", "/positions", TELLER, AS_A_WHOLE, ("rows",), "body_bytes", narrowed=GETS_NOTHING),
     Call("POST", "/forward", SERVER, FOR_SERVERS, ("connections",), "body_bytes", narrowed=GETS_NOTHING),
-    Call(
-        "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HomeQuestion", narrowed=GETS_NOTHING
-    ),
-    Call(
-        "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_LISTED), "body_bytes", "HitsQuestion", narrowed=GETS_NOTHING
-    ),
-    Call(
-        "POST", "/partial", SERVER, FOR_SERVERS, (*_MANY, *_WHERE), "body_bytes", "CountQuestion", narrowed=GETS_NOTHING
-    ),
-    Call("POST", "/partial", SERVER, FOR_SERVERS, _MANY, "body_bytes", "NearestToQuestion", narrowed=GETS_NOTHING),
-    Call(
-        "POST",
-        "/partial",
-        SERVER,
-        FOR_SERVERS,
-        ("corners", *_MANY, *_LISTED),
-        "body_bytes",
-        "ShapesQuestion",
-        narrowed=GETS_NOTHING,
-    ),
-    Call(
-        "POST", "/partial", SERVER, FOR_SERVERS, ("line_bytes",), "body_bytes", "ObjectQuestion", narrowed=GETS_NOTHING
-    ),
+    _of_servers("homes", (*_MANY, *_LISTED)),
+    _of_servers("hits", (*_MANY, *_LISTED)),
+    _of_servers("counts", (*_MANY, *_WHERE)),
+    *(_of_servers(kind.name, _MANY) for kind in ALL_KINDS.values() if kind.part is not None),
+    _of_servers("shapes", ("corners", *_MANY, *_LISTED)),
+    _of_servers("object", ("line_bytes",)),
 )
 """All of them. Targets have ``line_bytes``, headers ``header_seconds``, bodies and readers ``idle_seconds``."""
 OPEN_PATHS = frozenset(call.path for call in CALLS if call.who == OPEN and "{" not in call.path)

@@ -11,7 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.arguments import column_names
+from dtoss.column_rows import take_rows
 from dtoss.hits import Hits
+from dtoss.kinds.hit_tables import id_column
 from dtoss.names import position_names
 from dtoss.queries.gather import take_columns
 from dtoss.queries.raw_hits import RawHits
@@ -45,11 +47,7 @@ class Rows:
     distance: NDArray[np.float64]  # float64 (n,)
     columns: dict[str, pa.Array]  # Attributes by their names
 
-    def slice(self, begin: int, size: int) -> Rows:
-        """Return some of them."""
-        end = begin + size
-        columns = {name: column.slice(begin, size) for name, column in self.columns.items()}
-        return Rows(self.query[begin:end], self.ids.slice(begin, size), self.distance[begin:end], columns)
+    take = take_rows
 
 
 def check_columns(served: ServedSnapshot, form: Form) -> None:
@@ -83,8 +81,7 @@ def rows_of(served: ServedSnapshot, first: int, found: RawHits, form: Form) -> R
 
 def rows_of_hits(hits: Hits) -> Rows:
     """Return hits as rows."""
-    ids: pa.Array = pa.array(hits.id, pa.large_string()) if hits.id.dtype == object else pa.array(hits.id)
-    return Rows(hits.query, ids, hits.distance, hits.columns)
+    return Rows(hits.query, id_column(hits.id), hits.distance, hits.columns)
 
 
 def encode_rows(
@@ -116,7 +113,7 @@ def _json(served: ServedSnapshot, pieces: Iterator[Rows], form: Form) -> Iterato
     begun = False
     for rows in pieces:
         for at in range(0, len(rows.query), HITS_A_PIECE):
-            some = rows.slice(at, HITS_A_PIECE)
+            some = rows.take(slice(at, at + HITS_A_PIECE))
             ids = some.ids.to_numpy(zero_copy_only=False)
             hits = Hits(some.query, ids, some.distance, some.columns)
             text = rows_json(hits, query=form.query, text_ids=form.text_ids)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtoss.index import Index
+from dtoss.kinds.alone import Alone
+from dtoss.kinds.kind import Question, Search
 from dtoss.queries.batch_answer import COUNTED, pieces_of
 from dtoss.queries.covered import Shape, search_within
 from dtoss.queries.raw_hits import RawHits
@@ -25,81 +28,57 @@ from dtoss.serve.observability.metrics import Metrics
 
 SEARCHED = 1 << 18
 """Hits that are searched for at a time: the more places there are, the nearer the next one is along the curve."""
-REVERSED = 64
-"""Places that are asked about their reverse nearest at a time: that is work in Python."""
+STEPPED = 64
+"""Places whose question takes steps that are asked about at a time: that is work in Python."""
 
 
 def nearest(
-    served: ServedSnapshot,
-    positions: NDArray[np.float64],
-    radius: NDArray[np.float64],
-    k: int,
-    where: str | None,
-    form: Form,
-    stop: Stop,
-    metrics: Metrics,
+    served: ServedSnapshot, asked: Search, form: Form, stop: Stop, metrics: Metrics
 ) -> tuple[Iterator[Rows], int | None]:
-    """Return the k nearest of each place, and k if each has so many.
-
-    ``positions``: (m, 2), legal; ``radius``: (m,). No hit is further.
-    """
-    index = served.index
+    """Return the k nearest of each place, and k if each has so many."""
     needed = places_needed(served, form)
-    step = max(SEARCHED // k, 1)
+    step = max(SEARCHED // asked.k, 1)
     found: list[tuple[int, RawHits]] = []
-    for at in range(0, len(positions), step):
+    for at in range(0, len(asked), step):
         stop.check()
-        rows = slice(at, at + step)
-        found.append((at, index.search(positions[rows], radius[rows], k, where, places=needed)))
+        found.append((at, _search(served, asked, slice(at, at + step), asked.k, needed)))
         tell_reads(metrics, found[-1][1])
-    full = form.having is None and all(bool((piece.count == k).all()) for _, piece in found)
+    full = form.having is None and all(bool((piece.count == asked.k).all()) for _, piece in found)
     parts = ((at + first, part) for at, piece in found for first, part in parts_of(piece))
-    return (rows_of(served, first, part, form) for first, part in parts), k if full and found else None
+    return (rows_of(served, first, part, form) for first, part in parts), asked.k if full and found else None
 
 
-def count_within(
-    served: ServedSnapshot,
-    positions: NDArray[np.float64],
-    radius: NDArray[np.float64],
-    where: str | None,
-    stop: Stop,
-    metrics: Metrics,
-) -> NDArray[np.int64]:
-    """Return how many objects lie within a radius of each place; parameters as :func:`nearest`."""
-    counts = np.zeros(len(positions), np.int64)
-    for at in range(0, len(positions), COUNTED):
+def _search(served: ServedSnapshot, asked: Search, rows: slice, k: int, places: bool) -> RawHits:
+    return served.index.search(asked.positions[rows], asked.radius[rows], k, asked.where, places=places)
+
+
+def count_within(served: ServedSnapshot, asked: Search, stop: Stop, metrics: Metrics) -> NDArray[np.int64]:
+    """Return how many objects lie within the radius of each place."""
+    counts = np.zeros(len(asked), np.int64)
+    for at in range(0, len(asked), COUNTED):
         stop.check()
         rows = slice(at, at + COUNTED)
-        found = served.index.search(positions[rows], radius[rows], -1, where)
+        found = _search(served, asked, rows, -1, True)
         counts[rows] = found.count
         tell_reads(metrics, found)
     return counts
 
 
-def within_radius(
-    served: ServedSnapshot,
-    positions: NDArray[np.float64],
-    radius: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    where: str | None,
-    form: Form,
-) -> Iterator[Rows]:
-    """Yield all objects within a radius of each place, so many at a time, found when they are asked for."""
+def within_radius(served: ServedSnapshot, asked: Search, counts: NDArray[np.int64], form: Form) -> Iterator[Rows]:
+    """Yield all objects within the radius of each place, so many at a time, found when they are asked for."""
     needed = places_needed(served, form)
-
-    def search(rows: slice) -> RawHits:
-        return served.index.search(positions[rows], radius[rows], 0, where, places=needed)
-
-    for first, found in pieces_of(len(positions), BATCH_HITS, counts.__getitem__, search):
+    for first, found in pieces_of(
+        len(asked), BATCH_HITS, counts.__getitem__, lambda rows: _search(served, asked, rows, 0, needed)
+    ):
         yield rows_of(served, first, found, form)
 
 
-def reversed_nearest(served: ServedSnapshot, positions: NDArray[np.float64], stop: Stop) -> list[Rows]:
-    """Return the objects that are nearer to each place than to any other; parameters as :func:`nearest`."""
-    found = []
-    for at in range(0, len(positions), REVERSED):
+def hits_of_steps(served: ServedSnapshot, asked: Question[Any], stop: Stop) -> list[Rows]:
+    """Return the hits of a question that takes steps."""
+    found, alone = [], Alone(served.index.engine)
+    for at in range(0, len(asked), STEPPED):
         stop.check()
-        rows = rows_of_hits(served.index.reverse_nearest(positions[at : at + REVERSED]))
+        rows = rows_of_hits(alone.answer(asked.take(slice(at, at + STEPPED))))
         found.append(Rows(rows.query + at, rows.ids, rows.distance, rows.columns))
     return found
 

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from dtoss.arrow_stream import rows_of_stream, stream_of
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.space import Space
+from dtoss.kinds.hit_tables import merge_hits
+from dtoss.kinds.kind import Search
 from dtoss.queries.covered import Shape
-from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import ShardQuery, merge_hits
+from dtoss.shards.merge_answers import AT_HOMES, SHARE_STEPS, ShareQuestion
 from dtoss.shards.share import AtHome
 
 WIRE_HEADER = b"x-dtoss-wire"
@@ -75,9 +76,8 @@ def unread(wire: Wire) -> str | None:
     return f"its messages have version {wire}, this server reads {mine.major}.x and says {mine}: upgrade {older}"
 
 
-OF_HOMES, OF_HITS, OF_NUMBERS, OF_NEAREST, OF_SHAPES, OF_OBJECT = range(6)
-
-
+OF_SHAPES, OF_OBJECT = 4, 5
+"""Kinds of messages, beside those of steps: :data:`dtoss.shards.merge_answers.SHARE_STEPS`."""
 NUMBERS_BYTES, MOST_COLUMNS, MOST_FLAGS = 1 << 19, 1_000, 6
 """Of a message: looked at before memory is taken for what they count."""
 Columns: TypeAlias = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_COLUMNS)]
@@ -154,16 +154,11 @@ def pack_question(question: Any, snapshot: str, left: float) -> bytes:
         # a flag more: a server of a version that knows no such question refuses it, and tells nothing
         flags = (*flags, columns is not None)
         return _ENCODE(Message(snapshot, left, OF_OBJECT, where=question.where, columns=columns or (), flags=flags))
-    if isinstance(question, NearestToQuestion):
-        positions = _floats(question.positions)
-        return _ENCODE(Message(snapshot, left, OF_NEAREST, positions, partitions=_numbers(question.partitions)))
-    kind = {HomeQuestion: OF_HOMES, HitsQuestion: OF_HITS, CountQuestion: OF_NUMBERS}[type(question)]
-    asked = question.asked
-    partitions = _numbers(question.partitions)
+    asked, number, partitions = question.asked, question.step.number, _numbers(question.partitions)
     return _ENCODE(
         Message(
-            snapshot, left, kind, _floats(asked.positions), _floats(asked.radius), asked.k, asked.where, asked.columns,
-            asked.having, partitions,
+            snapshot, left, number, _floats(asked.positions), _floats(asked.radius), asked.k, asked.where,
+            asked.columns, asked.having, partitions,
         )
     )  # fmt: skip
 
@@ -189,20 +184,16 @@ def _question(said: Message, wire: Wire) -> Any:
         text, arrow, neighbours, cell, text_ids, some = (*flags, False)[:MOST_FLAGS]
         columns = said.columns if some else None
         return ObjectQuestion(text, arrow, neighbours, cell, text_ids, said.where, columns)
-    if said.kind == OF_NEAREST:
-        return NearestToQuestion(positions, partitions)
-    radius = _read_floats(said.radius)
-    if len(radius) != len(positions):
+    step, radius = SHARE_STEPS[said.kind], _read_floats(said.radius)
+    if len(radius) != len(positions) * step.radii:
         raise ValueError(f"there are {len(radius)} radii of {len(positions)} places")
-    asked = ShardQuery(positions, radius, said.k, said.where, said.columns, said.having)
-    if said.kind == OF_NUMBERS:
-        return CountQuestion(asked, partitions)
-    return {OF_HOMES: HomeQuestion, OF_HITS: HitsQuestion}[said.kind](asked, partitions)
+    asked = Search(positions, radius, said.k, said.where, said.columns, said.having)
+    return ShareQuestion(step, asked, partitions)
 
 
 def packed_answer(kind: int, answer: Any) -> bytes:
     """Return the bytes of an answer."""
-    if kind == OF_HOMES:
+    if kind == AT_HOMES.number:
         return _ENCODE((stream_of(answer.hits), _floats(answer.far), answer.alone.tobytes()))
     if isinstance(answer, pa.Table):
         return b"t" + stream_of(answer)
@@ -214,7 +205,7 @@ def packed_answer(kind: int, answer: Any) -> bytes:
 def read_answer(question: Any, data: bytes) -> Any:
     """Return the answer to a question."""
     try:
-        if isinstance(question, HomeQuestion):
+        if isinstance(question, ShareQuestion) and question.step is AT_HOMES:
             hits, far, alone = _HOME(data)
             return AtHome(rows_of_stream(hits), _read_floats(far), np.frombuffer(alone, np.bool_))
         if isinstance(question, ObjectQuestion):

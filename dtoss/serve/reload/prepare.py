@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from itertools import islice
 from typing import Any
@@ -31,6 +32,7 @@ from dtoss.compiled.compiling import expect
 from dtoss.compiled.kernel import DECLARED
 from dtoss.errors import StoreError, reading
 from dtoss.index import Index
+from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.mapped_index import index_of_files, map_files, verify_files
 from dtoss.queries.open_snapshot import runs_of
 from dtoss.save_index import SnapshotRecord
@@ -119,6 +121,7 @@ def _questions(index: Index, place: NDArray[np.float64], number: Any) -> list[Ca
         *asked,
         lambda: index.knn(places, 2, columns=columns, having="id is not null"),
         lambda: index.range([x, y], near),
+        *(partial(index.ask, kind.name, one, **kind.tried(near)) for kind in ALL_KINDS.values()),
         lambda: index.range(places, near, columns=columns),
         lambda: index.search(places, np.full(TOGETHER, near), 0, places=False),
         lambda: index.count([x, y], far),
@@ -126,8 +129,6 @@ def _questions(index: Index, place: NDArray[np.float64], number: Any) -> list[Ca
         lambda: index.box(box, columns=columns),
         lambda: index.count_box(box),
         lambda: index.within(corners),
-        lambda: index.locate(places),
-        lambda: index.reverse_nearest(one),
         lambda: index[object_id],
         lambda: index.neighbours(object_id),
         lambda: index.cell(object_id),

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from dtoss.kinds.hit_tables import hits_reach
 from dtoss.queries.raw_hits import RawHits
 from dtoss.serve.answers.json_out import Hit, encode
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
@@ -21,7 +22,6 @@ from dtoss.serve.core.pool import Stop, WorkStopped
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.requests.message_bounds import check_places
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.shards.shard_queries import hits_reach
 
 FORWARD_PATH = "/forward"
 PLACE_BYTES = 16

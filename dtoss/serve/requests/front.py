@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from dtoss.serve.answers.open_snapshots import ANSWERING
-from dtoss.serve.auth.hosts import HEADER as HOST
+from dtoss.serve.auth.admission import HEADER as HOST
 from dtoss.serve.auth.route_table import OPEN_PATHS
 from dtoss.serve.auth.tokens import ADMITTED, EVERYBODY, PEER, is_pass
 from dtoss.serve.core.pool import Unread

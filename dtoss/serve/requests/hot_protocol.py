@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 from dtoss.serve.answers.json_out import etag
 from dtoss.serve.answers.one_object import object_body
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
-from dtoss.serve.auth.hosts import HEADER
+from dtoss.serve.auth.admission import HEADER
 from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.cluster.wire_messages import WIRE_HEADER, WIRE_SAID
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
@@ -32,7 +32,7 @@ from dtoss.serve.observability.shared_counts import HOT_ROUTES
 from dtoss.serve.requests.bundles import FORWARD_PATH, Bundle, answer_bundle, is_quick, read_bundle
 from dtoss.serve.requests.front import REQUEST_ID, RequestIds
 from dtoss.serve.requests.hot_requests import Reading, Target, read_target, reading_of
-from dtoss.serve.requests.request_batches import OBJECT, RANGE, WINDOWS_ROUTE, Gathering
+from dtoss.serve.requests.request_batches import HOT_RANGE, OBJECT, WINDOWS_ROUTE, Gathering
 from dtoss.serve.state.worker_state import WorkerState
 
 ELSEWHERE = frozenset(
@@ -231,7 +231,7 @@ class HotProtocol(GuardedProtocol):
         except Problem:
             return False
         if admitted.narrowed:
-            if target.kind > RANGE or target.where is not None:
+            if target.kind > HOT_RANGE or target.where is not None:
                 return False  # what it may see of these is looked at there
             target = target._replace(where=admitted.where)
         request = HotRequest(self, target, perf_counter(), desk.ids.take(request_id))

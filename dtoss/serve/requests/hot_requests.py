@@ -8,8 +8,9 @@ from typing import NamedTuple
 from urllib.parse import unquote_plus
 
 from dtoss.geometry.space import FURTHEST, Space
+from dtoss.kinds.searches import DEFAULT_K
 from dtoss.plain_numbers import FINITE
-from dtoss.serve.requests.request_batches import KNN, MOST, RANGE
+from dtoss.serve.requests.request_batches import HOT_KNN, HOT_RANGE, MOST
 
 _PLAIN = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?").fullmatch
 """Of plain numbers: what is written otherwise means the same to the framework, or nothing."""
@@ -17,8 +18,6 @@ _JSON = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
 _NUMBERS = re.compile(rb"(?<![^&])(lon|lat|x|y|radius|max_distance|west|south|east|north|xmin|ymin|xmax|ymax)=([^&]*)")
 """The parameters that are numbers, whole ones aside."""
 _SMALL = re.compile(rb"[1-9][0-9]?").fullmatch
-DEFAULT_K = 8
-"""How many nearest objects a question gets that does not say."""
 
 
 class Reading(NamedTuple):
@@ -68,9 +67,9 @@ def read_target(url: bytes, reading: Reading) -> Target | None:
     """
     path, _, query = url.partition(b"?")
     if path == b"/knn":
-        kind = KNN
+        kind = HOT_KNN
     elif path == b"/range":
-        kind = RANGE
+        kind = HOT_RANGE
     else:
         return None
     if len(url) > reading.line_bytes:
@@ -84,9 +83,9 @@ def read_target(url: bytes, reading: Reading) -> Target | None:
                 x = _number(value)
             elif name == reading.second and y is None:
                 y = _number(value)
-            elif name == b"k" and kind == KNN and k is None and _SMALL(value):
+            elif name == b"k" and kind == HOT_KNN and k is None and _SMALL(value):
                 k = int(value)
-            elif name == (b"max_distance" if kind == KNN else b"radius") and radius is None:
+            elif name == (b"max_distance" if kind == HOT_KNN else b"radius") and radius is None:
                 radius = _number(value)
             elif name == b"where" and where is None:
                 where = unquote_plus(value.decode("latin-1"))
@@ -97,14 +96,14 @@ def read_target(url: bytes, reading: Reading) -> Target | None:
     if x is None or y is None or not (abs(x) <= reading.furthest_x and abs(y) <= reading.furthest_y):
         return None
     if radius is None:
-        if kind == RANGE:
+        if kind == HOT_RANGE:
             return None
         radius = inf
     elif not 0.0 <= radius < inf:
         return None
     if where is not None and not 0 < len(where) <= reading.condition_length:
         return None
-    if kind == RANGE:
+    if kind == HOT_RANGE:
         return Target(kind, x, y, 0, radius, where)
     k = DEFAULT_K if k is None else k
     return Target(kind, x, y, k, radius, where) if 0 < k <= reading.most else None

@@ -12,7 +12,7 @@ from dtoss.serve.bulk.request_bodies import of_corners
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
-from dtoss.shards.merge_answers import CountQuestion, NearestToQuestion
+from dtoss.shards.merge_answers import COUNTED_BY_SHARES
 
 
 def check_question(question: Any, space: Space, limits: Limits) -> None:
@@ -32,17 +32,13 @@ def check_question(question: Any, space: Space, limits: Limits) -> None:
             _check_at_most(bound.limit, -(-len(question.text) * bound.number // bound.bytes), bound.number)
         check_conditions(question.where, question.having, limits)
         return
-    if isinstance(question, NearestToQuestion):
-        # of each place six hits at the most are asked about in turn
-        _check_at_most("bulk_queries", len(question.positions), 6 * limits.bulk_queries)
-        as_positions(question.positions, space)
-        return
     asked = question.asked
-    check_places(asked.positions, asked.radius, space)
+    check_places(asked.positions, asked.radius if question.step.radii else np.zeros(len(asked)), space)
     check_conditions(asked.where, asked.having, limits)
-    if isinstance(question, CountQuestion):
+    if question.step is COUNTED_BY_SHARES:
         _check_at_most("bulk_queries", len(asked), limits.bulk_queries)
         return
+    # of each place six hits at the most are asked about in turn
     _check_at_most("bulk_queries", len(asked), 6 * limits.bulk_queries)
     if asked.k < 0:
         raise ValueError(f"k is {asked.k}: 0 or more are wanted")

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.cluster.cluster import Away, NotHeld, Slow, SnapshotElsewhere
 from dtoss.serve.core.problems import Problem
@@ -30,8 +31,10 @@ MOST = K_SIZES[-1]
 SIZE_OF_K = (0, *(next(size for size in K_SIZES if size >= k) for k in range(1, MOST + 1)))
 HELD_BACK_SECONDS = 0.005
 """Questions to a server wait so long at the most while it has a message in hand."""
-KNN, RANGE, OBJECT, WINDOWS_ROUTE = 0, 1, 2, 3
+HOT_KNN, HOT_RANGE, OBJECT, WINDOWS_ROUTE = 0, 1, 2, 3
 """Kinds of hot questions: the numbers of their routes in the metrics."""
+GATHERED = {kind.name: number for number, kind in enumerate(kind for kind in ALL_KINDS.values() if kind.gathered)}
+"""Those of kinds of questions about a place, by their names."""
 
 
 class Asked(Protocol):
@@ -112,7 +115,7 @@ class Gathering:
         radius: Floats,
     ) -> None:  # fmt: skip
         """Answer what this server can answer by itself."""
-        made = hot_bodies(served, kind == KNN, size, where, places, radius, [asked.k for asked in group])
+        made = hot_bodies(served, kind == HOT_KNN, size, where, places, radius, [asked.k for asked in group])
         if made is None:
             for asked in group:
                 asked.elsewhere()
@@ -149,7 +152,7 @@ class Gathering:
         for server in np.unique(server_of[(server_of != circle.me) & (server_of != NOBODY)]).tolist():
             rows = np.flatnonzero(server_of == server)
             some = [group[row] for row in rows.tolist()]
-            packed = packed_group(kind == KNN, size, where, places[rows], radius[rows], [asked.k for asked in some])
+            packed = packed_group(kind == HOT_KNN, size, where, places[rows], radius[rows], [asked.k for asked in some])
             sent.append((server, (packed, kind, some, places[rows], radius[rows])))
         for server, one in sent:
             self._bundles.setdefault((server, served), []).append(one)
@@ -217,5 +220,5 @@ class Gathering:
         if not len(places):
             return
         limit = None if radius.min() == inf else np.where(radius == inf, np.nan, radius)
-        k = None if kind == RANGE else np.array([asked.k for asked in group])
+        k = None if kind == HOT_RANGE else np.array([asked.k for asked in group])
         self._state.accesses.many(places[:, 0], places[:, 1], k, limit)

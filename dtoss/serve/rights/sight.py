@@ -9,12 +9,14 @@ What is told of a snapshot to a token that may not see all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dtoss.arguments import column_names
 from dtoss.conditions.language import short
@@ -22,6 +24,8 @@ from dtoss.conditions.matching_objects import Filter, schema_of
 from dtoss.conditions.parse import parse_condition
 from dtoss.errors import InputError
 from dtoss.index import Index
+from dtoss.kinds.kind import Question
+from dtoss.kinds.searches import COUNT
 from dtoss.names import not_carried, position_names
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker
@@ -181,11 +185,13 @@ def check_whole(token: Token, what: str) -> None:
         )  # fmt: skip
 
 
+AskCount: TypeAlias = Callable[[Question[NDArray[np.int64]]], Awaitable[NDArray[np.int64]]]
+"""Asks all servers how many there are."""
 _OF_ALL = ("sites", "objects_held")
 """Facts that count objects, beside ``objects``."""
 
 
-async def seen_count(sight: Sight, request: Asker, questions: Any) -> int:
+async def seen_count(sight: Sight, request: Asker, ask: AskCount) -> int:
     """Return how many objects a request sees, on all servers."""
     if sight.token.where is None:
         return int(sight.served.facts["objects"])
@@ -197,18 +203,18 @@ async def seen_count(sight: Sight, request: Asker, questions: Any) -> int:
             return seen.count
         whole = sight.served.whole
         anywhere = whole.space.positions(whole.partitioning.pivots[:1])
-        return int((await questions.count(anywhere, inf, where=sight.token.where))[0])
+        return int((await ask(COUNT.question(anywhere, {"radius": inf}, sight.token.where)))[0])
 
     return await sight.state.pool.run_steps(request, work)
 
 
-async def seen_facts(sight: Sight, request: Asker, questions: Any) -> Mapping[str, Any]:
+async def seen_facts(sight: Sight, request: Asker, ask: AskCount) -> Mapping[str, Any]:
     """Return the facts of a snapshot without objects and columns that are not seen; parameters as of `seen_count`."""
     facts = dict(sight.served.facts)
     facts["columns"] = {name: kind for name, kind in facts["columns"].items() if sight.token.may_see(name)}
     facts["subscriptions"] = sight.token.prefix
     if sight.token.where is not None:
-        facts["objects"] = await seen_count(sight, request, questions)
+        facts["objects"] = await seen_count(sight, request, ask)
         for name in _OF_ALL:
             facts.pop(name, None)
     return facts

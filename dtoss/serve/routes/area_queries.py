@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from dtoss.serve.answers.responses import Asker, unless_modified, wants_arrow
 from dtoss.serve.bulk.hit_rows import Form, check_columns, encode_rows
 from dtoss.serve.bulk.places_in import is_arrow, read_shapes
 from dtoss.serve.bulk.query_pieces import found_within, list_hits
-from dtoss.serve.bulk.request_bodies import Bodies, of_corners
+from dtoss.serve.bulk.request_bodies import Bodies, Bound, of_corners
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import Limits
@@ -30,84 +30,56 @@ from dtoss.serve.observability.audit import counting, note
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
 from dtoss.serve.rights.sight import sight_of
 from dtoss.serve.routes.batch_queries import counts_out
-from dtoss.serve.routes.parameters import (
-    Carry,
-    Having,
-    Ids,
-    Snapshot,
-    Where,
-    check_condition,
-    names_of,
-)
+from dtoss.serve.routes.parameters import SAID_OF_OBJECTS, Ids, Snapshot, check_condition, names_of, takes
 from dtoss.serve.routes.schemas import IN_BOX, IN_SHAPES, NUMBER, SHAPE, array, fields, responses
-from dtoss.serve.scatter_gather.cluster_index import pieces_of_table, questions_of
+from dtoss.serve.scatter_gather.cluster_index import cluster_of, pieces_of_table
 from dtoss.serve.state.worker_state import WorkerState
 
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     """Return the routes of questions about boxes and polygons."""
-    limits, serving = state.settings.limits, state.serving
-    west_of, south_of, east_of, north_of = sides(serving.now.index.space.geographic)
-    numbers: Any = QueryParameter(default=False, description="Only how many objects there are, and no list.")
+    limits, index = state.settings.limits, state.serving.now.index
+    one = "Answer with all objects in a box, ordered by id; one whose west is greater crosses the antimeridian."
+    box = take_shapes(state, bodies, "box", one, sides(index.space.geographic))
+    each = "Answer with all objects in each box, ordered by (query, id)."
+    boxes = take_shapes(state, bodies, "boxes", each)
+    within = "Answer with all objects within polygons or on their edges, ordered by (query, id)."
+    polygons = take_shapes(state, bodies, "within", within, bound=of_corners(limits))
+    return [
+        get("/box", opt={"responses": responses(IN_BOX, arrow=True)})(box),
+        post("/box", status_code=200, opt=said(boxes_body()))(boxes),
+        post("/within", status_code=200, opt=said(polygon_body()))(polygons),
+    ]
 
-    @get("/box", opt={"responses": responses(IN_BOX, arrow=True)})
-    async def box(
-        request: Asker,
-        west: float = west_of,
-        south: float = south_of,
-        east: float = east_of,
-        north: float = north_of,
-        where: Where = None,
-        having: Having = None,
-        columns: Carry = "",
-        ids: Ids = "number",
-        count: bool = numbers,
-        snapshot: Snapshot = None,
-    ) -> ASGIResponse:
-        """Answer with all objects in a box, ordered by id; one whose west is greater crosses the antimeridian."""
+
+def take_shapes(
+    state: WorkerState,
+    bodies: Bodies,
+    kind: str,
+    says: str,
+    numbers: dict[str, tuple[Any, Any]] | None = None,
+    bound: Bound | None = None,
+) -> Callable[..., Any]:
+    """Return what answers about the shapes of a body, or of numbers in the URL."""
+    limits, serving = state.settings.limits, state.serving
+
+    async def shapes(
+        request: Asker, where: str | None, having: str | None, columns: str, ids: str, count: bool,
+        snapshot: str | None, **numbers: float,
+    ) -> ASGIResponse:  # fmt: skip
         served = serving.named(snapshot)
         if same := unless_modified(request, served):
             return same
         form = form_of(limits, request, where, having, columns, ids, count)
-
-        sides = orjson.dumps([west, south, east, north])
-        return await answer(state, request, served, form, where, count, "box", sides)
-
-    @post("/box", status_code=200, opt=said(boxes_body()))
-    async def boxes(
-        request: Asker,
-        where: Where = None,
-        having: Having = None,
-        columns: Carry = "",
-        ids: Ids = "number",
-        count: bool = numbers,
-        snapshot: Snapshot = None,
-    ) -> ASGIResponse:
-        """Answer with all objects in each box, ordered by (query, id)."""
-        served = serving.named(snapshot)
-        form = form_of(limits, request, where, having, columns, ids, count)
+        if numbers:
+            return await answer(state, request, served, form, where, count, kind, orjson.dumps([*numbers.values()]))
         no_arrow(request)
-        async with bodies.of(request) as body:
-            return await answer(state, request, served, form, where, count, "boxes", body)
+        async with bodies.of(request, bound) as body:
+            return await answer(state, request, served, form, where, count, kind, body)
 
-    @post("/within", status_code=200, opt=said(polygon_body()))
-    async def within(
-        request: Asker,
-        where: Where = None,
-        having: Having = None,
-        columns: Carry = "",
-        ids: Ids = "number",
-        count: bool = numbers,
-        snapshot: Snapshot = None,
-    ) -> ASGIResponse:
-        """Answer with all objects within polygons or on their edges, ordered by (query, id)."""
-        served = serving.named(snapshot)
-        form = form_of(limits, request, where, having, columns, ids, count)
-        no_arrow(request)
-        async with bodies.of(request, of_corners(limits)) as body:
-            return await answer(state, request, served, form, where, count, "within", body)
-
-    return [box, boxes, within]
+    counted = QueryParameter(default=False, description="Only how many objects there are, and no list.")
+    more = {"ids": (Ids, "number"), "count": (bool, counted), "snapshot": (Snapshot, None)}
+    return takes(shapes, f"in_{kind}", says, (numbers or {}) | SAID_OF_OBJECTS | more)
 
 
 def form_of(
@@ -136,7 +108,7 @@ async def answer(
     """Answer with what lies in the shapes of a text, and note where these are."""
     limits, space = state.settings.limits, state.serving.now.index.space
     middles: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-    sight, questions = sight_of(state, request, served), questions_of(state, served)
+    sight, cluster = sight_of(state, request, served), cluster_of(state, served)
 
     async def make(stop: Stop) -> Iterator[bytes]:
         shapes, corners = read_shapes(kind, text, space, limits, stop)
@@ -144,7 +116,7 @@ async def answer(
         check_columns(served, form)
         if seen:
             served.conditions.get(seen)
-        if served.share is None:
+        if cluster is None:
             found = found_within(
                 served.index, shapes, corners, seen, limits.hits, stop, state.metrics, state.sizes.tested
             )
@@ -153,7 +125,7 @@ async def answer(
                 return encode_rows(served, counting(request.scope, list_hits(served, found, form, limits.hits)), form)
             numbers = found.count
         else:
-            told = await questions.shapes(kind, bytes(text), seen, form, count, len(shapes), stop)
+            told = await cluster.shapes(kind, bytes(text), seen, form, count, len(shapes), stop)
             middles.append(middles_of(served, shapes))
             if not count:
                 return encode_rows(served, counting(request.scope, pieces_of_table(told, form, BATCH_HITS)), form)
@@ -199,15 +171,15 @@ def no_arrow(request: Asker) -> None:
         )
 
 
-def sides(geographic: bool) -> tuple[Any, ...]:
+def sides(geographic: bool) -> dict[str, tuple[Any, Any]]:
     """Return the parameters of a box, named as the space's coordinates are."""
     x, y = ((-180, 180), (-90, 90)) if geographic else ((-1e90, 1e90), (-1e90, 1e90))
     names = ("west", "south", "east", "north") if geographic else ("xmin", "ymin", "xmax", "ymax")
     unit = "Degrees" if geographic else "Units of the CRS"
-    return tuple(
-        QueryParameter(name=name, ge=low, le=high, description=f"{unit}; the box is closed.")
-        for name, (low, high) in zip(names, (x, y, x, y), strict=True)
-    )
+    return {
+        side: (float, QueryParameter(name=name, ge=low, le=high, description=f"{unit}; the box is closed."))
+        for side, name, (low, high) in zip(("west", "south", "east", "north"), names, (x, y, x, y), strict=True)
+    }
 
 
 def said(body: dict[str, Any]) -> dict[str, Any]:

@@ -1,37 +1,35 @@
-"""Questions about many places: ``POST /knn``, ``/range``, ``/count``, ``/locate`` and ``/reverse_nearest``."""
+"""Questions about many places: a route ``POST /KIND`` for each kind of question."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import partial
-from math import inf
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 from numpy.typing import NDArray
 
-from dtoss.arguments import distances
+from dtoss.kinds.all_kinds import ALL_KINDS
+from dtoss.kinds.kind import Kind, Question, Tells
 from dtoss.serve.answers.arrow_out import BATCH_HITS, column_stream
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, wants_arrow
-from dtoss.serve.bulk.hit_rows import Form, Rows, check_columns, encode_rows, rows_of_hits
+from dtoss.serve.bulk.hit_rows import Form, Rows, check_columns, encode_rows
 from dtoss.serve.bulk.places_in import Places, is_arrow, places_in
-from dtoss.serve.bulk.query_pieces import check_hits, count_within, nearest, reversed_nearest, within_radius
+from dtoss.serve.bulk.query_pieces import check_hits, count_within, hits_of_steps, nearest, within_radius
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.observability.audit import counting, note
 from dtoss.serve.requests.chunked_responses import answer_in_chunks
-from dtoss.serve.requests.hot_requests import DEFAULT_K
 from dtoss.serve.rights.sight import Sight, sight_of
-from dtoss.serve.routes.parameters import Carry, Having, Ids, Snapshot, Where, check_condition, distance, names_of
-from dtoss.serve.routes.point_queries import NO_OBJECT
+from dtoss.serve.routes.parameters import ends_of, names_of, numbers_of, takes
+from dtoss.serve.routes.point_queries import NO_OBJECT, conditions
 from dtoss.serve.routes.schemas import (
     ALL_COUNTED,
     HITS,
@@ -45,26 +43,25 @@ from dtoss.serve.routes.schemas import (
     responses,
     told,
 )
-from dtoss.serve.scatter_gather.cluster_index import pieces_of_table, questions_of
+from dtoss.serve.scatter_gather.cluster_index import ClusterIndex, cluster_of, pieces_of_table
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.shards.shard_queries import ShardQuery
 
 ALL_LOCATED = also(told("LocatedAll", ids=array(ID)), missing=MISSING)
 FEWER_PLACES = "ask about fewer places at a time, or for fewer hits of each"
 FEWER_OR_NEARER = "ask about fewer places at a time, or for smaller radii"
 
-Work: TypeAlias = Callable[[Places, Stop], Awaitable[Iterator[bytes]]]
-Record: TypeAlias = Callable[[Places], tuple[Any, Any]]
 
+@dataclass(frozen=True)
+class BatchQuery:
+    """A question about many places: who asks, of which snapshot, what is wanted of hits, and who else answers it."""
 
-class BatchQuery(NamedTuple):
-    """A question about many places: who asks, of which snapshot, what is wanted of hits, and what answers it."""
-
+    kind: Kind[Any]
+    given: dict[str, Any]  # What the kind takes
     state: WorkerState
     request: Asker
     served: ServedSnapshot
     sight: Sight
-    questions: Any
+    cluster: ClusterIndex | None  # All servers of the plan; None where this one holds all partitions
     form: Form
     where: str | None
 
@@ -83,169 +80,105 @@ class BatchQuery(NamedTuple):
 
 def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     """Return the routes of questions about many places."""
-    limits, serving = state.settings.limits, state.serving
-    geographic = serving.now.index.space.geographic
-    nearest_of: Any = QueryParameter(
-        default=DEFAULT_K, ge=1, le=limits.k, description="How many of the nearest objects."
-    )
-    most, radius_of = distance("At most so far away", wanted=False), distance("How far, of all places", wanted=False)
+    return [route_of(kind, state, bodies) for kind in ALL_KINDS.values()]
 
-    def query_of(
+
+def route_of(kind: Kind[Any], state: WorkerState, bodies: Bodies) -> HTTPRouteHandler:
+    """Return the route of a kind of question."""
+    limits, serving = state.settings.limits, state.serving
+    each = any(one.each for one in kind.parameters)
+
+    async def answer(
         request: Asker,
-        snapshot: str | None,
         where: str | None = None,
         having: str | None = None,
         columns: str = "",
         ids: str = "number",
-    ) -> BatchQuery:
-        served = serving.named(snapshot)
-        check_condition(where, limits.condition_length)
-        check_condition(having, limits.condition_length, "having")
-        form = Form(wants_arrow(request), ids == "string", names_of(columns), having or None)
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
-        return BatchQuery(state, request, served, sight, questions, form, where)
-
-    @post("/knn", status_code=200, opt=describe_question(HITS, geographic))
-    async def many_knn(
-        request: Asker,
-        k: int = nearest_of,
-        max_distance: float | None = most,
-        where: Where = None,
-        having: Having = None,
-        columns: Carry = "",
-        ids: Ids = "number",
-        snapshot: Snapshot = None,
+        snapshot: str | None = None,
+        **given: Any,
     ) -> ASGIResponse:
-        """Answer with the k nearest objects of each place, ordered by (query, distance, id)."""
-        query = query_of(request, snapshot, where, having, columns, ids)
-        work = partial(nearest_out, query, k, max_distance)
-        return await answer(query, bodies, work, lambda places: (k, max_distance))
+        served, space, asked = serving.named(snapshot), serving.now.index.space, list[Places]()
+        where, having = conditions(limits, where, having)
+        form = Form(wants_arrow(request), ids == "string", names_of(columns), having)
+        sight, cluster = sight_of(state, request, served), cluster_of(state, served)
+        query = BatchQuery(kind, given, state, request, served, sight, cluster, form, where)
+        arrow = is_arrow(request)
+        async with bodies.of(request) as body:
 
-    @post("/range", status_code=200, opt=describe_question(HITS, geographic, radius=True))
-    async def many_range(
-        request: Asker,
-        radius: float | None = radius_of,
-        where: Where = None,
-        having: Having = None,
-        columns: Carry = "",
-        ids: Ids = "number",
-        snapshot: Snapshot = None,
-    ) -> ASGIResponse:
-        """Answer with all objects within a radius of each place, ordered by (query, distance, id)."""
-        query = query_of(request, snapshot, where, having, columns, ids)
-        work = partial(within_out, query, radius)
-        return await answer(query, bodies, work, lambda places: (None, radii_of(places, radius)), radius=True)
+            async def make(stop: Stop) -> Iterator[bytes]:
+                places = places_in(body, arrow, space, limits.bulk_queries, stop, each)
+                made = await answer_out(query, places, stop)
+                asked.append(places)
+                return made
 
-    @post("/count", status_code=200, opt=describe_question(ALL_COUNTED, geographic, radius=True))
-    async def many_count(
-        request: Asker, radius: float | None = radius_of, where: Where = None, snapshot: Snapshot = None
-    ) -> ASGIResponse:
-        """Answer with how many objects lie within a radius of each place."""
-        query = query_of(request, snapshot, where)
-        work = partial(numbers_out, query, radius)
-        return await answer(query, bodies, work, lambda places: (None, radii_of(places, radius)), radius=True)
+            response = await answer_in_chunks(state, request, served, form.kind, make)
+        positions = asked[0].positions
+        note(request.scope, positions=positions)
+        k, far = kind.reads(given | radii_of(kind, given, asked[0]))
+        state.accesses.many(positions[:, 0], positions[:, 1], k, far)
+        return response
 
-    @post("/locate", status_code=200, opt=describe_question(ALL_LOCATED, geographic))
-    async def many_locate(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
-        """Answer with the object whose cell holds each place: the nearest one, of several the one of the lowest id."""
-        query = query_of(request, snapshot, ids=ids)
-        return await answer(query, bodies, partial(owners_out, query), lambda places: (1, None))
-
-    @post("/reverse_nearest", status_code=200, opt=describe_question(HITS, geographic))
-    async def many_reverse_nearest(request: Asker, ids: Ids = "number", snapshot: Snapshot = None) -> ASGIResponse:
-        """Answer with the objects that are nearer to each place than to any other object."""
-        query = query_of(request, snapshot, ids=ids)
-        return await answer(query, bodies, partial(reverse_nearest_out, query), lambda places: (1, None))
-
-    return [many_knn, many_range, many_count, many_locate, many_reverse_nearest]
+    schema = {Tells.HITS: HITS, Tells.COUNT: ALL_COUNTED, Tells.ID: ALL_LOCATED}[kind.tells]
+    body = body_of(serving.now.index.space.geographic, radius=each)
+    parameters = numbers_of(kind, limits, many=True) | ends_of(kind)
+    handler = takes(answer, f"many_{kind.name}", f"Answer with {kind.says_of_many}.", parameters)
+    said = {"responses": responses(schema, arrow=True, kept=False), "body": body}
+    return post(f"/{kind.name}", status_code=200, opt=said)(handler)
 
 
-def describe_question(answer: Schema, geographic: bool, *, radius: bool = False) -> dict[str, Any]:
-    """Return what the OpenAPI text says of a question about many places."""
-    body = body_of(geographic, radius=radius)
-    return {"responses": responses(answer, arrow=True, kept=False), "body": body}
-
-
-async def answer(
-    query: BatchQuery, bodies: Bodies, work: Work, record: Record, *, radius: bool = False
-) -> ASGIResponse:
-    """Read the places of a body, answer with what work makes of them, and note them as record says."""
-    state, request, held = query.state, query.request, list[Places]()
-    limits, space, arrow = state.settings.limits, state.serving.now.index.space, is_arrow(request)
-    async with bodies.of(request) as body:
-
-        async def make(stop: Stop) -> Iterator[bytes]:
-            places = places_in(body, arrow, space, limits.bulk_queries, stop, radius)
-            held.append(places)
-            return await work(places, stop)
-
-        response = await answer_in_chunks(state, request, query.served, query.form.kind, make)
-    places = held[0]
-    note(request.scope, positions=places.positions)
-    k, far = record(places)
-    state.accesses.many(places.positions[:, 0], places.positions[:, 1], k, far)
-    return response
-
-
-async def nearest_out(
-    query: BatchQuery, k: int, max_distance: float | None, places: Places, stop: Stop
-) -> Iterator[bytes]:
-    """Return the k nearest objects of each place as bytes; in a thread, as all that follow."""
-    served, sight, form = query.served, query.sight, query.form
-    # how many objects there are in all is not for everybody
-    size = k if sight.token.where is not None else min(k, max(len(served.whole), 1))
-    check_hits(len(places) * size, query.state.settings.limits.hits, FEWER_PLACES)
-    condition = query.seen()
-    radius = np.full(len(places), inf if max_distance is None else max_distance)
-    if served.share is not None:
-        table = await query.questions.table(asked_of(places, radius, size, condition, form), stop)
-        full = form.having is None and len(places) > 0 and len(table) == size * len(places)
-        return query.rows_out(pieces_of_table(table, form, BATCH_HITS), size if full else None)
-    found, every = nearest(served, places.positions, radius, size, condition, form, stop, query.state.metrics)
-    return query.rows_out(found, every)
-
-
-async def within_out(query: BatchQuery, radius: float | None, places: Places, stop: Stop) -> Iterator[bytes]:
-    """Return all objects within a radius of each place as bytes."""
-    served, form, most = query.served, query.form, query.state.settings.limits.hits
-    condition = query.seen()
-    radii = radii_of(places, radius)
-    if served.share is not None:
-        hits = int((await query.questions.counts(places.positions, radii, condition, stop)).sum())
-        check_hits(hits, most, FEWER_OR_NEARER)
-        table = await query.questions.table(asked_of(places, radii, 0, condition, form), stop)
-        return query.rows_out(pieces_of_table(table, form, BATCH_HITS))
-    counts = count_within(served, places.positions, radii, condition, stop, query.state.metrics)
-    check_hits(int(counts.sum()), most, FEWER_OR_NEARER)
-    return query.rows_out(within_radius(served, places.positions, radii, counts, condition, form))
-
-
-async def numbers_out(query: BatchQuery, radius: float | None, places: Places, stop: Stop) -> Iterator[bytes]:
-    """Return how many objects lie within a radius of each place as bytes."""
-    condition = query.seen()
-    radii = radii_of(places, radius)
-    if query.served.share is not None:
-        counts = await query.questions.counts(places.positions, radii, condition, stop)
-    else:
-        counts = count_within(query.served, places.positions, radii, condition, stop, query.state.metrics)
-    note(query.request.scope, hits=int(counts.sum()))
-    return counts_out(query.served, counts, query.form.arrow)
-
-
-async def owners_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[bytes]:
-    """Return the object whose cell holds each place as bytes."""
-    served, form = query.served, query.form
-    if len(served.whole) == 0:
+async def answer_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[bytes]:
+    """Return the answer to a question as bytes; in a thread, as what follows."""
+    kind, served, most = query.kind, query.served, query.state.settings.limits.hits
+    if kind.tells == Tells.ID and len(served.whole) == 0:
         raise ValueError(NO_OBJECT)
-    radius, seen = np.full(len(places), inf), query.seen()
-    if served.share is not None:
-        table = await query.questions.table(asked_of(places, radius, 1, seen, form), stop)
-        pieces = pieces_of_table(table, form, BATCH_HITS)
-    else:
-        pieces, _ = nearest(served, places.positions, radius, 1, seen, form, stop, query.state.metrics)
+    given = query.given
+    if kind.tells == Tells.HITS and (k := given.get("k")) is not None:
+        # how many objects there are in all is not for everybody
+        given = given | {"k": k if query.sight.token.where is not None else min(k, max(len(served.whole), 1))}
+        check_hits(len(places) * given["k"], most, FEWER_PLACES)
+    condition = query.seen()
+    given = given | radii_of(kind, given, places)
+    asked = kind.question(places.positions, given, condition, query.form.having, query.form.columns)
+    if kind.tells == Tells.COUNT:
+        counts = await counts_of(query, asked, stop)
+        note(query.request.scope, hits=int(counts.sum()))
+        return counts_out(served, counts, query.form.arrow)
+    pieces, every = await pieces_out(query, asked, stop)
+    return query.rows_out(pieces, every) if kind.tells == Tells.HITS else owners_out(query, asked, pieces)
+
+
+async def counts_of(query: BatchQuery, asked: Question[Any], stop: Stop) -> NDArray[np.int64]:
+    """Return how many objects each place has."""
+    if query.cluster is not None:
+        return await query.cluster.counts(asked, stop)
+    return count_within(query.served, asked.search, stop, query.state.metrics)
+
+
+async def pieces_out(query: BatchQuery, asked: Question[Any], stop: Stop) -> tuple[Iterator[Rows], int | None]:
+    """Return the hits of all places some at a time, and how many each place has where all have as many."""
+    served, form, metrics = query.served, query.form, query.state.metrics
+    counted = asked.kind.search is not None and asked.search.k == 0
+    counts = await counts_of(query, asked, stop) if counted else None
+    if counts is not None:
+        check_hits(int(counts.sum()), query.state.settings.limits.hits, FEWER_OR_NEARER)
+    if query.cluster is not None:
+        table = await query.cluster.rows(asked, stop)
+        k = asked.given.get("k")
+        full = k is not None and form.having is None and len(asked) > 0 and len(table) == k * len(asked)
+        return pieces_of_table(table, form, BATCH_HITS), k if full else None
+    if asked.kind.search is None:
+        return iter(hits_of_steps(served, asked, stop)), None
+    if counts is not None:
+        return within_radius(served, asked.search, counts, form), None
+    return nearest(served, asked.search, form, stop, metrics)
+
+
+def owners_out(query: BatchQuery, asked: Question[Any], pieces: Iterator[Rows]) -> Iterator[bytes]:
+    """Return the one id of each place as bytes."""
+    served, form = query.served, query.form
     kind = pa.large_string() if served.index.string_ids else pa.int64()
     found = pa.concat_arrays([pa.array([], kind), *(rows.ids.cast(kind) for rows in pieces)])
-    if seen is not None and len(found) < len(places):
+    if asked.where is not None and len(found) < len(asked):
         raise ValueError(NO_OBJECT)
     note(query.request.scope, hits=len(found))
     if form.arrow:
@@ -254,27 +187,18 @@ async def owners_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[
     return told_lists(served, "ids", list(map(str, values)) if form.text_ids else values)
 
 
-async def reverse_nearest_out(query: BatchQuery, places: Places, stop: Stop) -> Iterator[bytes]:
-    """Return the objects that are nearer to each place than to any other object as bytes."""
-    if query.served.share is not None:
-        return query.rows_out([rows_of_hits(await query.questions.reverse_nearest(places.positions, stop))])
-    return query.rows_out(reversed_nearest(query.served, places.positions, stop))
-
-
-def asked_of(places: Places, radius: NDArray[np.float64], k: int, where: str | None, form: Form) -> ShardQuery:
-    """Return the question of places as servers ask it each other."""
-    return ShardQuery(places.positions, radius, k, where, tuple(form.columns), form.having)
-
-
-def radii_of(places: Places, radius: float | None) -> NDArray[np.float64]:
-    """Return the radius of each place: its own, or the one of all."""
+def radii_of(kind: Kind[Any], given: dict[str, Any], places: Places) -> dict[str, Any]:
+    """Return the radius of each place, where the kind takes one: its own, or the one of all."""
+    if not any(one.each for one in kind.parameters):
+        return {}
+    radius = given["radius"]
     if places.radius is not None and radius is not None:
         raise ValueError("there is a radius in the URL and one in the body: give one of them")
     if places.radius is not None:
-        return places.radius
+        return {"radius": places.radius}
     if radius is None:
         raise ValueError("there is no radius: give one of all places in the URL, or one of each in the body")
-    return distances("radius", radius, len(places))
+    return {}
 
 
 def counts_out(served: ServedSnapshot, counts: NDArray[np.int64], arrow: bool) -> Iterator[bytes]:

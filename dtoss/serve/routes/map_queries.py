@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.response.base import ASGIResponse
 
+from dtoss.kinds.searches import DEFAULT_K
 from dtoss.serve.answers.json_out import JSON_TYPE
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, json_answer, unless_modified
@@ -26,7 +27,6 @@ from dtoss.serve.map.map_hits import (
     positions_in,
 )
 from dtoss.serve.observability.audit import note
-from dtoss.serve.requests.hot_requests import DEFAULT_K
 from dtoss.serve.rights.sight import sight_of
 from dtoss.serve.routes.area_queries import middles_of
 from dtoss.serve.routes.parameters import Snapshot, Where, check_condition, told

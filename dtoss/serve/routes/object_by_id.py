@@ -19,7 +19,7 @@ from dtoss.serve.observability.audit import note
 from dtoss.serve.rights.sight import check_whole, sight_of
 from dtoss.serve.routes.parameters import Ids, Snapshot
 from dtoss.serve.routes.schemas import ANYTHING, ID, NUMBER, POLYGON_SCHEMA, also, array, responses, told
-from dtoss.serve.scatter_gather.cluster_index import questions_of
+from dtoss.serve.scatter_gather.cluster_index import cluster_of
 from dtoss.serve.state.worker_state import WorkerState
 
 OBJECT_ANSWER = also(
@@ -52,16 +52,15 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
             return same
         arrow = wants_arrow(request)
 
-        sight, questions = sight_of(state, request, served), questions_of(state, served)
+        sight, cluster = sight_of(state, request, served), cluster_of(state, served)
         if cell:
             check_whole(sight.token, "a cell")
 
         async def work(stop: Stop) -> tuple[bytes, tuple[float, float]]:
             seen, columns = sight.condition(None), sight.token.columns
-            if served.share is not None:
+            if cluster is not None:
                 asked = ObjectQuestion(text, arrow, neighbours, cell, ids == "string", seen, columns)
-                place: tuple[bytes, tuple[float, float]] = await questions.one(asked, stop)
-                return place
+                return await cluster.one(asked, stop)
             if arrow:
                 return object_table(served, text, seen, columns)
             return object_body(

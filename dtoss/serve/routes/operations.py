@@ -32,7 +32,7 @@ from dtoss.serve.routes.schemas import (
     sent_as,
     told,
 )
-from dtoss.serve.scatter_gather.cluster_index import questions_of
+from dtoss.serve.scatter_gather.cluster_index import answers_of
 from dtoss.serve.state.worker_state import WorkerState
 
 _HELD = array(LONG, description="Partitions that this server of a plan holds.")
@@ -76,7 +76,7 @@ def handlers(state: WorkerState) -> list[HTTPRouteHandler]:
         old = max(time.time() - served.made, 0.0)
         told_of = served.facts
         if token_of(request).narrowed:
-            told_of = await seen_facts(sight_of(state, request, served), request, questions_of(state, served))
+            told_of = await seen_facts(sight_of(state, request, served), request, answers_of(state, served).ask)
         elif serving.refused and snapshot is None:
             told_of = {**told_of, "refused": serving.refused}
         body = orjson.dumps({"snapshot": served.name, **told_of, "age_seconds": round(old, 3)})

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from litestar.params import QueryParameter
+from litestar.response.base import ASGIResponse
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import FURTHEST, Space
+from dtoss.kinds.kind import Kind, Tells
+from dtoss.serve.answers.responses import Asker
 from dtoss.serve.core.problems import Problem
+from dtoss.serve.core.server_settings import Limits
 
 LARGEST_DISTANCE = 1.7e308
 """The largest distance: what is larger is no number."""
@@ -32,6 +37,45 @@ Ids: TypeAlias = Annotated[
         title="IdsAs", description="string: ids as text, for readers that lose digits of numbers above 2^53."
     ),
 ]
+
+
+SAID_OF_OBJECTS = {"where": (Where, None), "having": (Having, None), "columns": (Carry, "")}
+"""What a question may say of objects: types and defaults."""
+
+
+def numbers_of(kind: Kind[Any], limits: Limits, *, many: bool = False) -> dict[str, tuple[Any, Any]]:
+    """Return the types and bounds of what a kind of question takes, by name; ``many``: of several places."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for one in kind.parameters:
+        if one.whole:
+            most = None if one.limit is None else getattr(limits, one.limit)
+            said = f"{one.says}."
+            found[one.name] = int, QueryParameter(default=one.default, ge=1, le=most, description=said)
+        else:
+            wanted, each = one.wanted and not (many and one.each), ", of all places" if many and one.each else ""
+            found[one.name] = float if wanted else float | None, distance(one.says + each, wanted=wanted)
+    found |= {name: SAID_OF_OBJECTS[name] for name in kind.takes}
+    return found
+
+
+def ends_of(kind: Kind[Any]) -> dict[str, tuple[Any, Any]]:
+    """Return what each question ends with: how ids come, where there are any, and which snapshot answers."""
+    return ({} if kind.tells == Tells.COUNT else {"ids": (Ids, "number")}) | {"snapshot": (Snapshot, None)}
+
+
+def takes(
+    handler: Callable[..., Any], name: str, says: str, parameters: dict[str, tuple[Any, Any]]
+) -> Callable[..., Any]:
+    """Return a handler of named parameters, with the request first, as the framework reads it."""
+    made = {"request": (Asker, Parameter.empty)} | parameters
+    listed = [
+        Parameter(one, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for one, (kind, default) in made.items()
+    ]
+    handler.__signature__ = Signature(listed, return_annotation=ASGIResponse)  # type: ignore[attr-defined]
+    handler.__annotations__ = {one: kind for one, (kind, _) in made.items()} | {"return": ASGIResponse}
+    handler.__name__, handler.__doc__ = name, says
+    return handler
 
 
 class Coordinates(NamedTuple):

@@ -17,6 +17,7 @@ from dtoss.rows.incoming import Incoming, Judgement
 from dtoss.serve.answers.json_out import ARROW_TYPE, JSON_TYPE, headers_of
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.answers.responses import Asker, Ready
+from dtoss.serve.auth.tokens import ADMITTED
 from dtoss.serve.bulk.request_bodies import Bodies
 from dtoss.serve.bulk.rows_in import LINE_TYPES, kind_of_rows, rows_in
 from dtoss.serve.core.pool import Stop
@@ -108,7 +109,9 @@ def handlers(state: WorkerState, bodies: Bodies) -> list[HTTPRouteHandler]:
     async def pass_on(request: Asker, body: bytes, writer: int) -> Ready:
         """Return what the server of the plan answers which writes the log, to the same request."""
         circle, sent = state.circle, [(PASSED, b"1")]
+        scope: Any = request.scope
         assert circle is not None
+        state.doors.give_back(scope[ADMITTED])  # that one counts it by the same token
         sent += [(name.encode(), said) for name in SENT_ON if (said := _header(request, name)) is not None]
         link = circle.links.get(writer)
         try:

@@ -105,7 +105,7 @@ HITS = also(told("Hits", hits=array(HIT)), missing=MISSING)
 PAGE = {**also(HITS, next={**STRING, "description": "The cursor of the next page; none behind the last."})} | {
     "title": "HitsPage"
 }
-COUNT = also(told("Count", count=NATURAL), missing=MISSING)
+ONE_COUNT = also(told("Count", count=NATURAL), missing=MISSING)
 ALL_COUNTED = also(told("Counts", counts=array(NATURAL)), missing=MISSING)
 LOCATED = also(told("Located", id=ID), missing=MISSING)
 IN_BOX = {**also(HITS, count=NATURAL), "title": "HitsOrCount", "required": ["snapshot"]}

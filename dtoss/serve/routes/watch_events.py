@@ -39,7 +39,11 @@ MOST_EVENTS = 10_000
 """Of a page."""
 LAST = "last-event-id"
 """The header in which clients that connect again send the last id that they have."""
-EVENT_KIND: Schema = {"title": "EventKind", "type": "string", "enum": ["enter", "leave", "cross", "inside", "reset"]}
+EVENT_KIND: Schema = {
+    "title": "EventKind",
+    "type": "string",
+    "enum": ["enter", "leave", "cross", "dwell", "inside", "reset"],
+}
 WATCHED_ID: Schema = {
     "type": ["integer", "string", "null"], "format": "int64",
     "description": "The object as its rows have it; numbers above 2^53 lose digits where numbers are float64.",
@@ -49,7 +53,7 @@ _NUMBER, _TEXT = maybe(NUMBER), maybe(STRING)
 EVENT = open_ended(
     fields(
         "Event", ("id", "subscription", "kind"), id=STRING, subscription=STRING, version=maybe(LONG), kind=EVENT_KIND,
-        object=WATCHED_ID, t=_MOMENT, t_before=_MOMENT, t_cross=_MOMENT,
+        object=WATCHED_ID, t=_MOMENT, t_before=_MOMENT, t_cross=_MOMENT, near=WATCHED_ID,
         lon=_NUMBER, lat=_NUMBER, x=_NUMBER, y=_NUMBER, distance=_NUMBER, batch=LONG, reason=_TEXT,
         meta={"description": "Any JSON: that of the subscription."},
     )
@@ -80,7 +84,7 @@ Subscriptions: TypeAlias = Annotated[
     list[str] | None, QueryParameter(description="Only events of this subscription; may stand again.")
 ]
 Kinds: TypeAlias = Annotated[
-    list[Literal["enter", "leave", "cross", "inside", "reset"]] | None,
+    list[Literal["enter", "leave", "cross", "dwell", "inside", "reset"]] | None,
     QueryParameter(title=EVENT_KIND["title"], description="Only events of this kind; may stand again."),
 ]
 

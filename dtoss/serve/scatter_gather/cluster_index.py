@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from math import inf
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.frames.coordinates import as_places
-from dtoss.hits import Hits
-from dtoss.index import Index
+from dtoss.kinds.alone import Alone
+from dtoss.kinds.hit_tables import SATISFIED, hits_of_table, merge_hits, one_chunk
+from dtoss.kinds.kind import A, Question, Tells
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.hit_rows import Form, Rows
 from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits
@@ -25,13 +23,19 @@ from dtoss.serve.scatter_gather.partial_answers import answered_here, older_shap
 from dtoss.serve.scatter_gather.scatter_gather import answer_together
 from dtoss.serve.state.worker_state import WorkerState
 from dtoss.shards.merge_answers import Together
-from dtoss.shards.shard_queries import HAVING, ShardQuery, merge_hits
 
 T = TypeVar("T")
 
 
-class Questions:
-    """The questions of one request, by the names that an index has for them; they raise what it raises.
+class Answers(Protocol):
+    """What answers the questions of one request: an index, or all servers of a plan together."""
+
+    async def ask(self, asked: Question[A], stop: Stop | None = None, /) -> A:
+        """Return the answer to a question; it raises what an index raises."""
+
+
+class ClusterIndex:
+    """All servers of a plan for one request, as one index.
 
     ``served``: the snapshot, of which this server holds a share.
     """
@@ -41,64 +45,25 @@ class Questions:
         self._given = GIVEN.get() or ClusterOptions()
         self._ends = time.monotonic() + state.settings.limits.pool_seconds
 
-    async def knn(
-        self,
-        position: Any,
-        k: int,
-        *,
-        max_distance: float | None = None,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Any = (),
-        stop: Stop | None = None,
-    ) -> Hits:
-        """Return the k nearest objects of a place."""
-        self._check(where, having, columns)
-        k = min(k, max(len(self._served.whole), 1))
-        return await self._hits(
-            position, inf if max_distance is None else max_distance, k, where, having, columns, stop
-        )
+    async def ask(self, asked: Question[A], stop: Stop | None = None) -> A:
+        """Return the answer to a question."""
+        if asked.where or asked.having or asked.columns:  # what an index refuses is refused here
+            nothing: NDArray[np.float64] = np.zeros((0, 2))
+            self._served.index.knn(nothing, where=asked.where, having=asked.having, columns=asked.columns)
+        found: Any  # of the kind's type, as its `tells` says
+        if asked.kind.tells == Tells.COUNT:
+            found = await self.counts(asked, stop)
+        else:
+            found = hits_of_table(await self.rows(asked, stop), asked.columns)
+        return found.id if asked.kind.tells == Tells.ID else found
 
-    async def range(
-        self,
-        position: Any,
-        radius: float,
-        *,
-        where: str | None = None,
-        having: str | None = None,
-        columns: Any = (),
-        stop: Stop | None = None,
-    ) -> Hits:
-        """Return all objects within a radius of a place."""
-        self._check(where, having, columns)
-        return await self._hits(position, radius, 0, where, having, columns, stop)
+    async def counts(self, asked: Question[Any], stop: Stop | None = None) -> NDArray[np.int64]:
+        """Return the counts that answer a question, int64 (m,)."""
+        return await self.answer(lambda together: asked.kind.counts(together, asked), stop)
 
-    async def count(self, position: Any, radius: float, *, where: str | None = None) -> NDArray[np.int64]:
-        """Return how many objects lie within a radius of a place, int64 (1,)."""
-        self._check(where, None, ())
-        return await self.counts(self._places(position), np.array([float(radius)]), where)
-
-    async def locate(self, position: Any) -> NDArray[Any]:
-        """Return the id of the nearest object of a place."""
-        if len(self._served.whole) == 0:
-            raise ValueError("the index is empty: no object owns a place")
-        return (await self._hits(position, inf, 1, None, None, (), None)).id
-
-    async def reverse_nearest(self, position: Any, stop: Stop | None = None) -> Hits:
-        """Return the objects that are nearer to a place than to any other object."""
-        places = self._places(position)
-        return hits_of(await self.answer(lambda together: together.reverse_nearest(places), stop), (), None)
-
-    async def counts(
-        self, positions: NDArray[np.float64], radius: NDArray[np.float64], where: str | None, stop: Stop | None = None
-    ) -> NDArray[np.int64]:
-        """Return how many objects lie within the radius of each place, int64 (m,)."""
-        asked = ShardQuery(positions, radius, 0, where)
-        return await self.answer(lambda together: together.counts(asked), stop)
-
-    async def table(self, asked: ShardQuery, stop: Stop | None = None) -> pa.Table:
-        """Return the hits of places, as :meth:`dtoss.shards.merge_answers.Together.hits`."""
-        return await self.answer(lambda together: together.hits(asked), stop)
+    async def rows(self, asked: Question[Any], stop: Stop | None = None) -> pa.Table:
+        """Return the hits that answer a question, by place, distance and id."""
+        return await self.answer(lambda together: asked.kind.rows(together, asked), stop)
 
     async def shapes(
         self, kind: str, text: bytes, where: str | None, form: Form, count: bool, shapes: int, stop: Stop
@@ -162,65 +127,24 @@ class Questions:
             self._given.asker,
         )
 
-    async def _hits(
-        self,
-        position: Any,
-        radius: float,
-        k: int,
-        where: str | None,
-        having: str | None,
-        columns: Any,
-        stop: Stop | None,
-    ) -> Hits:
-        asked = ShardQuery(self._places(position), np.array([float(radius)]), k, where, tuple(columns), having)
-        return hits_of(await self.table(asked, stop), columns, having)
 
-    def _places(self, position: Any) -> NDArray[np.float64]:
-        return as_places(position, self._served.index.space, None).reshape(-1, 2)
-
-    def _check(self, where: str | None, having: str | None, columns: Any) -> None:
-        """Refuse what an index refuses."""
-        if where or having or columns:
-            self._served.index.knn(np.zeros((0, 2)), 1, where=where, having=having, columns=columns)
+def cluster_of(state: WorkerState, served: ServedSnapshot) -> ClusterIndex | None:
+    """Return all servers for the request in hand, None where this one holds all partitions."""
+    return None if served.share is None else ClusterIndex(state, served)
 
 
-class Alone:
-    """The same of a server that holds all: its index answers, which waits for nobody."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        ask = getattr(self._index, name)
-
-        async def answer(*given: Any, **named: Any) -> Any:
-            return ask(*given, **named)
-
-        return answer
-
-
-def questions_of(state: WorkerState, served: ServedSnapshot) -> Any:
-    """Return what answers the questions of the request in hand: the index, or all servers together."""
-    return Alone(served.index) if served.share is None else Questions(state, served)
-
-
-def hits_of(table: pa.Table, columns: Any, having: str | None) -> Hits:
-    """Return the hits of a table, those that satisfy the condition on hits if there is one."""
-    table = table.combine_chunks()
-    if having is not None:
-        table = table.filter(table.column(HAVING))
-    ids = table.column("id").to_numpy()
-    carried = {name: _whole(table.column(f"c:{name}")) for name in columns}
-    return Hits(table.column("query").to_numpy(), ids, table.column("distance").to_numpy(), carried)
+def answers_of(state: WorkerState, served: ServedSnapshot) -> Answers:
+    """Return what answers the questions of the request in hand."""
+    return cluster_of(state, served) or Alone(served.index.engine)
 
 
 def rows_of_table(table: pa.Table, form: Form) -> Rows:
     """Return hits as rows."""
     if form.having is not None:
-        table = table.filter(table.column(HAVING))
-    columns = {name: _whole(table.column(f"c:{name}")) for name in form.columns}
+        table = table.filter(table.column(SATISFIED))
+    columns = {name: one_chunk(table.column(f"c:{name}")) for name in form.columns}
     return Rows(
-        table.column("query").to_numpy(), _whole(table.column("id")), table.column("distance").to_numpy(), columns
+        table.column("query").to_numpy(), one_chunk(table.column("id")), table.column("distance").to_numpy(), columns
     )
 
 
@@ -228,9 +152,4 @@ def pieces_of_table(table: pa.Table, form: Form, most: int) -> Iterator[Rows]:
     """Yield hits as rows, so many at a time."""
     rows = rows_of_table(table, form)
     for at in range(0, len(rows.query), most):
-        yield rows.slice(at, most)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return pc.cast(found, column.type) if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+        yield rows.take(slice(at, at + most))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtoss.geometry.straight_edges import BY_VECTORS
+from dtoss.kinds.alone import raw_table
 from dtoss.serve.answers.one_object import object_body, object_table
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 from dtoss.serve.bulk.places_in import read_shapes
@@ -13,8 +14,7 @@ from dtoss.serve.bulk.query_pieces import SMALLER_SHAPES, check_hits, found_with
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, in_older_words
 from dtoss.serve.core.pool import Stop
 from dtoss.serve.state.worker_state import WorkerState
-from dtoss.shards.merge_answers import HitsQuestion, HomeQuestion, answered_by
-from dtoss.shards.shard_queries import raw_table
+from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, answered_by
 
 
 def answered_here(state: WorkerState, served: ServedSnapshot, question: Any, stop: Stop) -> Any:
@@ -25,7 +25,7 @@ def answered_here(state: WorkerState, served: ServedSnapshot, question: Any, sto
         return _shapes(state, served, question, stop)
     if isinstance(question, ObjectQuestion):
         return _object(served, question)
-    if isinstance(question, HitsQuestion | HomeQuestion) and question.asked.k == 0:
+    if question.step in (AT_HOMES, BY_SHARES) and question.asked.k == 0:
         # the one who asks has counted; a stranger may not have
         asked = question.asked
         count = int(served.index.search(asked.positions, asked.radius, -1, asked.where).count.sum())
@@ -43,7 +43,7 @@ def _shapes(state: WorkerState, served: ServedSnapshot, asked: ShapesQuestion, s
     if asked.count:
         return found.count
     check_hits(len(found.distance), asked.most, SMALLER_SHAPES)
-    return raw_table(index, found, asked.columns, asked.having)
+    return raw_table(index.engine, found, asked.columns, asked.having)
 
 
 def older_shapes(

@@ -30,7 +30,7 @@ def join_places(target: Target, places: PlacesFile, reach: Reach, objects: Filte
     """
     from dtoss.rows.input_columns import Columns
     from pipelines.local_joins.first_look import look_at
-    from pipelines.rows.option_checks import check_said
+    from pipelines.rows.delimited_frame import check_said
 
     out = target_of("--queries", places.out)
     given = {name: getattr(places, name) for name in ("id", "x", "y", "geometry", "id_type", "crs")}

@@ -13,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dtoss
-from dtoss.shards.merge_answers import CountQuestion, HomeQuestion, Together, answered_by
-from dtoss.shards.shard_queries import ShardQuery, last_distance, merge_hits, table_of
+from dtoss.kinds.alone import table_of
+from dtoss.kinds.hit_tables import last_distance, merge_hits
+from dtoss.kinds.kind import Search
+from dtoss.kinds.nearest_to import REVERSE_NEAREST
+from dtoss.shards.merge_answers import AT_HOMES, COUNTED_BY_SHARES, ShareQuestion, Together, answered_by
 from dtoss.shards.share import Share, held_index
 
 EARTH = 2.0e7
@@ -93,7 +96,7 @@ def drawn(index, rng, count=40):
     where = rng.choice([None, None, "size > 6", "size > 100"])
     columns = () if rng.random() < 0.5 else ("size",)
     having = rng.choice([None, None, "size < 4"])
-    return ShardQuery(positions, radius, k, where, columns, having)
+    return Search(positions, radius, k, where, columns, having)
 
 
 DEAR = ("sphere", "plane")
@@ -122,11 +125,12 @@ def test_servers_answer_together_as_one_index(made, name, servers, kind):
     for _ in range(4):
         asked = drawn(index, rng)
         seen = together.as_seen(int(rng.integers(len(together.shares))))
-        assert asyncio.run(seen.hits(asked)).equals(table_of(index, asked)), asked
+        assert asyncio.run(seen.hits(asked)).equals(table_of(index.engine, asked)), asked
         far = np.where(np.isinf(asked.radius), 1e4, asked.radius)
         counts = index.search(asked.positions, far, -1, asked.where).count
         assert asyncio.run(seen.counts(replace(asked, radius=far))).tolist() == counts.tolist(), asked
-        found, wanted = asyncio.run(seen.reverse_nearest(asked.positions)), index.reverse_nearest(asked.positions)
+        question = REVERSE_NEAREST.question(asked.positions, {})
+        found, wanted = asyncio.run(REVERSE_NEAREST.rows(seen, question)), index.reverse_nearest(asked.positions)
         for name, values in (("query", wanted.query), ("id", wanted.id), ("distance", wanted.distance)):
             assert found.column(name).to_pylist() == values.tolist(), asked
 
@@ -137,7 +141,7 @@ def test_places_near_objects_are_mostly_answered_by_one_server(made):
     rng = np.random.default_rng(3)
     near = np.concatenate([index.parts[number].positions for number in range(7)])
     positions = near[rng.integers(0, len(near), 2_000)]
-    asked = ShardQuery(positions, np.full(len(positions), np.inf), 8)
+    asked = Search(positions, np.full(len(positions), np.inf), 8)
     together = Servers(index, np.arange(7) % 5)
     asyncio.run(together.as_seen().hits(asked))
     others = sum(count for _, count in together.asked) - len(positions)
@@ -151,11 +155,11 @@ def test_a_share_opens_nothing_that_it_does_not_hold(made):
     assert len(held) == sum(index.parts.facts[number].objects for number in (3, 9))
     share = Share(index, [3, 9])
     place = index.parts[20].positions[:1]
-    asked = ShardQuery(place, np.array([np.inf]), 3)
+    asked = Search(place, np.array([np.inf]), 3)
     with pytest.raises(KeyError, match="partition 20 is not held"):
-        answered_by(share, CountQuestion(ShardQuery(place, np.array([1.0]), 0), (3, 20)))
+        answered_by(share, ShareQuestion(COUNTED_BY_SHARES, Search(place, np.array([1.0]), 0), (3, 20)))
     with pytest.raises(KeyError, match="is not held here"):
-        answered_by(share, HomeQuestion(asked, (3,)))
+        answered_by(share, ShareQuestion(AT_HOMES, asked, (3,)))
     none = held_index(index, [])
     assert len(none) == 0
     assert len(none.knn(place, 5)) == 0

@@ -1,0 +1,76 @@
+"""Every kind can be asked by its name, in process and of a server, and the short way says what the general one says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dtoss
+from dtoss.kinds.all_kinds import ALL_KINDS
+from tests.dtoss.serve.cluster.several import dealt, several
+from tests.dtoss.serve.served import NAME, Asker, running, target, town
+
+RADIUS = {"sphere": 900.0, "plane": 12.0}
+
+
+@pytest.fixture(scope="module", params=["sphere", "plane"])
+def world(request):
+    """An index, and places among its objects."""
+    index = town(request.param, strings=request.param == "plane", partitions=5)
+    places = np.concatenate([part.positions[:7] for part in index.parts.all() if part.owned_objects]) + 1e-4
+    return index, places, RADIUS[request.param]
+
+
+def given(kind, radius):
+    """Something for each parameter of a kind."""
+    return {one.name: 5 if one.whole else radius for one in kind.parameters}
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=ALL_KINDS)
+def test_a_kind_is_asked_by_its_name(world, kind):
+    index, places, radius = world
+    told, wanted = index.ask(kind.name, places, **given(kind, radius)), getattr(index, kind.name)
+    same = wanted(places, **given(kind, radius))
+    assert told == same if isinstance(told, dtoss.Hits) else (told == same).all()
+
+
+def test_what_a_kind_does_not_take_is_refused(world):
+    index, places, radius = world
+    for name, asked, why in (
+        ("count", {"radius": radius, "columns": ["speed"]}, "count takes no columns: leave it out"),
+        ("locate", {"where": "speed > 3"}, "locate takes no where: leave it out"),
+        ("reverse_nearest", {"having": "speed > 3"}, "reverse_nearest takes no having: leave it out"),
+        ("nearest", {}, "'nearest' is no kind of question: knn, range, count, locate, reverse_nearest are"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            index.ask(name, places, **asked)
+    with pytest.raises(TypeError, match="knn takes no 'radius': k, max_distance"):
+        index.ask("knn", places, radius=radius)
+    with pytest.raises(TypeError, match="range wants radius: how far"):
+        index.ask("range", places)
+
+
+def targets(index, places, radius):
+    """Frequent questions, each without and with what makes it unusual: the name of the snapshot that answers anyhow."""
+    names = ("lon", "lat") if index.space.geographic else ("x", "y")
+    for kind in (kind for kind in ALL_KINDS.values() if kind.gathered):
+        for number, place in enumerate(places.tolist()):
+            at = dict(zip(names, place, strict=True))
+            more = {"where": [None, "speed > 9"][number % 2]}
+            for k in (1, 7, 8, 33, 64):
+                asked = {one.name: k if one.whole else radius for one in kind.parameters if one.wanted or k % 2}
+                yield target(f"/{kind.name}", **at, **asked, **more), {"snapshot": NAME}
+
+
+def test_the_short_way_says_what_the_general_one_says(world):
+    """Byte for byte, of one server and of the servers of a plan."""
+    index, places, radius = world
+    placement = dealt(index, 3, "random", np.random.default_rng(0))
+    with running(index) as one, several(index, placement, 3) as others:
+        for server in (one, others[0]):
+            with Asker(server) as asker:
+                for path, more in targets(index, places[:12], radius):
+                    general = f"{path}&{target('', **more)[1:]}"
+                    short, long = asker.raw(path), asker.raw(general)
+                    assert (short[0], short[2]) == (200, long[2]), path
+        assert len(one.heard.hot_answers) > 60
