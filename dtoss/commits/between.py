@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from dtoss.commits.chain import COMMITS, Chain, Commit, decode, file_of, log_of
 from dtoss.commits.file_entry import Missing
+from dtoss.commits.verify_report import Look
+from dtoss.errors import StoreError
+
+T = TypeVar("T")
 
 
 def commits_from(chain: Chain, first: int, last: int, lines: dict[int, bytes] | None = None) -> Iterator[Commit]:
@@ -27,3 +32,23 @@ def commits_from(chain: Chain, first: int, last: int, lines: dict[int, bytes] | 
         if data is None:
             raise Missing(f"{chain.path(number)} is missing; roll back or restore it from a copy")
         yield decode(data, number, chain.path(number))
+
+
+def whole_ones(
+    chain: Chain, read: Callable[[Commit], T], first: int, last: int, look: Look | None = None
+) -> Iterator[T]:
+    """Yield what ``read`` makes of commits in their order; a look is told of those that are not whole.
+
+    Without one the first of these is an error.
+    """
+    lines: dict[int, bytes] = {}
+    for number in range(max(first, 1), last + 1):
+        try:
+            (commit,) = commits_from(chain, number, number, lines)
+            found = read(commit)
+        except (StoreError, OSError) as error:
+            if look is None:
+                raise
+            look.wrong(error)
+            continue
+        yield found

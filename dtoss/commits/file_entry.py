@@ -25,6 +25,8 @@ HASHED_BYTES = 8 << 20
 """Files up to this size are read whole, and their hash is compared; of larger ones the size, and checksums of pages."""
 HASH_DIGITS = 16
 """Hexadecimal digits of a hash in a name."""
+ANY_BYTES = -1
+"""The bytes of a file of which nothing says how many it has."""
 _RUN_RATIO = 2
 """A run is at least so many times as large as the next."""
 _SHA = re.compile(r"[0-9a-f]{64}\Z")
@@ -70,29 +72,35 @@ def whole(value: Any, name: str, least: int | None = 0) -> int:
     return value
 
 
-def write_entry(folder: Folder, data: pa.Buffer, rows: int, ending: str, *room: str, begin: str = "") -> dict[str, Any]:
+def write_entry(
+    folder: Folder,
+    data: bytes | pa.Buffer,
+    rows: int,
+    ending: str,
+    *room: str,
+    begin: str = "",
+    digits: int = HASH_DIGITS,
+) -> dict[str, Any]:
     """Write a file that is named by its bytes, to the disk, and return what a commit says of it.
 
     One of this name that stands already is written anew: power that failed may have left it short, and who clears what
-    nothing names goes by its age. ``begin`` comes before the hash, where files of equal bytes are to be several.
+    nothing names goes by its age. ``begin`` comes before the hash, of which the name has ``digits``.
     """
     digest = hashlib.sha256(data).hexdigest()
-    name = f"{begin}{digest[:HASH_DIGITS]}.{ending}"
+    name = f"{begin}{digest[:digits]}.{ending}"
     folder.make(*room)
     folder.write(data, *room, name)
     folder.sync([(*room, name)])
-    return {"name": name, "rows": rows, "sha256": digest, "bytes": data.size}
+    return {"name": name, "rows": rows, "sha256": digest, "bytes": len(data)}
 
 
-def checked_bytes(data: bytes | None, file: FileEntry, path: str) -> bytes:
-    """Return the bytes of a file if they are those that it was listed with.
-
-    ``data``: what was read; None where it is missing.
-    """
+def checked_bytes(folder: Folder, room: str, file: FileEntry) -> bytes:
+    """Return the bytes of a file, which are those that it was listed with."""
+    path, data = folder.path(room, file.name), folder.read(room, file.name)
     if data is None:
-        raise Missing(f"{path} is missing: a commit lists it; restore it from a copy")
+        raise _missing(path)
     if len(data) != file.bytes:
-        raise StoreError(f"{path} is damaged: it has {len(data):,} bytes, its commit says {file.bytes:,}")
+        raise _short(path, len(data), file)
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise StoreError(f"{path} is damaged: it does not have the bytes that it was written with")
     return data
@@ -102,15 +110,23 @@ def open_entry(folder: Folder, room: str, file: FileEntry) -> pa.NativeFile:
     """Return a file of which some is read: a small one with its bytes compared, a large one with its size."""
     path = folder.path(room, file.name)
     if file.bytes <= HASHED_BYTES or not isinstance(folder, LocalFolder | RemoteFolder):
-        return pa.BufferReader(checked_bytes(folder.read(room, file.name), file, path))
+        return pa.BufferReader(checked_bytes(folder, room, file))
     try:
         with naming(path):
             found = pa.OSFile(path) if isinstance(folder, LocalFolder) else folder.filesystem.open_input_file(path)
     except FileNotFoundError:
-        return pa.BufferReader(checked_bytes(None, file, path))
+        raise _missing(path) from None
     if found.size() != file.bytes:
-        raise StoreError(f"{path} is damaged: it has {found.size():,} bytes, its commit says {file.bytes:,}")
+        raise _short(path, found.size(), file)
     return found
+
+
+def _missing(path: str) -> Missing:
+    return Missing(f"{path} is missing: a commit lists it; restore it from a copy")
+
+
+def _short(path: str, size: int, file: FileEntry) -> StoreError:
+    return StoreError(f"{path} is damaged: it has {size:,} bytes, its commit says {file.bytes:,}")
 
 
 def map_entry(folder: Folder, room: str, name: str, remedy: str) -> pa.Buffer:

@@ -188,11 +188,13 @@ class LocalFolder:
 
     def sizes(self, *parts: str) -> dict[str, int]:
         """See :class:`Folder`."""
-        try:
-            with os.scandir(self.path(*parts)) as entries:
-                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
+        found = {}
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path(*parts)) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # it has just gone
+                    if entry.is_file():
+                        found[entry.name] = entry.stat().st_size
+        return found
 
     def write(self, data: bytes | pa.Buffer, *parts: str) -> Mark | None:
         """See :class:`Folder`."""
@@ -469,8 +471,9 @@ class RemoteFolder:
         return bool(self.filesystem.get_file_info(self.root).type == fs.FileType.Directory)
 
     def make(self, *parts: str) -> None:
-        """See :class:`Folder`."""
-        self.filesystem.create_dir(self.path(*parts), recursive=True)
+        """See :class:`Folder`. On an object store there is nothing to make: a folder is how names of files begin."""
+        if not self.swaps:
+            self.filesystem.create_dir(self.path(*parts), recursive=True)
 
     def sizes(self, *parts: str) -> dict[str, int]:
         """See :class:`Folder`."""
@@ -565,8 +568,19 @@ class RemoteFolder:
 
     def remove(self, *parts: str) -> None:
         """See :class:`Folder`."""
-        with suppress(FileNotFoundError):
-            self.filesystem.delete_file(self.path(*parts))
+        if not self.swaps or _FORKED:
+            with suppress(FileNotFoundError):
+                self.filesystem.delete_file(self.path(*parts))
+            return
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            obstore.delete(self.objects, "/".join(parts))
+        except FileNotFoundError:  # some stores say so
+            pass
+        except BaseError as error:
+            raise OSError(f"{self.path(*parts)} cannot be removed: {error}") from None
 
     def remove_unchanged(self, mark: Mark | None, *parts: str) -> None:
         """See :class:`Folder`. Nothing goes: an upload has no mark."""

@@ -80,9 +80,9 @@ def _is_whole(chain: Chain, first: int, last: int) -> bool:
     return number == last
 
 
-def clear_passing(chain: Chain) -> None:
-    """Remove files under passing names that processes left which are gone."""
-    for folder in ((), (COMMITS,)):
+def clear_passing(chain: Chain, *rooms: str) -> None:
+    """Remove files under passing names that processes left which are gone, of a chain and of other rooms beside it."""
+    for folder in ((), (COMMITS,), *((room,) for room in rooms)):
         for name in chain.folder.files(*folder):
             if is_left(name):
                 chain.folder.remove(*folder, name)

@@ -6,16 +6,16 @@ Whether a chain of commits is whole: every number once, every byte as it was wri
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import COMMITS, HINT, RESTORE, Chain, decode, file_of, log_of
-from dtoss.commits.file_entry import FileEntry
+from dtoss.commits.file_entry import ANY_BYTES, FileEntry
 from dtoss.commits.folder import Folder
 from dtoss.errors import StoreError, Unreadable, unreadable
 
@@ -27,11 +27,12 @@ class VerifyReport:
     commits: int = 0  # How many there are
     files: int = 0
     bytes: int = 0
-    # How much of what these files hold, by its name: events, results, rows
-    held: dict[str, int] = field(default_factory=dict)
+    # How much of what these files hold, by its name: events, results, rows; or names of what was looked at
+    held: dict[str, Any] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)  # A line for each thing that is wrong; it names the file
     # A line for each thing that could not be read, which may be whole; it names the file and the reason
     unread: list[str] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)  # Paths in their tables of files of which something is wrong
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON has it: what is held beside the other counts."""
@@ -42,12 +43,26 @@ class VerifyReport:
         """Count more of what files hold."""
         self.held[name] = self.held.get(name, 0) + count
 
+    def count(self, name: str, count: int) -> None:
+        """Count more commits, which are called so."""
+        if name == "commits":
+            self.commits += count
+        else:
+            self.hold(name, count)
 
-class Found(Protocol):
-    """What a look has found."""
 
-    damaged: list[str]
-    unread: list[str]
+def added_reports(reports: Sequence[VerifyReport]) -> VerifyReport:
+    """Return what was found in all of some looks."""
+    added = VerifyReport()
+    for one in reports:
+        added.commits, added.files, added.bytes = (
+            added.commits + one.commits, added.files + one.files, added.bytes + one.bytes
+        )  # fmt: skip
+        for name, held in one.held.items():
+            added.held[name] = held if name not in added.held else added.held[name] + held
+        added.damaged = list(dict.fromkeys(added.damaged + one.damaged))
+        added.unread = list(dict.fromkeys(added.unread + one.unread))
+    return added
 
 
 def line_of(what: str | Exception) -> tuple[str, bool]:
@@ -56,7 +71,7 @@ def line_of(what: str | Exception) -> tuple[str, bool]:
     return str(unreadable(what.filename, what) if isinstance(what, OSError) and what.filename else what), refused
 
 
-def note(found: Found, what: str | Exception) -> None:
+def note(found: VerifyReport, what: str | Exception) -> None:
     """Say once what is wrong, among what is damaged or what could not be read."""
     line, refused = line_of(what)
     lines = found.unread if refused else found.damaged
@@ -65,7 +80,7 @@ def note(found: Found, what: str | Exception) -> None:
 
 
 @contextmanager
-def noting(found: Found) -> Iterator[None]:
+def noting(found: VerifyReport) -> Iterator[None]:
     """End a look where it could not be read what else there is to look at, and keep what it has found."""
     try:
         yield
@@ -90,7 +105,7 @@ class Look:
         if (path, file.sha256) in self._looked:
             return None
         try:
-            data = folder.read(room, file.name)
+            data = folder.read(*room.split("/"), file.name)
         except OSError as error:
             self.wrong(error)
             return None
@@ -101,7 +116,7 @@ class Look:
         self._looked.add((path, file.sha256))
         self.found.files += 1
         self.found.bytes += len(data)
-        if len(data) != file.bytes:
+        if file.bytes != ANY_BYTES and len(data) != file.bytes:
             self.wrong(f"{path} is damaged: it has {len(data):,} bytes, {file.bytes:,} are listed")
         elif hashlib.sha256(data).hexdigest() != file.sha256:
             self.wrong(f"{path} is damaged: it does not have the bytes that it was written with")
@@ -109,27 +124,28 @@ class Look:
             return data
         return None
 
-    def parquet(self, path: str, data: bytes, rows: int) -> pa.Table | None:
+    def parquet(self, path: str, data: bytes, file: FileEntry) -> pa.Table | None:
         """Return the rows of a Parquet file; None where it has others."""
+        return self._table(path, file, lambda: pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False))
+
+    def arrow(self, path: str, data: bytes, file: FileEntry) -> pa.Table | None:
+        """Return the rows of an Arrow file; None where it has others."""
+        return self._table(path, file, lambda: pa.ipc.open_file(pa.BufferReader(data)).read_all())
+
+    def any_arrow(self, path: str, data: bytes, file: FileEntry) -> None:
+        """Look whether an Arrow file can be read, which is listed with the rows of something else."""
+        self._table(path, None, lambda: pa.ipc.open_file(pa.BufferReader(data)).read_all())
+
+    def _table(self, path: str, file: FileEntry | None, read: Callable[[], pa.Table]) -> pa.Table | None:
         try:
-            table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+            table = read()
         except (pa.ArrowInvalid, OSError, ValueError) as error:
             self.wrong(f"{path} is damaged: {error!s:.200}")
             return None
-        if table.num_rows != rows:
-            self.wrong(f"{path} is damaged: it has {table.num_rows:,} rows, {rows:,} are listed")
+        if file is not None and table.num_rows != file.rows:
+            self.wrong(f"{path} is damaged: it has {table.num_rows:,} rows, {file.rows:,} are listed")
             return None
         return table
-
-    def arrow(self, path: str, data: bytes, rows: int | None) -> None:
-        """Look whether an Arrow file can be read, and has so many rows."""
-        try:
-            found = pa.ipc.open_file(pa.BufferReader(data)).read_all()
-        except (pa.ArrowInvalid, OSError) as error:
-            self.wrong(f"{path} is damaged: {error!s:.200}")
-            return
-        if rows is not None and found.num_rows != rows:
-            self.wrong(f"{path} is damaged: it has {found.num_rows:,} rows, {rows:,} are listed")
 
 
 def verify_chain(chain: Chain, first: int = 1) -> Iterator[str | OSError]:

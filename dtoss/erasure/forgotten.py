@@ -17,9 +17,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,18 +28,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import hashes_of
-from dtoss.commits.chain import Chain, Commit, Conflict
+from dtoss.commits.chain import Chain, Commit
 from dtoss.commits.file_entry import FileEntry, checked_bytes, write_entry
-from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.commits.named import path_in
-from dtoss.commits.orphans import clear_unneeded
+from dtoss.commits.table import NamedFile, Table, commit_change, tidy
+from dtoss.commits.verify_report import Look
 from dtoss.errors import StoreError
 from dtoss.snapshots.store_location import folder_of
 
 _ROOM, _KEY, _IDS = "forgotten", "KEY", "ids"
 """The folder, the file of the key in it, and the folder of the ids."""
 _KIND, _FORMAT = "forgotten", 1
-_TRIES = 20
 _KEY_BYTES = 32
 _WORD = 8
 
@@ -106,8 +106,10 @@ def _commit_change(path: str, texts: set[str], *, there: bool) -> int:
     chain = _chain(path)
     if not there and not chain.folder.there():
         return 0
-    for _ in range(_TRIES):
-        head = chain.head() if chain.folder.there() else None
+    anew = 0
+
+    def change(head: Commit | None) -> dict[str, Any] | None:
+        nonlocal anew
         known = _begin(chain) if head is None else _read(chain, head)
         tags = dict(known.tags)
         if there:
@@ -115,20 +117,37 @@ def _commit_change(path: str, texts: set[str], *, there: bool) -> int:
         else:
             for text in texts:
                 tags.pop(tag_of(known.key, text), None)
-        if tags.keys() == known.tags.keys():
-            return 0
+        anew = abs(len(tags) - len(known.tags))
+        if not anew:
+            return None
         lines = sorted(f"{tag} {_mask_word(known.key, tag, quick):016x}\n" for tag, quick in tags.items())
-        file = write_entry(chain.folder, pa.py_buffer("".join(lines).encode()), len(lines), "txt", _IDS)
-        document = {"kind": _KIND, "format": _FORMAT, "key": _sign(known.key), "file": file, "ids": len(lines)}
-        try:
-            chain.append(document, head)
-        except Conflict:
-            continue  # another one has remembered others meanwhile
-        clear_passing(chain)
-        fold(chain)
-        clear_unneeded(chain.folder, _IDS, {file["name"]}, 0.0)
-        return abs(len(tags) - len(known.tags))
-    raise StoreError(f"{chain.folder.path()} changes again and again: start again")
+        file = write_entry(chain.folder, "".join(lines).encode(), len(lines), "txt", _IDS)
+        return {"kind": _KIND, "format": _FORMAT, "key": _sign(known.key), "file": file, "ids": len(lines)}
+
+    if commit_change(chain, change) is not None:
+        tidy(table_of(path), 0.0)
+    return anew
+
+
+def table_of(path: str) -> Table:
+    """Return the table of those who are forgotten in a store or a history."""
+    chain = _chain(path)
+    return Table(
+        _ROOM,
+        chain,
+        (_IDS,),
+        partial(_named_files, chain),
+        said=lambda one: {"what": "forget", "ids": one.document["ids"]},
+    )
+
+
+def _named_files(chain: Chain, look: Look | None, numbers: range) -> Iterator[NamedFile]:
+    for number in numbers[-1:]:
+        commit = chain.read(number)
+        yield NamedFile(_IDS, FileEntry.of(commit.document["file"]))
+        known = _read(chain, commit)
+        if look is not None:
+            look.found.hold("ids", len(known))
 
 
 def _chain(path: str) -> Chain:
@@ -166,8 +185,7 @@ def _read(chain: Chain, head: Commit) -> ForgottenIds:
         raise StoreError(f"{chain.folder.path(_KEY)} is not the key of {path}; restore it from a copy")
     try:
         file = FileEntry.of(said.get("file"))
-        name = chain.folder.path(_IDS, file.name)
-        lines = checked_bytes(chain.folder.read(_IDS, file.name), file, name).decode().splitlines()
+        lines = checked_bytes(chain.folder, _IDS, file).decode().splitlines()
         pairs = [line.split(" ") for line in lines]
         return ForgottenIds(key, {tag: _as_int64(_mask_word(key, tag, int(masked, 16))) for tag, masked in pairs})
     except ValueError as error:

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.commits.folder import Folder
-from dtoss.errors import StoreError
+from dtoss.commits.rejected_rows import encode_rejected, read_rejected
 
 
 @dataclass(frozen=True)
@@ -75,28 +73,9 @@ def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else json.dumps(value)
 
 
-def read_rejected(folder: Folder, *parts: str) -> pa.Table:
-    """Return the rows of a file, ``reason`` and ``row``; none where it is gone."""
-    data = folder.read(*parts)
-    if data is None:
-        return pa.table({"reason": pa.array([], pa.large_string()), "row": pa.array([], pa.large_string())})
-    try:
-        return pq.read_table(pa.BufferReader(data), use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{folder.path(*parts)} is damaged: {str(error).splitlines()[0]:.200}") from None
-
-
 def without_mentions(rows: pa.Table, mentions: Mentions) -> pa.Table:
     """Return the rows that speak of nobody who is looked for."""
     return rows.filter(pa.array(~mentions.mask(rows.column("row"))))
-
-
-def encode_rejected(rows: pa.Table) -> pa.Buffer:
-    """Return rows as the bytes of a file: the same rows, the same bytes."""
-    order = pc.sort_indices(rows, sort_keys=[("reason", "ascending"), ("row", "ascending")])
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows.take(order), sink, compression="zstd")
-    return sink.getvalue()
 
 
 def clear_rejected(folder: Folder, room: str, mentions: Mentions, *, dry: bool = False) -> int:

@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.commits.chain import Conflict
 from dtoss.errors import StoreError
 from dtoss.history.data_file import NewFile
-from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks, join_blocks
+from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, Blocks
 from dtoss.history.schema import TIME_TYPES, Schema
 from dtoss.history.segments import SEGMENTS, WRITTEN, Fresh, Segment, read_segment, write_segment
 from dtoss.history.versions import HISTORY_FORMAT, KIND, LEDGER, Files, Home, Leaves, Version, files_of
@@ -222,9 +223,9 @@ def _tables(
         at += len(file.blocks)
     new: list[Segment] = []
     if parts:
-        new = [write_segment(home.folder, "blocks", join_blocks(parts).as_table())]
+        new = [write_segment(home.folder, "blocks", join_rows(parts).as_table())]
         segments.append(new[0])
-    leaves = _none(schema) if not groups else Leaves(*(_stacked(groups, name) for name in Leaves.__dataclass_fields__))
+    leaves = join_rows(groups) if groups else _none(schema)
     return *_with_files(version, change, leaves), segments, new
 
 
@@ -251,7 +252,7 @@ def _gathered(
     first, parts, at = kept.first.copy(), [], 0
     for leaf in np.flatnonzero(moved).tolist():
         begin, count = int(kept.first[leaf]), int(kept.count[leaf])
-        parts.append(version.segment_blocks(int(kept.segment[leaf])).part(begin, begin + count))
+        parts.append(version.segment_blocks(int(kept.segment[leaf])).take(slice(begin, begin + count)))
         first[leaf] = at
         at += count
     return replace(kept, segment=place[kept.segment], first=first), [segments[i] for i in stay], parts
@@ -325,10 +326,6 @@ def _ledger(home: Home, version: Version | None, change: Change) -> tuple[list[S
     return [*segments, segment], [segment]
 
 
-def _stacked(groups: list[Leaves], name: str) -> NDArray[Any]:
-    return np.concatenate([getattr(group, name) for group in groups])
-
-
 def _none(schema: Schema) -> Leaves:
     """Return no leaves."""
     kinds: dict[str, Any] = {
@@ -352,7 +349,7 @@ def undone(home: Home, after: Version | None) -> Iterator[None]:
     ``after``: the version that the change is made of; None where there is none.
 
     A file that another writer has found there and touched stays. On object stores nothing tells that it was touched:
-    there, as after a kill, files wait for :func:`dtoss.history.maintenance.vacuum.clear`.
+    there, as after a kill, files wait for :func:`dtoss.history.maintenance.history_table.clear`.
     """
     written: list[Fresh] = []
     token = WRITTEN.set(written)

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import encode_parquet
 from dtoss.commits.folder import Folder
 from dtoss.history.versions import Home
 
@@ -148,7 +149,7 @@ def note(home: Home, questions: Questions) -> None:
     """Write what was asked, as one small file."""
     home.folder.make(ASKED)
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.parquet"
-    home.folder.write(_bytes(questions.as_table()), ASKED, name)
+    home.folder.write(encode_parquet(questions.as_table(), write_page_checksum=True), ASKED, name)
 
 
 def gather(home: Home, dimension: int) -> Gathered:
@@ -194,19 +195,13 @@ def keep(home: Home, gathered: Gathered, looks: Mapping[str, Any] | None = None)
     left = [name for name in gathered.stale if not name.startswith(_RING)]
     about = {"files": [*left, *gathered.files], "looks": looks, "last": last}
     table = gathered.questions.as_table().replace_schema_metadata({_ABOUT: json.dumps(about, sort_keys=True)})
-    data = _bytes(table)
+    data = encode_parquet(table, write_page_checksum=True)
     # of rings of one number the newest sorts last
     name = f"{_RING}{last:020d}-{time.time_ns():020d}-{hashlib.sha256(data).hexdigest()[:8]}.parquet"
     home.folder.make(ASKED)
     home.folder.write(data, ASKED, name)
     for old in (*gathered.files, *gathered.stale, *([] if gathered.ring is None else [gathered.ring])):
         home.folder.remove(ASKED, old)
-
-
-def _bytes(table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    return sink.getvalue()
 
 
 def _read(folder: Folder, name: str, dimension: int) -> tuple[Questions, dict[str, Any]] | None:

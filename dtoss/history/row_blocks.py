@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.history.schema import OWN, TIME_TYPES, Schema
@@ -51,13 +52,7 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def part(self, begin: int, end: int) -> Blocks:
-        """Return the blocks from a number up to another one, as views."""
-        return Blocks(*(getattr(self, field.name)[begin:end] for field in fields(self)))
-
-    def take(self, rows: NDArray[Any]) -> Blocks:
-        """Return some of them, by a mask or numbers."""
-        return Blocks(*(getattr(self, field.name)[rows] for field in fields(self)))
+    take = take_rows
 
     def as_table(self) -> pa.Table:
         """Return what a segment holds of them: a column for each number, boxes by their coordinates."""
@@ -82,11 +77,6 @@ def whole(table: pa.Table, name: str) -> NDArray[Any]:
     """Return a column of numbers as one array, without a copy where it is one piece."""
     column = table.column(name)
     return np.asarray(column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy())
-
-
-def join_blocks(parts: list[Blocks]) -> Blocks:
-    """Return the blocks of several as one; at least one part is wanted."""
-    return Blocks(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Blocks)))
 
 
 def id_words(ids: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.commits.chain import Chain, Commit, silent
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
@@ -146,7 +147,7 @@ class Version:
         """Return the blocks of a leaf, as views."""
         leaves = self.leaves
         begin = int(leaves.first[leaf])
-        return self.segment_blocks(int(leaves.segment[leaf])).part(begin, begin + int(leaves.count[leaf]))
+        return self.segment_blocks(int(leaves.segment[leaf])).take(slice(begin, begin + int(leaves.count[leaf])))
 
     def ledger(self) -> pa.Table:
         """Return all entries of the ledger, oldest first: :data:`LEDGER`. Cost O(entries)."""
@@ -268,9 +269,7 @@ class Leaves:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, rows: NDArray[Any]) -> Leaves:
-        """Return some of them, by a mask or numbers."""
-        return Leaves(*(getattr(self, part.name)[rows] for part in fields(self)))
+    take = take_rows
 
     def as_table(self) -> pa.Table:
         """Return what a segment holds of them: boxes and cells by their coordinates."""

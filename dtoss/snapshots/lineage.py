@@ -40,12 +40,15 @@ def _parent(folder: Folder, name: str, finished: Sequence[str]) -> str | None:
     return parent if parent in finished else None
 
 
+def entries_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of all files of a snapshot, with ``file``, ``bytes`` and ``sha256``."""
+    found = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
+    return [*found, manifest["tombstones"]] if manifest.get("tombstones") else found
+
+
 def files_of(manifest: dict[str, Any]) -> dict[str, int]:
     """Return the files of a snapshot and their bytes."""
-    entries = [*manifest["partitions"], manifest["borders"], *manifest.get("quarantine", ())]
-    if manifest.get("tombstones"):
-        entries.append(manifest["tombstones"])
-    return {entry["file"]: entry["bytes"] for entry in entries}
+    return {entry["file"]: entry["bytes"] for entry in entries_of(manifest)}
 
 
 def check_committed(chain: Chain, snapshot: str, data: bytes, path: str) -> None:

@@ -28,16 +28,24 @@ class Written:
 
     file: str
     bytes: int
-    sha256: str
     xxh64: str
+    sha256: str | None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What its entry says."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def write_partition(store: Store, snapshot: str, partition: Partition, area: float) -> dict[str, Any]:
+def write_partition(
+    store: Store, snapshot: str, partition: Partition, area: float, *, lasts: bool = True
+) -> dict[str, Any]:
     """Write a partition's file and return its entry in the manifest. The name holds a hash of the content.
 
-    ``area``: of its certified cells, as :class:`dtoss.building.construct.BuiltPartition` has it.
+    ``area``: of its certified cells, as :class:`dtoss.building.construct.BuiltPartition` has it; ``lasts``: whether the
+    snapshot stays; one that goes within seconds has fast checksums alone, and its name in those of its files.
     """
-    written = _write(store, snapshot, f"partitions/{partition.number:05d}", encode(partition))
+    written = _write(store, snapshot, f"partitions/{partition.number:05d}", encode(partition), lasts=lasts)
     owned = partition.owned_objects
     return {
         "number": partition.number,
@@ -47,20 +55,20 @@ def write_partition(store: Store, snapshot: str, partition: Partition, area: flo
         "uncertified": len(partition.uncertified),
         "furthest": partition.furthest,
         "area": area,
-        **asdict(written),
+        **written.fields,
     }
 
 
-def write_borders(store: Store, snapshot: str, table: BorderTable) -> dict[str, Any]:
-    """Write the border table and return its entry in the manifest."""
+def write_borders(store: Store, snapshot: str, table: BorderTable, *, lasts: bool = True) -> dict[str, Any]:
+    """Write the border table and return its entry in the manifest; ``lasts``: as of :func:`write_partition`."""
     from dtoss.snapshots.border_file import encode_border
 
-    written = _write(store, snapshot, "borders", encode_border(table))
+    written = _write(store, snapshot, "borders", encode_border(table), lasts=lasts)
     return {
         "points": len(table.sites),
         "fixed": int(table.open.sum()),
         "area": float(table.area.sum()),
-        **asdict(written),
+        **written.fields,
     }
 
 
@@ -75,16 +83,16 @@ def write_tombstones(
     from dtoss.snapshots.partition_file import encode_tombstones
 
     written = _write(store, snapshot, "tombstones", encode_tombstones(ids, times))
-    return {"rows": len(ids), "since": since, **asdict(written)}
+    return {"rows": len(ids), "since": since, **written.fields}
 
 
-def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer) -> Written:
+def _write(store: Store, snapshot: str, stem: str, data: pa.Buffer, *, lasts: bool = True) -> Written:
     from dtoss.snapshots.xxh64 import xxh64
 
-    digest = checksum(data)
+    digest = checksum(data if lasts else snapshot.encode())
     file = f"{stem}-{digest[:16]}.arrow"
     store.write(snapshot, file, data)
-    return Written(file, data.size, digest, xxh64(data))
+    return Written(file, data.size, xxh64(data), digest if lasts else None)
 
 
 def make_manifest(

@@ -168,7 +168,8 @@ def is_time_type(value: Any) -> bool:
 def _file(field: Callable[..., Any], entry: dict[str, Any], where: str, name: str, area: bool = True) -> None:
     field(entry, "file", lambda v: _text(v) and re.fullmatch(name, v) is not None, "the name of a file", where)
     field(entry, "bytes", lambda v: isinstance(v, int) and not isinstance(v, bool) and v > 0, "a size", where)
-    field(entry, "sha256", _hex(64), "64 hexadecimal digits", where)
+    if "sha256" in entry or "xxh64" not in entry:
+        field(entry, "sha256", _hex(64), "64 hexadecimal digits", where)
     if area:
         field(entry, "area", _number, "a number", where)
     if "xxh64" in entry:

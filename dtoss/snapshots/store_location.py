@@ -83,6 +83,7 @@ class S3Place:
         options: dict[str, Any] = {
             "endpoint_override": self.endpoint, "region": self._region(), "access_key": self.access_key,
             "secret_key": self.secret_key, "session_token": self.session_token, "scheme": self.scheme,
+            "allow_delayed_open": True,  # a small file is one request, not three
         }  # fmt: skip
         options |= dict.fromkeys(self.switches, True)
         return fs.S3FileSystem(**{name: value for name, value in options.items() if value is not None})

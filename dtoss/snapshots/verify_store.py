@@ -11,7 +11,7 @@ structure (:mod:`dtoss.snapshots.structure`) cannot tell.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dtoss.commits.verify_report import note, noting, verify_chain
+from dtoss.commits.verify_report import VerifyReport, added_reports, note, noting, verify_chain
 from dtoss.compiled.checked_memory import address
 from dtoss.compiled.kernel import kernel
 from dtoss.compiled.pointers import int32_at
@@ -29,9 +29,10 @@ from dtoss.id_filter import filter_of_ids, order_of_ids
 from dtoss.partition import Graph, Ids, Partition
 from dtoss.partitioning.assign import assign
 from dtoss.partitioning.regions import Regions
+from dtoss.snapshots.lineage import entries_of
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.partition_file import decode_tombstones
-from dtoss.snapshots.read_file import borders_in, check_sum, entries_of, partition_in
+from dtoss.snapshots.read_file import borders_in, check_sum, partition_in
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.structure import time_type
 
@@ -40,25 +41,7 @@ if TYPE_CHECKING:
     from dtoss.snapshots.mapped_file import Source
 
 
-@dataclass
-class Verified:
-    """What was looked at, and what is wrong."""
-
-    snapshots: list[str] = field(default_factory=list)  # Names of those that were looked at, oldest first
-    commits: int = 0  # How many there are
-    files: int = 0  # files, bytes, objects: of these snapshots, each counted as often as a snapshot has it
-    bytes: int = 0
-    objects: int = 0
-    damaged: list[str] = field(default_factory=list)  # A line for each thing that is wrong; it names the file
-    # A line for each thing that could not be read, which may be whole; it names the file and the reason
-    unread: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return dict(vars(self))
-
-
-def verify_store(store: Store, snapshot: str | None = None) -> Verified:
+def verify_store(store: Store, snapshot: str | None = None) -> VerifyReport:
     """Return what is wrong with a store, and what could not be read; nothing of what is found is an error.
 
     ``snapshot``: the only one to look at; all finished ones when None.
@@ -69,13 +52,16 @@ def verify_store(store: Store, snapshot: str | None = None) -> Verified:
     edge from both ends. A snapshot that is removed meanwhile is left out. Cost O(bytes), and half a second of
     processor time a million objects, one where ids are strings.
     """
-    found = Verified()
+    found = VerifyReport(held={"snapshots": [], "objects": 0})
+    reports = [found]
     with noting(found):
-        _look(store, snapshot, found)
-    return found
+        for one in _look(store, snapshot, found):
+            reports.append(one)  # those of before stay where the next cannot be read
+    return added_reports(reports)
 
 
-def _look(store: Store, snapshot: str | None, found: Verified) -> None:
+def _look(store: Store, snapshot: str | None, found: VerifyReport) -> Iterator[VerifyReport]:
+    """Look at the commits, and yield what was found of each snapshot."""
     if store.chain.listed() != ([], []):
         for what in verify_chain(store.chain):
             note(found, what)
@@ -93,19 +79,13 @@ def _look(store: Store, snapshot: str | None, found: Verified) -> None:
     if snapshot is not None and snapshot not in finished:
         raise StoreError(f"{store.shown} has no snapshot {snapshot!r}; it has {', '.join(finished)}")
     for name in finished if snapshot is None else [snapshot]:
-        one = _verified(store, name)
-        if one.damaged and name not in store.snapshots():
-            continue
-        found.snapshots.append(name)
-        found.files, found.bytes, found.objects = (
-            found.files + one.files, found.bytes + one.bytes, found.objects + one.objects
-        )  # fmt: skip
-        found.damaged = list(dict.fromkeys(found.damaged + one.damaged))
-        found.unread = list(dict.fromkeys(found.unread + one.unread))
+        one = _verify_snapshot(store, name)
+        if not one.damaged or name in store.snapshots():
+            yield one
 
 
-def _verified(store: Store, snapshot: str) -> Verified:
-    found = Verified([snapshot])
+def _verify_snapshot(store: Store, snapshot: str) -> VerifyReport:
+    found = VerifyReport(held={"snapshots": [snapshot]})
     path = store.file("snapshots", snapshot, "manifest.json")
     try:
         manifest = store.manifest(snapshot)
@@ -114,7 +94,7 @@ def _verified(store: Store, snapshot: str) -> Verified:
     except StoreError as error:
         note(found, error if path in str(error) else type(error)(f"{path}: {error}"))
         return found
-    found.objects = manifest["objects"]
+    found.hold("objects", manifest["objects"])
     sources: dict[str, Source] = {}
     for entry in entries_of(manifest):
         found.files += 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.windows.spec import Spec
 from dtoss.witnesses import Lasts
 
@@ -32,9 +33,10 @@ def reached_of(spec: Spec, last: NDArray[np.int64]) -> PaneCounts:
 def add_counts(parts: Sequence[PaneCounts]) -> PaneCounts:
     """Return the sum of what several tasks say."""
     none = np.zeros(0, np.int64)
-    panes, back = np.unique(np.concatenate([none, *(part.panes for part in parts)]), return_inverse=True)
+    whole = join_rows([PaneCounts(none, none), *parts])
+    panes, back = np.unique(whole.panes, return_inverse=True)
     objects = np.zeros(len(panes), np.int64)
-    np.add.at(objects, back, np.concatenate([none, *(part.objects for part in parts)]))
+    np.add.at(objects, back, whole.objects)
     return PaneCounts(panes, objects)
 
 

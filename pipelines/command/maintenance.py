@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,9 +22,10 @@ from dtoss.compiled.notice import COMPILING_SAID, QUIET, quiet
 from dtoss.compiled.second_process import SECOND, can_start, program
 from dtoss.locks import processors
 from dtoss.option import Option
+from pipelines.command.store_tables import beside_snapshots
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json, Snapshot, Store
-from pipelines.command.terminal.output import print_table
+from pipelines.command.terminal.table_reports import print_log, print_reports
 from pipelines.options.said_amounts import duration
 from pipelines.options.snapshot_options import Lease
 
@@ -44,7 +44,7 @@ def gc(
     lease: Lease = True,
     as_json: Json = False,
 ) -> None:
-    """Remove old snapshots, and what unfinished work of rebuilds, windows and live patterns left; fold old commits."""
+    """Remove old snapshots, and what unfinished work left of all that a store holds; fold old commits."""
     from dtoss.snapshots.store import Store as StorePlace
 
     if keep < 1:
@@ -53,43 +53,17 @@ def gc(
     if not place.folder.there():
         place.current()  # which says so: no store is made where there is none
     removed = place.clear(keep, keep_for=keep_for or 0.0, lease=lease)
-    windows, patterns = _clear_windows(store), _clear_patterns(store)
+    others = {one.name: one.clear() for one in beside_snapshots(store)}
     if as_json:
-        of_others = {name: gone for name, gone in (("windows", windows), ("patterns", patterns)) if gone}
-        print(json.dumps({"removed": removed, "snapshots": place.snapshots(), **of_others}))
+        more = {"tables": {name: asdict(gone) for name, gone in others.items()}} if others else {}
+        print(json.dumps({"removed": removed, "snapshots": place.snapshots(), **more}))
         return
     for name in removed:
         print(f"{name} is removed")
-    for what, gone in (("windows", windows), ("live patterns", patterns)):
-        for name, files in gone.items():
-            if files:
-                print(f"{files:,} files of {what} {name} are removed")
+    for name, gone in others.items():
+        if gone.files:
+            print(f"{gone} went of {name}")
     print(f"{len(place.snapshots()):,} snapshots stay")
-
-
-def _clear_windows(store: str) -> dict[str, int]:
-    """Remove what nothing needs of all windows of a store, and return how many files of each went."""
-    from dtoss.windows.storage.window_folder import Home, windows_of
-
-    names = windows_of(store)
-    if not names:
-        return {}
-    from dtoss.windows.migration.clear_sets import clear_sets
-
-    return {name: clear_sets(Home(store, name)) for name in names}
-
-
-def _clear_patterns(store: str) -> dict[str, int]:
-    """Remove what nothing names of all live patterns of a store, and return how many files of each went."""
-    from dtoss.commits.named import names_in, path_in
-    from dtoss.snapshots.store_location import folder_of
-
-    names = names_in(folder_of(path_in(store, "patterns")))
-    if not names:
-        return {}
-    from pipelines.load_patterns.patterns_folder import Home, clear_debris
-
-    return {name: clear_debris(Home(store, name)) for name in names}
 
 
 def log(
@@ -97,32 +71,25 @@ def log(
     count: Annotated[int, Option("How many of the last commits.", name="-n", more={"min": 1})] = 20,
     as_json: Json = False,
 ) -> None:
-    """Say which commits a store had: when, by whom, what became current."""
+    """Say which commits a store had, with its watches, windows and live patterns: when, by whom, what was done."""
     from itertools import islice
 
     from dtoss.snapshots.lineage import said_by
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
 
-    place = StorePlace(store)
-    commits = [said_by(commit) for commit in islice(place.chain.newest_first(on_stderr), count)]
-    if not commits:
+    place, others = StorePlace(store), list(beside_snapshots(store))
+    commits = []
+    for commit in islice(place.chain.newest_first(on_stderr), count):
+        facts = said_by(commit)
+        commits.append({"table": "snapshots", "what": facts.pop("kind"), **facts})
+    if not commits and not others:
         place.current()
-    if as_json:
-        print(json.dumps(commits))
-        return
-    from pipelines.command.terminal.output import print_columns
+    for one in others:
+        from dtoss.commits.table import log_of
 
-    print_columns(_COLUMNS, [[_text(commit[name]) for name in _COLUMNS] for commit in commits])
-
-
-_COLUMNS = ("number", "time", "kind", "snapshot", "objects", "updated", "seconds", "writer")
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+        commits += [facts for table in one.tables() for facts in log_of(table, count, on_stderr)]
+    print_log(sorted(commits, key=lambda one: one["time"], reverse=True)[:count], as_json)
 
 
 def forget(
@@ -192,10 +159,10 @@ def _print(report: Report) -> None:
 
 Watch = Annotated[
     str | None,
-    Option("Look at a watch instead of the snapshots; default if none is named.", "[NAME]", name="--watch"),
+    Option("Look at a watch alone; default if none is named.", "[NAME]", name="--watch"),
 ]
-Windows = Annotated[str | None, Option("Look at windows instead of the snapshots.", "NAME", name="--windows")]
-Patterns = Annotated[str | None, Option("Look at live patterns instead of the snapshots.", "NAME", name="--patterns")]
+Windows = Annotated[str | None, Option("Look at windows alone.", "NAME", name="--windows")]
+Patterns = Annotated[str | None, Option("Look at live patterns alone.", "NAME", name="--patterns")]
 
 
 def verify(
@@ -206,69 +173,44 @@ def verify(
     patterns: Patterns = None,
     as_json: Json = False,
 ) -> None:
-    """Compare all checksums through the chain of commits, and what files hold; name each file that is damaged."""
+    """Look at all that a store holds: every checksum, commits, and what files hold; name each file that is damaged."""
     kinds = {"snapshot": snapshot, "watch": watch, "windows": windows, "patterns": patterns}
     given = [name for name, value in kinds.items() if value is not None]
     if len(given) > 1:
         raise ValueError(f"--{given[0]} and --{given[1]} are both given: one of them is wanted")
     if windows is not None:
-        from dtoss.windows.processing.verify_windows import verify_windows
+        from dtoss.windows.processing.windows_tables import verify_windows
         from dtoss.windows.storage.window_folder import Home as WindowsHome
 
-        _tell_chain(verify_windows(WindowsHome(store, windows)), as_json)
+        found = {"": verify_windows(WindowsHome(store, windows))}
     elif watch is not None:
-        from dtoss.watch.events.verify_watch import verify_watch
+        from dtoss.watch.events.watch_tables import verify_watch
         from dtoss.watch.watch_folder import Home as WatchHome
 
-        _tell_chain(verify_watch(WatchHome(store, watch)), as_json)
+        found = {"": verify_watch(WatchHome(store, watch))}
     elif patterns is not None:
         from pipelines.load_patterns.patterns_folder import Home as PatternsHome
-        from pipelines.load_patterns.verify_patterns import verify_live
+        from pipelines.load_patterns.patterns_table import verify_live
 
-        _tell_chain(verify_live(PatternsHome(store, patterns)), as_json)
+        found = {"": verify_live(PatternsHome(store, patterns))}
     else:
-        _verify_snapshots(store, snapshot, as_json)
+        found = _verify_all(store, snapshot)
+    code = print_reports(found, as_json)
+    if code:
+        raise typer.Exit(code)
 
 
-def _verify_snapshots(store: str, snapshot: str | None, as_json: bool) -> None:
+def _verify_all(store: str, snapshot: str | None) -> dict[str, VerifyReport]:
+    """Return what was found of snapshots, and without one of all that a store holds beside them, by its name."""
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.verify_store import verify_store
 
-    found = verify_store(StorePlace(store), snapshot)
-    rows = [
-        ("snapshots", ", ".join(found.snapshots)),
-        ("commits", f"{found.commits:,}"),
-        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
-        ("objects", f"{found.objects:,}"),
-    ]
-    _tell(found, rows, as_json)
-
-
-def _tell_chain(found: VerifyReport, as_json: bool) -> None:
-    rows = [
-        ("commits", f"{found.commits:,}"),
-        ("files", f"{found.files:,} of {found.bytes:,} bytes"),
-        *((name, f"{count:,}") for name, count in found.held.items()),
-    ]
-    _tell(found, rows, as_json)
-
-
-def _tell(found: Any, rows: list[tuple[str, str]], as_json: bool) -> None:
-    """Print what was looked at, and end with 2 where anything is damaged, with 1 where something could not be read."""
-    if as_json:
-        print(json.dumps(found.as_json()))
-    else:
-        for line in [*found.damaged, *found.unread]:
-            print(line, file=sys.stderr)
-        nothing = "nothing of what could be read" if found.unread else "nothing"
-        rows = [*rows, ("damaged", _count_text(found.damaged) or nothing)]
-        print_table([*rows, ("could not be read", _count_text(found.unread))] if found.unread else rows)
-    if found.damaged or found.unread:
-        raise typer.Exit(2 if found.damaged else 1)
-
-
-def _count_text(lines: list[str]) -> str:
-    return f"{len(lines):,} things, named on stderr" if lines else ""
+    place = StorePlace(store)
+    others = [] if snapshot is not None else list(beside_snapshots(store))
+    found = {}
+    if not others or place.head() is not None or place.snapshots():
+        found["snapshots"] = verify_store(place, snapshot)
+    return found | {one.name: one.verify() for one in others}
 
 
 _FROM_THE_END = """

@@ -227,10 +227,7 @@ class Following:
     say: Callable[[Look, CountedPatterns], None] = field(default=lambda look, counted: None)
 
     def once(self, *, recount: bool = False) -> None:
-        """Add what is new in the log, and write the file.
-
-        ``recount``: count all anew first.
-        """
+        """Add what is new in the log, and write the file. ``recount``: count all anew first."""
         with leased(self.live.home, self.live.warn) as lease:
             done = self.live.look(lease, recount=recount)
             if done.commit == 0:

@@ -8,29 +8,27 @@
       names/<hash>.parquet     names and bytes of the log's files that are in
       rows/<hash>.parquet      their rows: places, so that they can be counted by other pivots
       panes/<hash>.parquet     sums by day, slot and partition
-
-Files of live patterns that nothing needs: what runs that ended early have left, and sums that were replaced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ceps.model.costs import RequestCosts
 from dtoss.commits.chain import Chain, Commit
-from dtoss.commits.file_entry import FileEntry, checked_bytes, merged_from, whole, write_entry
+from dtoss.commits.columnar_files import encode_parquet, read_parquet
+from dtoss.commits.file_entry import FileEntry, whole, write_entry
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
 from dtoss.commits.lease import LEASE_SECONDS
-from dtoss.commits.log_compaction import clear_passing
 from dtoss.commits.named import check_name, path_in
-from dtoss.commits.orphans import SPARED_DEBRIS_SECONDS, clear_unneeded
+from dtoss.commits.orphans import clear_unneeded
+from dtoss.commits.table import Join, compact
 from dtoss.errors import InputError, StoreError
 from dtoss.snapshots.store_location import folder_of
 from pipelines.rows.access_rows import Asks
@@ -178,8 +176,7 @@ class Home:
         """
         found = self._read.get(file.name)
         if found is None:
-            data = checked_bytes(self.folder.read(room, file.name), file, self.folder.path(room, file.name))
-            found = pq.read_table(pa.BufferReader(data))
+            found = read_parquet(self.folder, room, file)
             if room != ROWS:
                 self._read[file.name] = found
         return found
@@ -188,19 +185,14 @@ class Home:
         """Return what all files of a room hold that a commit lists."""
         return [] if state is None else [self.table(room, file) for file in state.listed[room]]
 
-    def with_more(self, state: State, room: str, table: pa.Table, added: Any = pa.concat_tables) -> State:
+    def with_more(self, state: State, room: str, table: pa.Table, join: Join = pa.concat_tables) -> State:
         """Write what comes to a room, with the newest files there where they are not much larger, and list it."""
-        files = state.listed[room]
-        stay = merged_from([file.rows for file in files], len(table))
-        if room == ROWS:
-            while stay < len(files) and files[stay].rows >= MOST_ROWS:
-                stay += 1
-        if stay < len(files):
-            table = added([*(self.table(room, file) for file in files[stay:]), table])
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        wrote = FileEntry.of(write_entry(self.folder, sink.getvalue(), len(table), "parquet", room))
-        return replace(state, listed={**state.listed, room: (*files[:stay], wrote)})
+        read, most = partial(self.table, room), MOST_ROWS if room == ROWS else None
+        files = compact(state.listed[room], table, read, partial(self._write, room), join, most)
+        return replace(state, listed={**state.listed, room: files})
+
+    def _write(self, room: str, table: pa.Table) -> FileEntry:
+        return FileEntry.of(write_entry(self.folder, encode_parquet(table), len(table), "parquet", room))
 
     def remove_old(self, before: State | None, after: State) -> None:
         """Remove what a commit lists no more; for one who has just made it, and holds the lease.
@@ -209,12 +201,13 @@ class Home:
         who goes on from there: they go once they are older than a lease.
         """
         for room in ROOMS:
-            old = set() if before is None else {file.name for file in before.listed[room]}
+            old = set() if before is None else {f"{room}/{file.name}" for file in before.listed[room]}
             new = {file.name for file in after.listed[room]}
-            for name in self.folder.files(room):
-                if name not in new and (name in old or self.folder.idle(room, name) > self.idle_seconds):
-                    self.folder.remove(room, name)
+            clear_unneeded(self.folder, room, new, partial(self._spare, old))
         self._forget(after)
+
+    def _spare(self, old: set[str], path: str) -> float:
+        return 0.0 if path in old else self.idle_seconds
 
     def _forget(self, state: State) -> None:
         names = {file.name for room in ROOMS for file in state.listed[room]}
@@ -230,20 +223,3 @@ def check_spec(home: Home, state: State, spec: Spec) -> None:
             f"live patterns {home.name!r} are counted with {difference}: give others a name of their own "
             "(--name NAME), or count all of these anew (--recount)"
         )
-
-
-def clear_debris(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
-    """Remove files that the newest commit does not name, and return how many went.
-
-    ``spare_seconds``: files stay so long after they were written: a run that is under way may be about to name them.
-
-    Cost O(files).
-    """
-    head = home.chain.head()
-    state = None if head is None else State.of(head, home.chain.path(head.number))
-    clear_passing(home.chain)
-    gone = 0
-    for room in ROOMS:
-        named = set() if state is None else {file.name for file in state.listed[room]}
-        gone += clear_unneeded(home.folder, room, named, spare_seconds)
-    return gone

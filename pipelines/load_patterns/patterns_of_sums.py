@@ -113,10 +113,7 @@ def counted_of(
 
 
 def reads_of_sets(sets: pa.Table, requests: float, days: int) -> Reads:
-    """Return what requests of a mean day read together.
-
-    ``requests``: in all days.
-    """
+    """Return what requests of a mean day read together. ``requests``: in all days."""
     start, members = unpack_sets(sets.column("together"))
     request = np.repeat(np.arange(len(sets)), np.diff(start))
     found = reads_together(request, members, sets.column("weight").to_numpy() / MILLIONTHS, days)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.history.adaptive.cost import (
     Points,
     Prices,
@@ -152,7 +153,7 @@ def _served(
     if elsewhere is None:
         return met
     here = total <= elsewhere  # a place order of one leaf costs what the order by time does, and may be cut
-    return [_Served(one.rows[here[one.rows]], one.reads[here[one.rows]]) for one in met]
+    return [take_rows(one, here[one.rows]) for one in met]
 
 
 def _cut(

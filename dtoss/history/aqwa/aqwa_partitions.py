@@ -17,7 +17,6 @@ from dtoss.history.aqwa.aqwa_cuts import Choice, Cut, best_cut, halves
 from dtoss.history.aqwa.aqwa_grid import Grid, Rectangle
 from dtoss.history.aqwa.grid_counts import PointCounts, QueryCounters
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FADE_EVERY = 200
 """Questions after which older ones fade, T. The paper tries 10 to 10,000 (Fig 16)."""

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.history.read_blocks import read_blocks
-from dtoss.history.row_blocks import BLOCK_ROWS, BY_TIME, Blocks, join_blocks, sorted_rows, t_numbers
+from dtoss.history.row_blocks import BLOCK_ROWS, BY_TIME, Blocks, sorted_rows, t_numbers
 from dtoss.history.versions import Home, Version
 
 PART_ROWS = 2_000_000
@@ -59,7 +60,7 @@ def source_of(home: Home, version: Version, periods: NDArray[np.int32], order: i
     mine = mine[np.lexsort((leaves.offset[mine], leaves.file[mine]))]
     parts = [version.blocks(int(leaf)) for leaf in mine]
     names = [version.files.name[leaves.file[leaf]] for leaf in mine for _ in range(int(leaves.count[leaf]))]
-    return Source(home, version, periods, names, join_blocks(parts))
+    return Source(home, version, periods, names, join_rows(parts))
 
 
 def rows_at_a_time(source: Source, most: int, size: int) -> int:

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.commits.table import orphans_of
 from dtoss.erasure.mentions import Mentions, clear_rejected
 from dtoss.history.data_file import NewFile, Part, write_file
 from dtoss.history.history_commit import WORD, Change, Entry, Stale, commit, undone
 from dtoss.history.layouts.compaction import keys_of
-from dtoss.history.maintenance.vacuum import GRACE_SECONDS, clear
+from dtoss.history.maintenance.history_table import GRACE_SECONDS, clear, table_of
 from dtoss.history.read_blocks import read_blocks
-from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, id_words, t_numbers
-from dtoss.history.segments import SEGMENTS
+from dtoss.history.row_blocks import BY_TIME, id_words, t_numbers
 from dtoss.history.sums import sum_of
-from dtoss.history.versions import Home, Version, files_of
+from dtoss.history.versions import Home, Version
 from dtoss.ids import stored_ids
 
 DROP_TRIES = 8
@@ -241,13 +241,8 @@ def _rows_of(home: Home, version: Version, ids: pa.Array) -> int:
 
 def _strays(home: Home) -> tuple[tuple[str, float], ...]:
     """Return files that are of no version, and for how many seconds they are a writer's."""
-    head = home.version()
-    needed = set().union(
-        *(files_of(home.version(n)) for n in range(int(head.document.get("oldest", 1)), head.number + 1))
+    return tuple(
+        (f"{room}/{name}", max(0.0, GRACE_SECONDS - home.folder.idle(room, name)))
+        for room, files in orphans_of(table_of(home)).items()
+        for name in sorted(files)
     )
-    found = []
-    for room in (*ORDER_NAMES, SEGMENTS):
-        for name in home.folder.files(room):
-            if f"{room}/{name}" not in needed:
-                found.append((f"{room}/{name}", max(0.0, GRACE_SECONDS - home.folder.idle(room, name))))
-    return tuple(found)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import numpy as np
 from dtoss.errors import StoreError
 from dtoss.history.query.block_queries import time_text
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
-from dtoss.history.versions import Home, Version
+from dtoss.history.versions import Version
 
 
 def facts_of(version: Version) -> dict[str, Any]:
@@ -86,25 +84,3 @@ def counting_files(version: Version) -> list[CountingFile]:
             raise StoreError(f"{files.name[number]} has rows that stand no more: settle the history first")
         found.append(CountingFile(number, files.name[number], int(files.rows[number]), int(files.bytes[number])))
     return found
-
-
-def log_of(home: Home, count: int) -> list[dict[str, Any]]:
-    """Return what the last so many versions were, the newest first."""
-    home.version()
-    return list(islice(_log(home), count))
-
-
-def _log(home: Home) -> Iterator[dict[str, Any]]:
-    for commit in home.chain.newest_first():
-        try:
-            version = Version.of(home.folder, commit)
-        except StoreError:
-            continue
-        yield {
-            "number": version.number,
-            "time": version.time,
-            "what": version.what,
-            "rows": version.rows,
-            "detail": dict(version.detail),
-            "writer": commit.writer,
-        }

@@ -12,7 +12,7 @@ from dtoss.history.history_commit import Change, commit, undone
 from dtoss.history.layouts.compaction import keys_of, sizes_of
 from dtoss.history.layouts.rows_in_parts import source_of
 from dtoss.history.layouts.write_layout import MAKERS
-from dtoss.history.maintenance.verify_history import verify
+from dtoss.history.maintenance.history_table import verify_history
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES
 from dtoss.history.versions import Home, Version
 
@@ -33,14 +33,13 @@ def restore(home: Home, say: Callable[[str], None] | None = None) -> Restored:
     read once.
     """
     version = home.version()
-    found = list(verify(home, version))
-    if unread := [damage.what for damage in found if damage.unread]:
-        raise Unreadable(f"{unread[0]}; nothing is made again before all can be read")
-    files = {damage.file for damage in found if damage.file >= 0}
+    found = verify_history(home, version)
+    if found.unread:
+        raise Unreadable(f"{found.unread[0]}; nothing is made again before all can be read")
+    files = [number for number, name in enumerate(version.files.name) if name in found.broken]
     leaves = version.leaves
     broken = {
-        (int(leaves.period[leaf]), int(leaves.order[leaf]))
-        for leaf in np.flatnonzero(np.isin(leaves.file, sorted(files)))
+        (int(leaves.period[leaf]), int(leaves.order[leaf])) for leaf in np.flatnonzero(np.isin(leaves.file, files))
     }
     made: list[tuple[str, int]] = []
     lost: list[str] = []

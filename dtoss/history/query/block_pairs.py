@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.compiled.kernel import kernel, operand
 from dtoss.geometry.distance import EARTH_RADIUS, SPHERE, chord_of, plane_distance, sphere_distance
 from dtoss.geometry.rounding import NEARLY_AS_NEAR, TINY
@@ -55,9 +56,7 @@ class Places:
     def __len__(self) -> int:
         return len(self.radius)
 
-    def take(self, rows: NDArray[Any]) -> Places:
-        """Return some of them, by a mask or numbers."""
-        return Places(*(getattr(self, field.name)[rows] for field in fields(self)))
+    take = take_rows
 
     @property
     def limit2(self) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.conditions.parse import Condition
 from dtoss.history.query.scan_blocks import satisfying, stored_name
 from dtoss.history.row_blocks import order_keys, t_numbers
@@ -28,9 +29,7 @@ class FoundRows:
     def __len__(self) -> int:
         return len(self.question)
 
-    def take(self, kept: NDArray[Any]) -> FoundRows:
-        """Return some of them, by numbers."""
-        return FoundRows(self.question[kept], self.distance[kept], self.rows.take(pa.array(kept)))
+    take = take_rows
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.geometry.distance import distance
 from dtoss.geometry.rounding import TINY
 from dtoss.history.query.block_queries import BlockQueries, Spans, chords_of, least_chords
@@ -62,7 +63,7 @@ def nearest_rows(
     """
     parts, told = [], []
     for number in range(len(centres)):
-        span = Spans(spans.first[number : number + 1], spans.last[number : number + 1])
+        span = take_rows(spans, slice(number, number + 1))
         found, rounds = _one(scan, centres[number], k, float(furthest[number]), span, per)
         parts.append(FoundRows(np.full(len(found), number), found.distance, found.rows))
         told.append(rounds)

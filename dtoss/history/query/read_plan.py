@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows, take_rows
 from dtoss.commits.folder import LocalFolder
 from dtoss.history.query.block_queries import BlockQueries, near_blocks
 from dtoss.history.read_blocks import READ_OVER
@@ -31,9 +32,7 @@ class ChosenBlocks:
     def __len__(self) -> int:
         return len(self.block)
 
-    def take(self, rows: NDArray[Any]) -> ChosenBlocks:
-        """Return some of them, by a mask or ascending numbers."""
-        return ChosenBlocks(self.file[rows], self.leaf[rows], self.segment[rows], self.block[rows])
+    take = take_rows
 
 
 @dataclass(frozen=True)
@@ -188,12 +187,8 @@ def costs(
 
 def joined_chosen(parts: list[ChosenBlocks]) -> ChosenBlocks:
     """Return several choices as one, by file and offset."""
-    parts = [part for part in parts if len(part)]
-    if len(parts) == 1:
-        return parts[0]
-    none = ChosenBlocks(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
-    names = ("file", "leaf", "segment", "block")
-    return ChosenBlocks(*(np.concatenate([getattr(part, name) for part in [none, *parts]]) for name in names))
+    none = np.zeros(0, np.int32)
+    return join_rows([part for part in parts if len(part)] or [ChosenBlocks(none, none, none, np.zeros(0, np.int64))])
 
 
 def _holds_word(low: NDArray[np.int64], high: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import buckets_in
 from dtoss.commits.file_entry import FileEntry, write_entry
-from dtoss.commits.log_compaction import clear_passing
-from dtoss.commits.orphans import clear_unneeded
-from dtoss.erasure.mentions import Mentions, encode_rejected, read_rejected, without_mentions
+from dtoss.commits.rejected_rows import encode_rejected, read_rejected
+from dtoss.commits.table import remove_orphans
+from dtoss.erasure.mentions import Mentions, without_mentions
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import HOUR_US, FoldedWriter, write_listed
 from dtoss.watch.events.event_counts import added, encoded_tally, read_tally
@@ -30,11 +30,13 @@ from dtoss.watch.events.event_files import read_events
 from dtoss.watch.events.folded_list import Aside, Contents, carried_on, contents_of, write_contents
 from dtoss.watch.events.readers import readers
 from dtoss.watch.events.watch_document import Document, dated, documents, head_of
+from dtoss.watch.events.watch_tables import tables_of
+from dtoss.watch.processing.event_table import OTHER_COLUMN
 from dtoss.watch.processing.last_rows import Before, Run, write_run
 from dtoss.watch.processing.state_runs import open_run
 from dtoss.watch.processing.watch_clock import Clock
 from dtoss.watch.subscriptions.current import change_number, table_at
-from dtoss.watch.watch_folder import EVENTS, QUARANTINED, STATE, Home
+from dtoss.watch.watch_folder import QUARANTINED, Home
 
 _STAYS = ("batch", "number", "subscription", "version", "kind", "reason", "meta")
 """Columns of an event that say nothing of an object."""
@@ -72,8 +74,9 @@ def erase_watched(home: Home, ids: pa.Array, mentions: Mentions, now_us: int, *,
     if dry:
         return done
     if told or rows or rejected:
-        head, contents = _commit(found, states, now_us)
-    _clear(home, head, contents)
+        _commit(found, states, now_us)
+    batches, _ = tables_of(home)
+    remove_orphans(batches, 0.0, erase=True)
     return done
 
 
@@ -108,7 +111,7 @@ class _Found:
         unread = dict.fromkeys(waiting, 0)
         count = 0
         for file in files:
-            for table in read_events(self.home, file, columns=["batch", "number", "object"]):
+            for table in read_events(self.home, file, columns=["batch", "number", "object", OTHER_COLUMN]):
                 mine = table.filter(pa.array(self.mask(table)))
                 count += len(mine)
                 for name, cursor in waiting.items():
@@ -120,7 +123,9 @@ class _Found:
         column = table.column("object")
         if pa.types.is_integer(column.type) != pa.types.is_integer(self.ids.type):
             return np.zeros(len(table), np.bool_)
-        return np.asarray(pc.is_in(column, value_set=self.ids.cast(column.type)).to_numpy())
+        ids, names = self.ids.cast(column.type), [one for one in ("object", OTHER_COLUMN) if one in table.column_names]
+        same = [name for name in names if table.column(name).type == column.type]
+        return np.any([pc.is_in(table.column(name), value_set=ids).to_numpy() for name in same], axis=0)
 
     def without(self, table: pa.Table) -> pa.Table:
         """Return events of which those of the objects say of nobody."""
@@ -138,8 +143,10 @@ class _Found:
             rows = run.taken(np.arange(len(run.key)))
             same = pa.types.is_integer(rows.ids.type) == pa.types.is_integer(self.ids.type)
             mine = pc.is_in(rows.ids, value_set=self.ids.cast(rows.ids.type)) if same else pa.repeat(False, len(rows))
-            gone = np.flatnonzero(np.asarray(mine))
-            found.append(_State(said, rows, run.bucket_of_rows(np.arange(len(rows))), gone))
+            whose = np.asarray(mine).astype(np.bool_)
+            if same and not len(buckets_in(said["buckets"])):  # pairs
+                whose |= np.asarray(pc.is_in(rows.attributes[OTHER_COLUMN], value_set=self.ids.cast(rows.ids.type)))
+            found.append(_State(said, rows, run.bucket_of_rows(np.arange(len(rows))), np.flatnonzero(whose)))
         return found
 
     def aside(self) -> Iterator[tuple[int, pa.Table]]:
@@ -156,15 +163,12 @@ class _Found:
         return sum(int(self.mentions.mask(rows.column("row")).sum()) for _, rows in self.aside())
 
 
-def _commit(found: _Found, states: Sequence[_State], now_us: int) -> tuple[Document, Contents]:
+def _commit(found: _Found, states: Sequence[_State], now_us: int) -> None:
     home, head = found.home, found.head
     fresh = replace(_told_again(found, now_us), aside=_aside_again(found), before=head.folded)
     name = write_contents(home, fresh)
     document = carried_on(head, name, now_us) | _state_again(home, head, states)
     home.batches.append(document, head.commit)
-    made = head_of(home)
-    assert made is not None
-    return made, fresh
 
 
 def _told_again(found: _Found, now_us: int) -> Contents:
@@ -230,19 +234,6 @@ def _state_again(home: Home, head: Document, states: Sequence[_State]) -> dict[s
     if lasts and clock is not None and clock.moment is not None:
         made["witnesses"] = clock.without(np.array(list(lasts.values()), np.int64)).as_json()
     return made
-
-
-def _clear(home: Home, head: Document, contents: Contents) -> None:
-    """Remove the files that stood for what the newest commit says otherwise."""
-    needed = contents.names | {name for name in (head.folded,) if name is not None}
-    needed |= {file.name for one in documents(home, contents.last + 1, head.number) for file in one.events}
-    clear_unneeded(home.folder, EVENTS, needed, 0.0)
-    clear_unneeded(home.folder, STATE, {file.name for file in head.state}, 0.0)
-    aside = {file.name for file in contents.aside.files}
-    for one in documents(home, max(contents.begin, contents.aside.last + 1), head.number):
-        aside |= {file.name for file in one.quarantine}
-    clear_unneeded(home.folder, QUARANTINED, aside, 0.0)
-    clear_passing(home.batches)
 
 
 def _around(home: Home, mentions: Mentions) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ Files of folded events, as they are written.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Chain, silent
-from dtoss.commits.file_entry import FileEntry
+from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.commits.log_compaction import clear_passing, fold
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_counts import added, counted, encoded_tally, read_tally
@@ -140,17 +139,9 @@ def fold_chain(chain: Chain, keep: int, now_us: int, warn: Callable[[str], None]
 _TALLIES = 64
 
 
-def write_listed(home: Home, prefix: str, data: bytes, rows: int) -> FileEntry:
-    """Write a file under a name that holds its hash, to the disk, and return how a list has it.
-
-    ``data``: its bytes.
-    """
-    sha = hashlib.sha256(data).hexdigest()
-    name = f"{prefix}{sha[:32]}.parquet"
-    home.folder.make(EVENTS)
-    home.folder.write(data, EVENTS, name)
-    home.folder.sync([(EVENTS, name)])
-    return FileEntry(name, rows, len(data), sha)
+def write_listed(home: Home, prefix: str, data: bytes | pa.Buffer, rows: int) -> FileEntry:
+    """Write a file of older events, to the disk, and return how a list has it."""
+    return FileEntry.of(write_entry(home.folder, data, rows, "parquet", EVENTS, begin=prefix, digits=32))
 
 
 class FoldedWriter:

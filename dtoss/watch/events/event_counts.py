@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from dtoss.commits.file_entry import FileEntry, checked_bytes
-from dtoss.errors import StoreError
+from dtoss.commits.columnar_files import decoding, encode_parquet, read_parquet
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_log import told_events, view_of
 from dtoss.watch.events.folded_list import Contents
@@ -130,27 +128,18 @@ def _between(tally: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
     return some.filter(pc.is_in(some.column("subscription"), ids.combine_chunks()))
 
 
-def encoded_tally(tally: pa.Table) -> bytes:
+def encoded_tally(tally: pa.Table) -> pa.Buffer:
     """Return the bytes of the file of a table of counts."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(tally, sink, compression="zstd", write_page_checksum=True)
-    return bytes(sink.getvalue())
+    return encode_parquet(tally, write_page_checksum=True)
 
 
 def read_tally(home: Home, contents: Contents) -> pa.Table:
     """Return the counts up to the last fold."""
     if contents.counts is None:
         return TALLY.empty_table()
-    file: FileEntry = contents.counts
-    path = home.folder.path(EVENTS, file.name)
-    data = checked_bytes(home.folder.read(EVENTS, file.name), file, path)
-    try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).cast(TALLY)
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
-        raise StoreError(f"{path} is damaged: {error!s:.200}") from None
-    if table.num_rows != file.rows:
-        raise StoreError(f"{path} is damaged: it has {table.num_rows:,} rows, {file.rows:,} are listed")
-    return table
+    table = read_parquet(home.folder, EVENTS, contents.counts)
+    with decoding(home.folder.path(EVENTS, contents.counts.name)):
+        return table.cast(TALLY)
 
 
 def _stands(home: Home, number: int, sha256: str) -> bool:

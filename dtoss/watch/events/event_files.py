@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
-from dtoss.errors import StoreError, of_system
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.processing.event_table import CROSS_COLUMNS
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN
 from dtoss.watch.watch_folder import EVENTS, Home
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ EVENT_COLUMNS = (
     "reason",
     "meta",
     *CROSS_COLUMNS,
+    OTHER_COLUMN,
 )
-"""Of files of events, the last two only where a subscription wanted crosses; others are carried along."""
+"""Of files of events, the last three only where a subscription wanted crosses or pairs; others are carried along."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,10 @@ def read_events(
     """
     path = home.folder.path(EVENTS, file.name)
     source = open_entry(home.folder, EVENTS, file)
-    try:
+    with decoding(path):
         footer = pq.read_metadata(source)
         if footer.num_rows != file.rows:
-            raise StoreError(f"{path} is damaged: it has {footer.num_rows:,} rows, its commit says {file.rows:,}")
+            raise ValueError(f"it has {footer.num_rows:,} rows, its commit says {file.rows:,}")
         if footer.num_rows == 0:
             return
         source.seek(0)
@@ -109,7 +110,3 @@ def read_events(
         for batch in found.to_batches():
             if batch.num_rows:
                 yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, IndexError) as error:
-        if of_system(error):
-            raise
-        raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None

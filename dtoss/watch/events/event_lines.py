@@ -19,7 +19,7 @@ from dtoss.names import position_names
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_files import EVENT_COLUMNS
 from dtoss.watch.events.event_log import EventPart
-from dtoss.watch.processing.event_table import CROSS_COLUMNS
+from dtoss.watch.processing.event_table import CROSS_COLUMNS, OTHER_COLUMN
 from dtoss.watch.watch_settings import Settings
 
 _ESCAPED = '["\\\\\\x00-\\x1f\\x7f]'
@@ -38,8 +38,8 @@ def json_lines(events: pa.Table, settings: Settings) -> pa.Buffer:
     ``settings``: of the watch: what times are, and what coordinates are called.
 
     A line has id, subscription, version, kind, object, t, lon and lat (x and y in a plane), distance, batch, reason,
-    meta as the JSON that was given, t_before and t_cross where there are any, and the carried columns; what there is
-    not is null. Cost O(events).
+    meta as the JSON that was given, t_before, t_cross and near where there are any, and the carried columns; what there
+    is not is null. Cost O(events).
     """
     if not events.num_rows:
         return pa.py_buffer(b"")
@@ -74,7 +74,7 @@ def _lines(events: pa.Table, settings: Settings, end: str) -> pa.Array:
     for name in CROSS_COLUMNS:
         if name in columns:
             add(name, _times(columns[name], settings.time))
-    for name in carried_columns(events.column_names):
+    for name in (*(one for one in (OTHER_COLUMN,) if one in columns), *carried_columns(events.column_names)):
         add(name, json_values(columns[name]))
     parts.append(end)
     large = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]

@@ -11,19 +11,18 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dtoss.commits.chain import Conflict
+from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FILE_NAME, FileEntry, whole
 from dtoss.commits.formats import check_format
+from dtoss.commits.table import commit_change
 from dtoss.errors import InputError, StoreError
 from dtoss.watch.events.cursor import Cursor
-from dtoss.watch.events.watch_document import Document, head_of
+from dtoss.watch.events.watch_document import Document, document_of
 from dtoss.watch.watch_folder import EVENTS, Home
 
 FOLDED_PREFIX, FOLDED_SUFFIX = "folded-", ".json"
 FOLDED_FORMAT = 2
 """Of lists of which somebody was erased; others are of format 1, which an older release reads."""
-COMMIT_TRIES = 20
-"""How often a list is committed where others commit meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -156,18 +155,14 @@ def commit_contents(home: Home, contents: Contents, before: Document, now_us: in
     ``now_us``: what the time is, in microseconds since 1970.
     """
     name = write_contents(home, contents)
-    head: Document | None = before
-    for attempt in range(COMMIT_TRIES):
-        if head is None or head.folded != before.folded:
-            return False
-        try:
-            home.batches.append(carried_on(head, name, now_us), head.commit)
-            return True
-        except Conflict:
-            if attempt == COMMIT_TRIES - 1:
-                raise
-            head = head_of(home)
-    raise AssertionError
+
+    def change(head: Commit | None) -> dict[str, Any] | None:
+        document = None if head is None else document_of(home, head)
+        if document is None or document.folded != before.folded:
+            return None
+        return carried_on(document, name, now_us)
+
+    return commit_change(home.batches, change) is not None
 
 
 def write_contents(home: Home, contents: Contents) -> str:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit, Conflict
+from dtoss.commits.columnar_files import encode_parquet
 from dtoss.commits.process import is_passing
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
@@ -219,12 +220,8 @@ def _rows_of(added: pa.Table, gone: pa.Array, stay: bool) -> pa.Table:
 
 def _written(home: Home, table: pa.Table, prefix: str) -> dict[str, Any]:
     """Write a table to the disk, under the hash of its bytes, and return what a commit says of it."""
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
     rows = max(min(home.limits.asked_group_rows, ASKED_GROUP_BYTES * len(table) // max(table.nbytes, 1)), 1)
-    pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_page_checksum=True)
-    data = sink.getvalue().to_pybytes()
+    data = encode_parquet(table, row_group_size=rows, write_page_checksum=True).to_pybytes()
     sha256 = hashlib.sha256(data).hexdigest()
     name = f"{prefix}{sha256[:16]}.parquet"
     home.asked.replace(data, CHANGES, name)

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry
 from dtoss.errors import StoreError
-from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA, with_later_columns
 from dtoss.watch.watch_folder import CHANGES, Home
 
 REMOVED_COLUMN = "removed"
@@ -178,14 +179,12 @@ def read_listed(home: Home, name: str, sha256: str, schema: pa.Schema, ids: pa.A
         raise StoreError(f"{path} is missing: the subscriptions of watch {home.name!r} cannot be read")
     if hashlib.sha256(data).hexdigest() != sha256:
         raise StoreError(f"{path} is damaged: it does not have the hash that its commit says")
-    try:
+    with decoding(path):
         if ids is None:
             table = pq.ParquetFile(pa.BufferReader(data)).read()
         else:
             table = pq.read_table(pa.BufferReader(data), filters=pc.is_in(pc.field("id"), ids))
-        return table.select(schema.names).cast(schema)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
+        return with_later_columns(table).select(schema.names).cast(schema)
 
 
 def by_id(table: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ from dtoss.geometry.space import AXES
 from dtoss.names import did_you_mean
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, EVERYWHERE, INSIDE, POLYGON, WANTS
 from dtoss.watch.subscriptions.expiry_times import instants
+from dtoss.watch.subscriptions.json_text import json_text
 from dtoss.watch.subscriptions.text_columns import ids_of, metas_of, texts_of
 
 Values: TypeAlias = Sequence[Any] | pa.Array
@@ -22,7 +23,23 @@ Values: TypeAlias = Sequence[Any] | pa.Array
 Reasons: TypeAlias = dict[int, str]
 """Why a row is bad, by its number from 0: the first that was found."""
 
-NESTED = ("id", "circle", "box", "polygon", "edges", "around", "where", "words", "events", "outside", "expires", "meta")
+NESTED = (
+    "id",
+    "circle",
+    "box",
+    "polygon",
+    "edges",
+    "around",
+    "where",
+    "words",
+    "events",
+    "outside",
+    "expires",
+    "meta",
+    "dwell",
+    "margin",
+    "near",
+)
 """What a row may say of itself."""
 TOLD_OF_STANDING = ("version", "counts", "unanswered")
 """What lists say of a subscription besides, and nothing is made of: a list may be subscribed to again."""
@@ -33,6 +50,8 @@ FLAT = (*RADII, *BOX_SIDES, *dict.fromkeys(name for pair in AXES for name in pai
 """Names of places whose numbers are columns of their own."""
 _NUMBER, _NUMBERS = pa.float64(), pa.list_(pa.float64())
 _REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_SHORTEST, _LONGEST = 1e-6, 1e9
+"""Seconds or metres of a stay."""
 _SHOWN = 100
 """Characters of a value that a reason shows."""
 
@@ -46,7 +65,7 @@ class Draft:
     numbers: dict[str, NDArray[np.float64]]
     # What stands for a polygon, as it was given; None where there is none, and as a whole where no row has one
     shapes: Sequence[Any] | None
-    texts: dict[str, pa.Array]  # id, object, edges, where, words and meta, as text of Arrow
+    texts: dict[str, pa.Array]  # id, object, edges, where, words, meta and stay, as text of Arrow
     events: NDArray[np.uint8]  # uint8. Bits of :data:`dtoss.watch.subscription.WANTS`, and :data:`COMPLEMENT`
     expires: pa.Array  # int64 of Arrow, microseconds
     reasons: Reasons  # Of the rows whose form is wrong; what judges values adds to it
@@ -80,6 +99,7 @@ def draft_of(columns: Mapping[str, Values], count: int, reasons: Reasons) -> Dra
         "where": texts_of(columns.get("where"), count, "where", reasons),
         "words": texts_of(columns.get("words"), count, "words", reasons),
         "meta": metas_of(columns.get("meta"), count, reasons),
+        "stay": _stays(columns, count, reasons),
     }
     events = _events(columns.get("events"), count, reasons) | _outside(columns.get("outside"), count, reasons)
     expires = instants(columns.get("expires"), count, reasons)
@@ -285,10 +305,47 @@ def _events(values: Values | None, count: int, reasons: Reasons) -> NDArray[np.u
         except TypeError:
             found = None
         if found is None:
-            reasons.setdefault(row, f"events is {said(value)}: some of inside, enter, leave and cross are wanted")
+            reasons.setdefault(
+                row, f"events is {said(value)}: some of inside, enter, leave, cross and dwell are wanted"
+            )
         else:
             bits[row] = found
     return bits
+
+
+_STAYS = {
+    "dwell": {"seconds": "NUMBER"},
+    "margin": {"metres": "NUMBER", "seconds": "NUMBER"},
+    "near": {"metres": "NUMBER", "where": "CONDITION"},
+}
+"""What is said of objects' stays and of pairs, and by what."""
+
+
+def _stays(columns: Mapping[str, Values], count: int, reasons: Reasons) -> pa.Array:
+    """Return what is said of stays and pairs as JSON, null where it is nothing."""
+    found: list[dict[str, dict[str, Any]]] = [{} for _ in range(count)]
+    for name, known in _STAYS.items():
+        for row, value in enumerate(_listed(columns.get(name, ()))):
+            if isinstance(value, Mapping) and value:  # a struct of Arrow has all members, all null where it is missing
+                value = {key: one for key, one in value.items() if one is not None} or None
+            if value is None:
+                continue
+            good = isinstance(value, Mapping) and value and set(value) <= set(known)
+            if not (good and all(_is_said(at, one) for at, one in value.items())):
+                wanted = ", ".join(f'"{at}": {what}' for at, what in known.items())
+                reasons.setdefault(row, f"{name} is {said(value)}: {{{wanted}}} is wanted, numbers above 0 up to 1e9")
+                continue
+            found[row][name] = {at: value[at] if at == "where" else float(value[at]) for at in known if at in value}
+    return pa.array([json_text(one) if one else None for one in found], pa.string())
+
+
+def _is_said(name: str, value: Any) -> bool:
+    return isinstance(value, str) if name == "where" else _is_span(value)
+
+
+def _is_span(value: Any) -> bool:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and bool(_SHORTEST <= value <= _LONGEST)
 
 
 def _outside(values: Values | None, count: int, reasons: Reasons) -> NDArray[np.uint8]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
-from dtoss.errors import StoreError, of_system
 from dtoss.locks import Lock
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.current import (
@@ -138,12 +137,12 @@ class Pages:
         if table is not None:
             return _Sorted([None], lambda group: table)
         path = self.home.asked.path(CHANGES, run.file.name)
-        with _readable(path):
+        with decoding(path):
             file = pq.ParquetFile(open_entry(self.home.asked, CHANGES, run.file), page_checksum_verification=True)
             lasts = _lasts(file.metadata)
 
         def read(group: int) -> pa.Table:
-            with _readable(path):
+            with decoding(path):
                 return _as_change(file.read_row_group(group, use_threads=False), run)
 
         if run.file.bytes > self.home.limits.small_bytes:
@@ -236,14 +235,3 @@ def _id(table: pa.Table, row: int) -> str:
 def _place(table: pa.Table, after: str) -> int:
     """Return the first row whose id comes after another one, in the order of their bytes."""
     return bisect_right(range(len(table)), after, key=lambda row: _id(table, row))
-
-
-@contextmanager
-def _readable(path: str) -> Iterator[None]:
-    """Say which file is damaged where it cannot be decoded."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if of_system(error):
-            raise
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None

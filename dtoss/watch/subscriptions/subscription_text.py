@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dtoss.frames.geojson_members import read_json
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, POLYGON, WANTS
+from dtoss.watch.subscription import AROUND, BOX, CIRCLE, COMPLEMENT, POLYGON, WANTS, said_of_stay
 from dtoss.watch.subscriptions.json_text import edges_kept
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,6 +40,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     said["events"] = [name for name, bit in WANTS.items() if row["events"] & bit]
     if row["events"] & COMPLEMENT:
         said["outside"] = True
+    said |= said_of_stay(row["stay"])
     if row["expires"] is not None:
         said["expires"] = _time(row["expires"])
     if row["meta"] is not None:

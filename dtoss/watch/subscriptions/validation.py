@@ -30,12 +30,17 @@ from dtoss.watch.subscription import (
     CIRCLE,
     COMPLEMENT,
     CROSS,
+    DWELL,
+    ENTER,
     EVERYWHERE,
     INSIDE,
+    LEAVE,
     PAIR_EVENTS,
     POLYGON,
     SUBSCRIPTION_SCHEMA,
     WANTS,
+    said_of_stay,
+    with_later_columns,
 )
 from dtoss.watch.subscriptions.forms import BOX_SIDES, Draft, Reasons, Values, draft_of, said, unknown_names
 from dtoss.watch.subscriptions.json_text import edges_column, polygon_text
@@ -117,6 +122,7 @@ def checked_table(table: pa.Table, against: Against | None = None, *, file: str 
     :data:`dtoss.watch.subscription.SUBSCRIPTION_SCHEMA`, as such tables are kept.
     """
     against = against or Against()
+    table = with_later_columns(table)
     kept = set(SUBSCRIPTION_SCHEMA.names) <= set(table.column_names)
     if not kept and (why := unknown_names(table.column_names)):
         raise ValueError(f"column {why}")
@@ -150,6 +156,8 @@ def _as_written(table: pa.Table) -> tuple[dict[str, Values], pa.Array]:
     ]
     columns["events"] = [names[bit] for bit in bits]
     columns["outside"] = [bool(bit & COMPLEMENT) for bit in bits]
+    stays = [said_of_stay(text) for text in column["stay"].to_pylist()]
+    columns |= {name: [one.get(name) for one in stays] for name in ("dwell", "margin", "near")}
     return columns, column["expires"]
 
 
@@ -296,8 +304,45 @@ def _check_events(draft: Draft, against: Against) -> None:
         "outside goes with a place that stands still, without words and without cross: leave it out, or these",
         draft,
     )
+    stays = [said_of_stay(text) for text in draft.texts["stay"].to_pylist()]
+    dwells, margins, metres = (
+        np.array([name in one for one in some], np.bool_)
+        for name, some in (
+            ("dwell", stays),
+            ("margin", stays),
+            ("metres", [one.get("margin", {}) for one in stays]),
+        )
+    )
+    wants = (draft.events & DWELL) != 0
+    _name(wants & ~dwells, 'dwell is wanted, and nothing says after how long: add "dwell": {"seconds": NUMBER}', draft)
+    _name(dwells & ~wants, 'there is a dwell, and events do not want it: add "dwell" to them, or leave it out', draft)
+    _name(
+        margins & ((draft.events & (ENTER | LEAVE | DWELL)) == 0),
+        "a margin is of enter, leave and dwell: add one of these to events, or leave it out",
+        draft,
+    )
+    _name(
+        metres & (outside | (draft.kind == EVERYWHERE)),
+        "a margin in metres needs a place, and none outside of it: leave it out, or give it in seconds",
+        draft,
+    )
+    pairs = np.array(["near" in one for one in stays], np.bool_)
+    _name(
+        pairs
+        & (((draft.events & ~np.uint8(ENTER | LEAVE)) != 0) | (draft.kind != EVERYWHERE) | words | dwells | margins),
+        "near goes with enter and leave only, everywhere and without words, dwell and margin: leave these out",
+        draft,
+    )
+    for row in np.flatnonzero(pairs).tolist():
+        near = stays[row]["near"]
+        why = _condition(near.get("where"), against.schema)
+        why = 'near has no metres: {"metres": NUMBER, "where": CONDITION} is wanted' if "metres" not in near else why
+        if why is not None:
+            draft.reasons.setdefault(row, why)
     if against.time is False:
-        _name(moving, "enter, leave and cross need rows of objects that move, with a time: these have none", draft)
+        _name(
+            moving, "enter, leave, dwell and cross need rows of objects that move, with a time: these have none", draft
+        )
 
 
 def _name(rows: NDArray[np.bool_], why: str, draft: Draft) -> None:

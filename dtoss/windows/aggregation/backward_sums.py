@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.windows.aggregation.pane_cells import Cells, Numbers
 from dtoss.windows.aggregation.slots import Slots, different
 
@@ -64,8 +65,5 @@ def backwards(pane: Numbers, key: Numbers, values: Numbers, end: int) -> Backwar
 
 def cells_backwards(parts: list[Cells], columns: int, end: int) -> Backwards:
     """Return cells of a key each, of no pane and key twice, backwards."""
-    none = Cells.none(1, columns)
-    pane, labels, values = (
-        np.concatenate([getattr(part, name) for part in (none, *parts)]) for name in ("pane", "labels", "values")
-    )
-    return backwards(pane, labels[:, 0], values, end)
+    whole = join_rows([Cells.none(1, columns), *parts])
+    return backwards(whole.pane, whole.labels[:, 0], whole.values, end)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows, take_rows
 from dtoss.compiled.kernel import kernel
 from dtoss.windows.aggregation.slots import bounds
 from dtoss.windows.patches import Patch, Patches
@@ -44,12 +45,7 @@ class Cells:
         """Return cells that there are none of."""
         return cls(np.zeros(0, np.int64), np.zeros((0, labels), np.int64), np.zeros((0, columns), np.int64))
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Cells:
-        """Return some of them, in their order."""
-        if isinstance(rows, slice):
-            return Cells(self.pane[rows], self.labels[rows], self.values[rows])
-        at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-        return Cells(self.pane.take(at), self.labels.take(at, axis=0), self.values.take(at, axis=0))
+    take = take_rows
 
     def between(self, first: int, last: int) -> Cells:
         """Return those of panes from ``first`` on and before ``last``, as views."""
@@ -94,14 +90,7 @@ def replace_cells(cells: Cells, newer: Cells) -> Cells:
 
 def joined(parts: Sequence[Cells]) -> Cells:
     """Return cells whose panes follow one another as one; one part is not copied."""
-    some = [part for part in parts if len(part)] or list(parts[:1])
-    if len(some) == 1:
-        return some[0]
-    return Cells(
-        np.concatenate([part.pane for part in some]),
-        np.concatenate([part.labels for part in some]),
-        np.concatenate([part.values for part in some]),
-    )
+    return join_rows([part for part in parts if len(part)] or parts[:1])
 
 
 def gathered(parts: Sequence[Cells]) -> Cells:

@@ -9,14 +9,15 @@ from typing import Any
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger, Source
+from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import Rebuild
 from dtoss.windows.backfill.raw_sources import ReadSources, check_reached
 from dtoss.windows.backfill.recount import recount
 from dtoss.windows.durations import time_text
 from dtoss.windows.processing.panes_task import ReduceResult
-from dtoss.windows.processing.window_commit import batch_of, check_bad, said_of
-from dtoss.windows.processing.window_task import MapResult, sum_counts
+from dtoss.windows.processing.window_commit import batch_of, said_of
+from dtoss.windows.processing.window_task import MapResult
 from dtoss.windows.state.hour_files import hours_of
 from dtoss.windows.state.state_files import PARTS
 from dtoss.windows.state.state_files_merge import listed_after
@@ -73,7 +74,7 @@ def commit_rebuild(
     done = sorted(done, key=lambda one: one.task)
     counts, reasons = sum_counts([one.counts for one in done]), sum_counts([one.reasons for one in done])
     counts = {"rows": 0, "counted": 0, "losers": 0, "jumps": 0, "quarantined": 0} | counts
-    check_bad(plan, counts, reasons)
+    check_bad(counts.get("rows", 0), reasons, plan.options.max_bad)
     batch = batch_of(plan, done)
     raw = None if batch["first"] is None else (batch["first"], batch["last"])
     check_reached(reads, raw, (rebuild.rows_from, rebuild.rows_to))

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import encode_parquet
 from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.errors import InputError
 from dtoss.windows.aggregation.columns import Columns
@@ -135,8 +135,7 @@ def _written(plan: Plan, results: pa.Table) -> Part | None:
     if len(results) == 0:
         return None
     ordered = results.sort_by([("end", "ascending"), ("key", "ascending")])
-    sink = pa.BufferOutputStream()
-    pq.write_table(ordered, sink, compression="zstd", compression_level=1, write_page_checksum=True)
-    listed = write_entry(plan.home.folder, sink.getvalue(), len(ordered), "parquet", RESULTS)
+    data = encode_parquet(ordered, compression_level=1, write_page_checksum=True)
+    listed = write_entry(plan.home.folder, data, len(ordered), "parquet", RESULTS)
     ends = ordered["end"].to_numpy()
     return Part(FileEntry.of(listed), (int(ends[0]), int(ends[-1])))

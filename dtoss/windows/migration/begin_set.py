@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dtoss.buckets import BUCKETS
+from dtoss.column_rows import take_rows
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Source
 from dtoss.windows.aggregation.pane_cells import incoming_of
@@ -141,7 +142,7 @@ def _watermark(before: Spec, head: Document, spec: Spec, reached: PaneCounts) ->
     assert head.watermark is not None
     about = head.watermark + before.delay - spec.delay
     there = reached.panes >= about // spec.pane - spec.longest
-    some = PaneCounts(reached.panes[there], reached.objects[there])
+    some = take_rows(reached, there)
     return watermark_of(spec, some if there.any() else reached, None)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dtoss.commits.chain import COMMITS, HINT
-from dtoss.commits.log_compaction import fold
-from dtoss.commits.orphans import SPARED_DEBRIS_SECONDS
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.commits.orphans import NOTHING_REMOVED, SPARED_DEBRIS_SECONDS, Removal
+from dtoss.commits.table import tidy
+from dtoss.windows.processing.windows_tables import tables_of
 from dtoss.windows.state.hour_files import hours_of
-from dtoss.windows.storage.sets import Sets, commit_sets, current_of, homes_of, later_numbers, sets_of
+from dtoss.windows.storage.sets import Sets, commit_sets, current_of, later_numbers, sets_of
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import KEY_FILES, ROOMS, SETS, SPEC, Home
 
 
-def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
-    """Remove what nothing needs of all sets of a name, and return how many files went.
+def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> Removal:
+    """Remove what nothing needs of all sets of a name, and return what went.
 
     A set that was replaced goes once the current one keeps no result that is as old as its own first end: with
     ``--retain 7d`` some seven days after it was replaced, and never where all results are kept.
@@ -26,11 +26,10 @@ def clear_sets(home: Home, spare_seconds: float = SPARED_DEBRIS_SECONDS) -> int:
     O(files of all sets, and commits since the last hour that was merged).
     """
     sets = _kept(home, sets_of(home))
-    gone = sum(clear_debris(one, spare_seconds) for one in homes_of(home, sets))
-    if sets.commit is None:
-        return gone
-    fold(home.sets)
-    return gone + sum(_removed(home, number, spare_seconds) for number in _left(home, sets))
+    gone = [tidy(table, spare_seconds) for table in tables_of(home)]
+    if sets.commit is not None:
+        gone += [_remove_set(home, number, spare_seconds) for number in _left(home, sets)]
+    return sum(gone, NOTHING_REMOVED)
 
 
 def _kept(home: Home, sets: Sets) -> Sets:
@@ -48,21 +47,20 @@ def _left(home: Home, sets: Sets) -> list[int]:
     return [number for number in (1, *later_numbers(home)) if number not in sets.numbers]
 
 
-def _removed(home: Home, number: int, spare_seconds: float) -> int:
-    """Remove the files of a set, and return how many went; none while any that it began with, or a commit, is young."""
+def _remove_set(home: Home, number: int, spare_seconds: float) -> Removal:
+    """Remove the files of a set, and return what went; nothing while any that it began with, or a commit, is young."""
     folder = Home(home.store, home.name, number).folder
     made = [(HINT,), (SPEC,), *((KEY_FILES, name) for name in folder.files(KEY_FILES))]
     if any(folder.is_file(*file) and folder.idle(*file) < spare_seconds for file in made):
-        return 0
-    gone = 0
-    for room in (*ROOMS, COMMITS):
-        gone += len(folder.files(room))
-        if room in folder.folders():
-            folder.remove_folder(room)
+        return NOTHING_REMOVED
+    gone = [size for room in (*ROOMS, COMMITS) for size in folder.sizes(room).values()]
+    for room in {*ROOMS, COMMITS}.intersection(folder.folders()):
+        folder.remove_folder(room)
+    top = folder.sizes()
     for file in (HINT, SPEC):
-        if folder.is_file(file):
+        if file in top:
             folder.remove(file)
-            gone += 1
+            gone.append(top[file])
     if number != 1 and str(number) in home.first.folder.folders(SETS):
         home.first.folder.remove_folder(SETS, str(number))
-    return gone
+    return Removal(len(gone), sum(gone))

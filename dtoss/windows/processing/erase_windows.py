@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.buckets import BUCKETS
+from dtoss.column_rows import take_rows
 from dtoss.commits.log_compaction import clear_passing
-from dtoss.erasure.mentions import Mentions, read_rejected, without_mentions
+from dtoss.commits.rejected_rows import read_rejected
+from dtoss.erasure.mentions import Mentions, without_mentions
 from dtoss.windows.processing.hour_compaction import written_aside
 from dtoss.windows.processing.window_commit import said_of
 from dtoss.windows.spec import Spec
@@ -112,6 +114,5 @@ def _state_again(
     panes, objects = (np.array(column, np.int64) for column in head.commit.document["reached"])
     there = np.isin(lost.panes, panes)
     whole = add_counts([PaneCounts(panes, objects), PaneCounts(lost.panes[there], -lost.objects[there])])
-    some = whole.objects > 0
-    reached = said_of(spec, PaneCounts(whole.panes[some], whole.objects[some]), head.watermark)
+    reached = said_of(spec, take_rows(whole, whole.objects > 0), head.watermark)
     return {"objects": [part.as_json() for part in written], "reached": reached}

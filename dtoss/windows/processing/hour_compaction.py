@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from dtoss.commits.chain import Commit
-from dtoss.commits.file_entry import FileEntry, checked_bytes, write_entry
-from dtoss.errors import StoreError
+from dtoss.commits.columnar_files import encode_parquet, read_parquet
+from dtoss.commits.file_entry import FileEntry, write_entry
 from dtoss.windows.query.result_files import last_words
 from dtoss.windows.query.result_pieces import Recent, ResultFile
 from dtoss.windows.spec import Spec
@@ -20,7 +19,6 @@ from dtoss.windows.state.hour_files import (
     Hours,
     Steps,
     commit_hours,
-    commits_since,
     hours_of,
     without_old,
 )
@@ -156,15 +154,8 @@ def _read(home: Home, file: FileEntry, first: int, last: int, columns: list[str]
 
 def _set_aside(home: Home, scanned: Sequence[Document]) -> tuple[Part, ...]:
     """Write the rows that commits have set aside in one file; none where there are none."""
-    tables: list[pa.Table] = []
-    for document in scanned:
-        for part in document.files[SET_ASIDE]:
-            path = home.folder.path(SET_ASIDE, part.file.name)
-            data = checked_bytes(home.folder.read(SET_ASIDE, part.file.name), part.file, path)
-            try:
-                tables.append(pq.read_table(pa.BufferReader(data), use_threads=False))
-            except (pa.ArrowException, OSError) as error:
-                raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]:.200}") from None
+    parts = [part for document in scanned for part in document.files[SET_ASIDE]]
+    tables = [read_parquet(home.folder, SET_ASIDE, part.file) for part in parts]
     if not tables:
         return ()
     return (written_aside(home, pa.concat_tables(tables), scanned[0].number, scanned[-1].number),)
@@ -176,17 +167,5 @@ def written_aside(home: Home, rows: pa.Table, first: int, last: int) -> Part:
 
 
 def _written(home: Home, room: str, table: pa.Table) -> FileEntry:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", row_group_size=_ROWS, write_page_checksum=True)
-    return FileEntry.of(write_entry(home.folder, sink.getvalue(), len(table), "parquet", room))
-
-
-def needed_files(home: Home, head: Document) -> dict[str, set[str]]:
-    """Return the names of the files of results, of rows set aside and of indexes that are needed, by folder."""
-    hours = hours_of(home, head)
-    results, aside = ({part.file.name for part in parts} for parts in (hours.files, hours.quarantine))
-    for document in commits_since(home, hours, head):
-        results |= {part.file.name for part in document.files[RESULTS] if hours.needs(document, part)}
-        if document.number > hours.set_aside:
-            aside |= {part.file.name for part in document.files[SET_ASIDE]}
-    return {RESULTS: results, SET_ASIDE: aside}
+    data = encode_parquet(table, row_group_size=_ROWS, write_page_checksum=True)
+    return FileEntry.of(write_entry(home.folder, data, len(table), "parquet", room))

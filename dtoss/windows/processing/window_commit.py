@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dtoss.column_rows import take_rows
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry
 from dtoss.commits.offsets import Ledger
-from dtoss.errors import InputError
+from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.windows.processing.panes_task import ReduceResult, tell
-from dtoss.windows.processing.window_task import MapResult, sum_counts
+from dtoss.windows.processing.window_task import MapResult
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.state_files import PARTS
 from dtoss.windows.state.state_files_merge import listed_after
@@ -37,7 +38,7 @@ def commit_batch(plan: Plan, done: Sequence[MapResult], second: Second | None = 
     done = sorted(done, key=lambda one: one.task)
     counts = sum_counts([_NOTHING, *(one.counts for one in done)])
     reasons = sum_counts([one.reasons for one in done])
-    check_bad(plan, counts, reasons)
+    check_bad(counts.get("rows", 0), reasons, plan.options.max_bad)
     before = plan.document_before()
     reached = reached_by(plan, done, before)
     watermark = watermark_of(plan.spec, reached, plan.watermark)
@@ -91,17 +92,6 @@ def batch_of(plan: Plan, done: Sequence[MapResult]) -> dict[str, Any]:
     }
 
 
-def check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
-    """Check that no more rows are bad than are borne."""
-    bad, rows = sum(reasons.values()), counts.get("rows", 0)
-    if bad > plan.options.max_bad * rows:
-        worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda x: -x[1])[:3])
-        raise InputError(
-            f"{bad:,} of {rows:,} rows are bad ({worst}), more than --max-bad "
-            f"{100 * plan.options.max_bad:g}% allows: nothing of this batch counts; mend the rows, or allow more"
-        )
-
-
 def reached_by(plan: Plan, done: Sequence[MapResult], before: Mapping[str, Any]) -> PaneCounts:
     """Return how far all objects have come, after tasks: those that they had leave the panes where they stood.
 
@@ -110,11 +100,9 @@ def reached_by(plan: Plan, done: Sequence[MapResult], before: Mapping[str, Any])
     come = [PaneCounts(*_numbers(before["reached"]))] if "reached" in before else []
     left = add_counts([one.left for one in done])
     if plan.watermark is not None:
-        there = left.panes >= plan.watermark // plan.spec.pane - plan.spec.longest
-        left = PaneCounts(left.panes[there], left.objects[there])
+        left = take_rows(left, left.panes >= plan.watermark // plan.spec.pane - plan.spec.longest)
     whole = add_counts([*come, *(one.reached for one in done), PaneCounts(left.panes, -left.objects)])
-    some = whole.objects != 0
-    return PaneCounts(whole.panes[some], whole.objects[some])
+    return take_rows(whole, whole.objects != 0)
 
 
 def said_of(spec: Spec, reached: PaneCounts, watermark: int | None) -> list[list[int]]:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.file_entry import FileEntry, write_entry
+from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.windows.state.object_state import step_objects
 from dtoss.windows.state.state_files import write_patches
 from dtoss.windows.state.state_files_merge import Change
@@ -65,7 +65,7 @@ def run_task(
     """
     begun = time.perf_counter()
     spec, home = plan.spec, plan.home
-    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED_ROWS)]
+    rejected = [] if bad is None or len(bad) == 0 else [bad.cast(REJECTED)]
     read = len(rows) + sum(map(len, rejected))
     came = np.bincount(rows.bucket, minlength=BUCKETS)
     span: tuple[int, int] | None = None
@@ -110,26 +110,12 @@ def _late(plan: Plan, t: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _quarantined(plan: Plan, rows: pa.Table) -> FileEntry:
     """Write rows that are set aside: with the number of the batch, as another one may set aside equal rows."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
-    begin = f"{plan.number:08}-"
-    return FileEntry.of(write_entry(plan.home.folder, sink.getvalue(), len(rows), "parquet", SET_ASIDE, begin=begin))
-
-
-def sum_counts(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return counts of several tasks as one, by name."""
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, value in one.items():
-            total[name] = total.get(name, 0) + value
-    return dict(sorted(total.items()))
-
-
-REJECTED_ROWS = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
+    data, begin = encode_rejected(rows), f"{plan.number:08}-"
+    return FileEntry.of(write_entry(plan.home.folder, data, len(rows), "parquet", SET_ASIDE, begin=begin))
 
 
 def set_aside(reason: str, rows: WindowRows, raw: pa.Array | None) -> pa.Table:
-    """Return rows that are set aside, of :data:`REJECTED_ROWS`.
+    """Return rows that are set aside, of :data:`REJECTED`.
 
     ``raw``: (n,). Each as it was read, null where that is not known: it is written as JSON then. None where it is of no
     row.
@@ -137,7 +123,7 @@ def set_aside(reason: str, rows: WindowRows, raw: pa.Array | None) -> pa.Table:
     texts = pa.nulls(len(rows), pa.large_string()) if raw is None else raw.cast(pa.large_string())
     if texts.null_count:
         texts = pc.coalesce(texts, _as_json(rows))
-    return pa.table([pa.repeat(pa.scalar(reason, pa.large_string()), len(rows)), texts], schema=REJECTED_ROWS)
+    return pa.table([pa.repeat(pa.scalar(reason, pa.large_string()), len(rows)), texts], schema=REJECTED)
 
 
 def _as_json(rows: WindowRows) -> pa.Array:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
-from dtoss.errors import StoreError, of_system
 from dtoss.locks import Lock
 from dtoss.windows.storage.window_folder import RESULTS, Home
 
@@ -67,7 +66,7 @@ class ResultFile:
     @classmethod
     def opened(cls, home: Home, file: FileEntry, rows: Recent[Piece]) -> ResultFile:
         """Return a file of results: a small one was hashed, of a large one the pages are checked as they are read."""
-        with open_entry(home.folder, RESULTS, file) as source, _decoding(home, file):
+        with open_entry(home.folder, RESULTS, file) as source, decoding(home.folder.path(RESULTS, file.name)):
             data = source.read_buffer() if isinstance(source, pa.BufferReader) else None
             source.seek(0)
             footer = pq.read_metadata(source)
@@ -100,21 +99,9 @@ class ResultFile:
     def _read(self, piece: int, names: list[str] | None) -> pa.Table:
         folder = self.home.folder
         source = open_entry(folder, RESULTS, self.file) if self.data is None else pa.BufferReader(self.data)
-        with source, _decoding(self.home, self.file):
+        with source, decoding(folder.path(RESULTS, self.file.name)):
             parquet = pq.ParquetFile(source, metadata=self.footer, page_checksum_verification=True)
             return parquet.read_row_group(piece, columns=names, use_threads=False).combine_chunks()
-
-
-@contextmanager
-def _decoding(home: Home, file: FileEntry) -> Iterator[None]:
-    """Say which file is damaged where it cannot be decoded."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, AttributeError, TypeError) as error:
-        if of_system(error):
-            raise
-        path = home.folder.path(RESULTS, file.name)
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ import pyarrow as pa
 from dtoss.commits.chain import Commit
 from dtoss.commits.file_entry import FileEntry, checked_bytes, whole, write_entry
 from dtoss.errors import StoreError
-from dtoss.windows.storage.window_document import Document, Part, documents
+from dtoss.windows.storage.window_document import Document, Part
 from dtoss.windows.storage.window_folder import HOURS, Home
 
 PAST_HOUR_US = 3_600_000_000
@@ -97,7 +97,7 @@ def hours_of(home: Home, document: Document) -> Hours:
 def read_hours(home: Home, file: FileEntry) -> Hours:
     """Return an index."""
     path = home.folder.path(HOURS, file.name)
-    data = checked_bytes(home.folder.read(HOURS, file.name), file, path)
+    data = checked_bytes(home.folder, HOURS, file)
     try:
         said = json.loads(data)
         until, kept_from = (
@@ -148,8 +148,3 @@ def without_old(hours: Hours, before: int, steps: Steps = A_DAY) -> Hours:
     kept_from = steps.hour_of(min(before, hours.until))
     stay = tuple(part for part in hours.files if part.of[1] >= kept_from)
     return hours if len(stay) == len(hours.files) else replace(hours, files=stay, kept_from=kept_from)
-
-
-def commits_since(home: Home, hours: Hours, head: Document) -> list[Document]:
-    """Return the commits whose own files may be needed still, in their order."""
-    return list(documents(home, hours.since, head.number))

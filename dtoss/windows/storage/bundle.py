@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from dtoss.errors import StoreError
+from dtoss.commits.columnar_files import decoding
 
 _MARK = b"dtossW01"
 _LINE = 8
@@ -35,7 +35,7 @@ def bundle_tables(tables: Mapping[str, pa.Table]) -> pa.Buffer:
 
 def unbundle_tables(data: pa.Buffer, path: str) -> dict[str, pa.Table]:
     """Return the tables of a file by name, as views of its bytes."""
-    try:
+    with decoding(path):
         first = data.slice(0, len(_MARK) + _LINE).to_pybytes()
         if first[: len(_MARK)] != _MARK:
             raise ValueError("it does not begin as a file of tables")
@@ -47,8 +47,6 @@ def unbundle_tables(data: pa.Buffer, path: str) -> dict[str, pa.Table]:
             reader = pa.ipc.open_file(pa.BufferReader(data.slice(begin + at, size)))
             found[name] = reader.read_all()
         return found
-    except (ValueError, TypeError, AttributeError, IndexError, OSError, pa.ArrowException) as error:
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def _written(table: pa.Table) -> pa.Buffer:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.geometry.hilbert import radix_order
 from dtoss.windows.keys import Numbers
 from dtoss.windows.trajectories.fold_horizon import in_order, merge
@@ -31,11 +32,7 @@ class WindowRows:
     def __len__(self) -> int:
         return len(self.t)
 
-    def take(self, rows: Numbers) -> WindowRows:
-        """Return some of them, in the order of their numbers."""
-        return WindowRows(
-            self.ids.take(pa.array(rows)), self.t[rows], np.ascontiguousarray(self.positions[rows]), self.bucket[rows]
-        )
+    take = take_rows
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,6 @@ FETCHED_AHEAD = 12
 _MM, _PER_SECOND = 1000.0, 1_000_000
 BIN_COUNT = len(BOUNDS)
 BIN_BITS = BIN_COUNT.bit_length()
-_READ = "Array(int64, 1, 'C', readonly=True)"
 
 
 class Pool(NamedTuple):

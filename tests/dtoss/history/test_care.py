@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
+from dtoss.commits.table import log_of
 from dtoss.errors import StoreError, Unreadable
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
-from dtoss.history.maintenance.history_facts_of import counting_files, facts_of, log_of
+from dtoss.history.maintenance.history_facts_of import counting_files, facts_of
+from dtoss.history.maintenance.history_table import clear, verify_history
+from dtoss.history.maintenance.history_table import table_of as history_table
 from dtoss.history.maintenance.restore import restore
-from dtoss.history.maintenance.vacuum import clear, files_of
-from dtoss.history.maintenance.verify_history import verify
 from dtoss.history.sums import sum_of
+from dtoss.history.versions import files_of
 from tests.dtoss.history.worlds import new_home, put_batch, schema_of, table_of
 from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
@@ -56,23 +58,23 @@ def flipped(path, rng):
 def test_what_could_not_be_read_is_not_damaged(tmp_path):
     """Whichever file it is, and all of them where there are no descriptors left; nothing is made again of a guess."""
     home, _ = full_history(tmp_path / "h", batches=2, n=100)
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     needed = {str(Path(home.folder.path(name))) for name in files_of(home.version())}
     for path in files_in(tmp_path / "h"):
         with unopenable(path):
-            found = list(verify(home))
+            found = verify_history(home)
             if str(path) in needed:
                 with pytest.raises(Unreadable, match=f"{path.name} could not be read: {REFUSAL}; nothing is made"):
                     restore(home)
             if path.parent.name == "time":
                 with pytest.raises(OSError, match=REFUSAL):
                     dtoss.history.open(str(tmp_path / "h")).box([-180, -90, 180, 90])
-        assert [one for one in found if not one.unread] == [], path
-        assert [one.what for one in found][:1] == [f"{path} could not be read: {REFUSAL}"] or str(path) not in needed
+        assert found.damaged == [], path
+        assert found.unread[:1] == [f"{path} could not be read: {REFUSAL}"] or str(path) not in needed
     with descriptors(0):
-        (found,) = verify(home)
-    assert (found.unread, NO_MORE in found.what) == (True, True)
-    assert list(verify(home)) == []
+        found = verify_history(home)
+    assert (found.damaged, [NO_MORE in line for line in found.unread]) == ([], [True])
+    assert verify_history(home).damaged == []
 
 
 def test_the_files_that_count_have_each_row_once(tmp_path):
@@ -102,7 +104,7 @@ def test_the_files_that_count_have_each_row_once(tmp_path):
 def test_every_flipped_byte_is_found_and_its_file_named(tmp_path):
     """Of rows in each order, tables and commits; files and numbers are drawn."""
     home, _ = full_history(tmp_path / "h")
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     version, rng = home.version(), random.Random(4)
     rooms = {room: sorted(name for name in files_of(version) if name.startswith(room)) for room in
              ("time", "place", "object", "segments")}  # fmt: skip
@@ -112,13 +114,13 @@ def test_every_flipped_byte_is_found_and_its_file_named(tmp_path):
             path = tmp_path / "h" / name
             whole = path.read_bytes()
             flipped(path, rng)
-            found = [damage.what for damage in verify(home, version)]
+            found = verify_history(home, version).damaged
             assert any(Path(name).name in what for what in found), (room, name, found)
             path.write_bytes(whole)
             path.unlink()
-            assert any(Path(name).name in damage.what for damage in verify(home, version))
+            assert any(Path(name).name in what for what in verify_history(home, version).damaged)
             path.write_bytes(whole)
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
 
 
 @pytest.mark.parametrize("order", ["time", "place", "object"])
@@ -130,11 +132,11 @@ def test_what_another_order_has_is_restored(tmp_path, order):
     for name in home.version().files.name:
         if name.startswith(order):
             flipped(tmp_path / "h" / name, rng)
-    assert len(list(verify(home))) == 3
+    assert len(verify_history(home).damaged) == 3
     done = restore(home)
     assert [made for made, _ in done.made] == [order] * 3
     assert done.lost == ()
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     assert (done.version.rows, done.version.sum) == (len(rows), sum_of(rows))
     assert dtoss.history.open(home.path).range([0.0, 0.0], 5e6) == before
 
@@ -169,19 +171,19 @@ def test_forgotten_objects_are_nowhere(tmp_path):
     history = dtoss.history.open(home.path)
     assert len(history.trajectory([gone])) == 0
     assert history.count().tolist() == [len(kept)]
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     ledger = done.version.ledger().to_pylist()[-1]
     assert (ledger["kind"], ledger["rows"]) == ("forget", -count)
     assert gone in raw_ids(tmp_path / "h")
     clear(home, now=True)
     assert gone not in raw_ids(tmp_path / "h")
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     assert forget(home, [gone]).rows == 0
     with pytest.raises(ValueError, match="those of this history are int64"):
         forget(home, ["a"])
     everyone = np.unique(kept.column("id").to_numpy()).tolist()
     assert forget(home, everyone).version.rows == 0
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     put_batch(home, made_rows(10), SCHEMA, "again")
     assert len(dtoss.history.open(home.path)) == 10
 
@@ -195,7 +197,7 @@ def test_old_rows_go_and_no_others(tmp_path):
     kept = rows.filter(pa.array(t >= cut))
     assert done.rows == len(rows) - len(kept)
     assert (done.version.rows, done.version.sum) == (len(kept), sum_of(kept))
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     assert retain(home, cut).rows == 0
     assert len(retain(home, int(t.max()) + 1).version.periods) == 0
 
@@ -213,7 +215,7 @@ def test_gc_keeps_what_versions_need_and_what_writers_make(tmp_path):
     before = {room: home.folder.sizes(room) for room in ROOMS}
     done = clear(home, keep=4, keep_for=0.0)
     went = [size for room in ROOMS for name, size in before[room].items() if name not in home.folder.sizes(room)]
-    assert (done.files, done.bytes) == (len(went), sum(went)) > (0, 0)
+    assert (done.removed.files, done.removed.bytes) == (len(went), sum(went)) > (0, 0)
     assert home.version(head - 3).number == head - 3
     with pytest.raises(
         StoreError, match=f"version {head - 4} of .* is not there: versions {head - 3} to {head + 1} are"
@@ -221,7 +223,7 @@ def test_gc_keeps_what_versions_need_and_what_writers_make(tmp_path):
         home.version(head - 4)
     assert stray.exists()
     assert done.ended == head - 4
-    assert list(verify(home)) == []
+    assert verify_history(home).damaged == []
     clear(home, keep=1, keep_for=0.0, grace=0.0)
     assert not stray.exists()
     found = {f"{room}/{path.name}" for room in ROOMS for path in (tmp_path / "h" / room).iterdir()}
@@ -276,5 +278,5 @@ def test_facts_and_log(tmp_path):
     )
     assert facts["batches"] == 2
     assert facts["first"] < facts["last"]
-    assert [one["what"] for one in log_of(home, 3)] == ["settle"] * 3
-    assert [one["number"] for one in log_of(home, 100)] == list(range(home.version().number, 0, -1))
+    assert [one["what"] for one in log_of(history_table(home), 3)] == ["settle"] * 3
+    assert [one["number"] for one in log_of(history_table(home), 100)] == list(range(home.version().number, 0, -1))

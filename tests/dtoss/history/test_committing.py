@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.column_rows import join_rows
 from dtoss.errors import StoreError
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import Change, Entry, NewPeriod, RepeatedKeys, Stale, commit, keys_known
 from dtoss.history.read_blocks import Reads, ranges_of, read_blocks
-from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, join_blocks, sorted_rows, starts_of
+from dtoss.history.row_blocks import BLOCK_ROWS, BY_PLACE, described, sorted_rows, starts_of
 from dtoss.history.segments import read_segment
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
@@ -75,18 +76,18 @@ def test_what_was_written_is_read_in_any_choice_of_blocks_and_columns(tmp_path):
     reads = Reads()
     assert read_blocks(home, file.name, file.blocks, SCHEMA, reads=reads).equals(rows)
     assert (reads.ranges, reads.blocks, reads.rows) == (1, 4, MANY)
-    some = read_blocks(home, file.name, file.blocks.part(1, 3), SCHEMA, ["x", "kind"])
+    some = read_blocks(home, file.name, file.blocks.take(slice(1, 3)), SCHEMA, ["x", "kind"])
     begin, count = 10, int(file.blocks.rows[1:3].sum())
     assert some.equals(rows.select(["x", "kind"]).slice(begin, count))
-    assert read_blocks(home, file.name, file.blocks.part(0, 0), SCHEMA).equals(SCHEMA.arrow.empty_table())
+    assert read_blocks(home, file.name, file.blocks.take(slice(0, 0)), SCHEMA).equals(SCHEMA.arrow.empty_table())
     held = pq.read_table(tmp_path / "h" / file.name)
     assert held.column("geometry").to_pylist()[5] == {"x": rows["x"][5].as_py(), "y": rows["y"][5].as_py()}
     geo = json.loads(held.schema.metadata[b"geo"])
     assert geo["columns"]["geometry"] == {"encoding": "point", "geometry_types": ["Point"]}
     assert len(ranges_of(file.blocks, gap=0)) == 1
-    apart = [file.blocks.part(0, 1), file.blocks.part(3, 4)]
-    assert len(ranges_of(join_blocks(apart), gap=0)) == 2
-    assert len(ranges_of(join_blocks(apart), gap=2**20)) == 1
+    apart = [file.blocks.take(slice(0, 1)), file.blocks.take(slice(3, 4))]
+    assert len(ranges_of(join_rows(apart), gap=0)) == 2
+    assert len(ranges_of(join_rows(apart), gap=2**20)) == 1
 
 
 def test_a_flipped_byte_of_a_file_or_segment_is_found_where_it_is_read(tmp_path):

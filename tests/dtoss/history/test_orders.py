@@ -97,7 +97,7 @@ def test_every_order_has_the_same_rows_however_small_the_parts(tmp_path_factory,
     assert sum(file.rows for file in files) == len(whole)
     assert sum(file.sum for file in files) % 2**64 == sum_of(whole)
     found = [
-        read_blocks(home, file.name, file.blocks.part(leaf.first, leaf.first + leaf.count), SCHEMA)
+        read_blocks(home, file.name, file.blocks.take(slice(leaf.first, leaf.first + leaf.count)), SCHEMA)
         for file in files
         for leaf in file.leaves
     ]

@@ -80,6 +80,7 @@ def answers(index, ids, scratch):
     pyplot.close(drawn.figure)
     rows = {name: [value] for name, value in (index[ids[0]] | {"id": ids[0], "lon": 0.1, "lat": 0.2}).items()}
     found["with_updates"] = index.with_updates(rows).knn([0.1, 0.2]).to_arrow().to_pylist()
+    found["ask"] = list(index.ask("knn", QUERIES, k=2))
     found["border"] = [index.border.neighbours.tolist(), index.border.area.tolist()]
     missing = {name for name in dir(Index) if not name.startswith("_")} - found.keys()
     assert missing == {"save"}, "a method is not called here"  # which tests/dtoss/test_save_index.py does

@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -103,6 +105,48 @@ def test_local_paths_need_no_library(tmp_path):
     code += "; print({'pyarrow', 'obstore'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
+
+
+class Counting(BaseHTTPRequestHandler):
+    """An object store that takes whatever comes, and notes what that is."""
+
+    def do_PUT(self):
+        if "Content-Length" in self.headers:
+            self.rfile.read(int(self.headers["Content-Length"]))
+        else:  # in chunks, each below its length; the last has none
+            while size := int(self.rfile.readline(), 16):
+                self.rfile.read(size + 2)
+            while self.rfile.readline().strip():
+                pass
+        self.server.seen.append((self.command, self.path))
+        said = b"<DeleteResult><Deleted><Key>a/b/c</Key></Deleted></DeleteResult>" if self.command == "POST" else b""
+        self.send_response(200)
+        for name, value in (("ETag", '"1"'), ("Content-Length", str(len(said)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(said)
+
+    do_POST = do_PUT
+
+    def log_message(self, *_):
+        pass
+
+
+def test_small_files_and_removals_are_a_request_each_and_folders_none(bare):
+    """Each takes a tenth of a second elsewhere."""
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        bare.setenv(f"AWS_{name}", "testing")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
+        server.seen = []
+        Thread(target=server.serve_forever).start()
+        folder = folder_of(f"s3://bucket/a?endpoint_override=127.0.0.1:{server.server_port}&scheme=http")
+        folder.make("b", "c")
+        assert server.seen == []
+        folder.write(b"data", "b", "c")
+        assert server.seen == [("PUT", "/bucket/a/b/c")]
+        folder.remove("b", "c")
+        server.shutdown()
+    assert [command for command, _ in server.seen] == ["PUT", "POST"]
 
 
 def test_the_life_of_a_store_on_an_object_store(bucket):

@@ -54,7 +54,7 @@ def test_nothing_is_wrong_with_a_whole_store(tmp_path, partitions, texts, plane)
         found = verify_store(Store(str(path)))
         assert found.damaged == []
         files = len(index.parts) + (2 if count else 1)
-        assert (len(found.snapshots), found.commits, found.files, found.objects) == (1, 1, files, count)
+        assert (len(found.held["snapshots"]), found.commits, found.files, found.held["objects"]) == (1, 1, files, count)
         assert found.bytes == sum(file.stat().st_size for file in path.rglob("*.arrow"))
     shutil.rmtree(path)
     assert verify_store(Store(str(as_format_2(stored(index_of(texts, partitions), path))))).damaged == []
@@ -224,7 +224,7 @@ def test_snapshots_by_name(tmp_path):
     path = next((tmp_path / "store" / "snapshots" / old / "partitions").iterdir())
     path.write_bytes(path.read_bytes()[:-1])
     assert verify_store(store, new).damaged == []
-    assert verify_store(store, new).snapshots == [new]
+    assert verify_store(store, new).held["snapshots"] == [new]
     assert len(verify_store(store, old).damaged) == len(verify_store(store).damaged) == 1
     with pytest.raises(StoreError, match="has no snapshot 'x'; it has"):
         verify_store(store, "x")

@@ -29,7 +29,7 @@ from dtoss.partitioning.pivots import choose_pivots
 from dtoss.snapshots.manifest import regions_of_manifest
 from dtoss.snapshots.store import Store
 from dtoss.windows.measures import MEASURES
-from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.query.window_query import Windows, open_windows
 from dtoss.windows.spec import spec_of
 from dtoss.windows.storage.keys_file import keys_from, of_regions, of_sites, write_keys

@@ -12,9 +12,8 @@ import pytest
 from dtoss.commits.file_entry import FileEntry
 from dtoss.errors import InputError
 from pipelines.load_patterns.patterns_folder import NAMES, ROOMS, Home, State
-from pipelines.load_patterns.verify_patterns import verify_live
+from pipelines.load_patterns.patterns_table import verify_live
 from tests.pipelines.load_patterns.logs import flushes, patterns_bytes, world_in, write
-from tests.refusals import REFUSAL, files_in, unopenable
 
 
 @pytest.fixture
@@ -40,31 +39,6 @@ def test_whole_ones(world, command):
     assert command("verify", "--store", world.store, "--patterns", "lively")[2].endswith("did you mean live?\n")
     code, _, err = command("verify", "--store", world.store, "--patterns", "live", "--watch", "x")
     assert (code, "are both given" in err) == (2, True)
-
-
-@pytest.mark.parametrize("room", [*ROOMS, "commits"])
-def test_a_byte_that_changes_is_found(world, command, room):
-    """Named with its file, and exit code 2."""
-    file = sorted((Path(world.store) / "patterns" / "live" / room).iterdir())[0]
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-    code, out, err = command("verify", "--store", world.store, "--patterns", "live")
-    assert (code, file.name in err) == (2, True)
-    assert "named on stderr" in out
-    file.unlink()
-    assert any(f"{file.name} is missing" in line for line in verify_live(Home(world.store, "live")).damaged)
-
-
-def test_what_could_not_be_read_is_not_damaged(world, command):
-    """Whichever file it is: named, and exit code 1."""
-    for path in files_in(Path(world.store) / "patterns" / "live"):
-        with unopenable(path):
-            found = verify_live(Home(world.store, "live"))
-        assert found.damaged == [], path
-    with unopenable(path):
-        ran = command("verify", "--store", world.store, "--patterns", "live", "--json")
-    assert (ran.code, ran.json["damaged"], ran.json["unread"]) == (1, [], [f"{path} could not be read: {REFUSAL}"])
 
 
 def test_counts_that_do_not_agree(world):

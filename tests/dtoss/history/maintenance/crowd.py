@@ -23,8 +23,7 @@ from dtoss.history.append_frame import Key, commit_batch
 from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import RepeatedKeys, Stale
 from dtoss.history.layouts.compaction import settle
-from dtoss.history.maintenance.vacuum import clear
-from dtoss.history.maintenance.verify_history import verify
+from dtoss.history.maintenance.history_table import clear, verify_history
 from dtoss.history.row_blocks import BY_TIME, sorted_rows
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
@@ -126,7 +125,7 @@ def crowd(place: str, appenders: int, commits: int, do: Any = in_processes) -> d
     with tempfile.TemporaryDirectory() as scratch:
         writing = [["appends", place, str(who), str(appenders), str(each)] for who in range(appenders)]
         told = do(place, writing, ["rewrites", "clears", "reads"], Path(scratch) / "done")
-    assert [damage.what for damage in verify(home)] == []
+    assert verify_history(home).damaged == []
     version = home.version()
     batches = [batch(number) for number in range(each * appenders)]
     assert version.rows == sum(map(len, batches))

@@ -27,12 +27,11 @@ from dtoss.errors import StoreError
 from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
+from dtoss.history.maintenance.history_table import clear, verify_history
 from dtoss.history.maintenance.restore import restore
-from dtoss.history.maintenance.vacuum import clear, files_of
-from dtoss.history.maintenance.verify_history import verify
 from dtoss.history.query.open_history import Learner
 from dtoss.history.row_blocks import ORDER_NAMES
-from dtoss.history.versions import Home
+from dtoss.history.versions import Home, files_of
 from tests.dtoss.history.drop_orders import drop_orders
 from tests.dtoss.history.worlds import PLANE, put_batch, schema_of, table_of
 from tests.dtoss.snapshots.small_stores import faults_at
@@ -112,7 +111,7 @@ def state(home: Home) -> tuple[int, int]:
     AssertionError
         If anything of it is damaged or missing.
     """
-    assert [damage.what for damage in verify(home)] == []
+    assert verify_history(home).damaged == []
     version = home.version()
     return version.rows, version.sum
 
@@ -170,7 +169,7 @@ def faulty(ready: Ready, place: Path, count: int, seed: int, fault: Callable[[st
             committed = range(first.version().number + 1, home.version().number + 1)
             named = {name for number in committed for name in files_of(home.version(number))}
             assert _files(home) <= there | named, (kind, step)
-        if kind == "restore" and list(verify(home)):
+        if kind == "restore" and verify_history(home).damaged:
             assert (home.version().rows, home.version().sum) == before
         else:
             assert state(home) in (before, after), (kind, step)
@@ -256,7 +255,7 @@ def flips(home: Home, count: int, seed: int) -> Iterator[tuple[str, list[str]]]:
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         path.write_bytes(bytes(data))
         try:
-            found = [damage.what for damage in verify(home, version)]
+            found = verify_history(home, version).damaged
         except StoreError as error:
             found = [str(error)]
         finally:

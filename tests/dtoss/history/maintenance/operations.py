@@ -20,9 +20,8 @@ from dtoss.history.data_file import write_file
 from dtoss.history.history_commit import RepeatedKeys
 from dtoss.history.layouts.compaction import make_order, settle
 from dtoss.history.maintenance.erase_rows import forget, retain
+from dtoss.history.maintenance.history_table import clear, verify_history
 from dtoss.history.maintenance.restore import restore
-from dtoss.history.maintenance.vacuum import clear
-from dtoss.history.maintenance.verify_history import verify
 from dtoss.history.row_blocks import BY_TIME, ORDER_NAMES, sorted_rows
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
@@ -122,7 +121,7 @@ class Model:
 
 def look(home: Home, model: Model) -> None:
     """Compare answers with numpy over all rows, from a reader's side, and read all files."""
-    assert [damage.what for damage in verify(home)] == []
+    assert verify_history(home).damaged == []
     history = dtoss.history.open(home.path, learn=False)
     live = model.rows.filter(pc.invert(model.rows.column("deleted")))
     ids, t, x, y = (live.column(name).to_numpy() for name in ("id", "t", "x", "y"))

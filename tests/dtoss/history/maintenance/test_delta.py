@@ -11,7 +11,7 @@ import pytest
 from dtoss.errors import InputError, StoreError
 from dtoss.history.maintenance.delta import export_delta
 from dtoss.history.maintenance.erase_rows import forget
-from dtoss.history.maintenance.vacuum import clear
+from dtoss.history.maintenance.history_table import clear
 from tests.disks import without_links
 from tests.dtoss.history.worlds import PLANE, new_home, put_batch, schema_of, table_of
 

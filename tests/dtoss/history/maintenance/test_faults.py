@@ -12,7 +12,7 @@ from dtoss.commits.folder import LocalFolder
 from dtoss.history.history_commit import Change, commit, undone
 from dtoss.history.layouts.compaction import make_order
 from dtoss.history.maintenance.erase_rows import forget
-from dtoss.history.maintenance.vacuum import clear
+from dtoss.history.maintenance.history_table import clear
 from dtoss.history.segments import write_named
 from dtoss.history.versions import Home
 from tests.dtoss.history.drop_orders import drop_orders

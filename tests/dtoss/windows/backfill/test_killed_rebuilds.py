@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.commits.table import remove_orphans
+from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.storage.window_document import head_of
 from tests.dtoss.snapshots.small_stores import killed_at
 from tests.dtoss.windows.backfill.replay import SECOND, rebuild
@@ -43,7 +43,7 @@ def test_a_killed_rebuild_has_changed_nothing(tmp_path):
         assert head_of(home).commit == before.commit
     assert deaths > 3
     assert verify_windows(home).damaged == []
-    clear_debris(home, 0.0)
+    remove_orphans(table_of(home), 0.0)
     said = head_of(home).commit.document
     assert {name: said[name] for name in said if name != "placement"} == {
         name: wanted[name] for name in wanted if name != "placement"

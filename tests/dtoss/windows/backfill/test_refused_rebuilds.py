@@ -6,12 +6,12 @@ import pytest
 
 from dtoss.commits.chain import Conflict
 from dtoss.commits.offsets import Source
+from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError
 from dtoss.windows.backfill.affected_ends import rebuild_of
 from dtoss.windows.backfill.backfill_commit import plan_rebuild
 from dtoss.windows.backfill.raw_sources import ReadSources, check_there
-from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_plan import Options
 from tests.dtoss.windows.backfill.replay import SECOND, rebuild
@@ -96,7 +96,7 @@ def test_of_a_rebuild_and_a_batch_one_commits(tmp_path):
     again = run_rebuild(plan_rebuild(*given, 2), wanted, rows_of(FIRST[7:] + SECOND_ONES)).document
     assert again["results"] == []
     assert [again[name] for name in ("objects", "panes")] == [document[name] for name in ("objects", "panes")]
-    clear_debris(home, 0.0)
+    remove_orphans(table_of(home), 0.0)
     assert verify_windows(home).damaged == []
     check(home, FIRST[7:] + SECOND_ONES)
 

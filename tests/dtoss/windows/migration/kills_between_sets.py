@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dtoss.windows.migration.clear_sets import clear_sets
 from dtoss.windows.migration.parallel_sets import settle_sets
-from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 
-from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.sets import sets_of
 from dtoss.windows.storage.window_folder import Home
 from dtoss.windows.storage.window_plan import ledger_of

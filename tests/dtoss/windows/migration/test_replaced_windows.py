@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.window_document import head_of
 from dtoss.windows.storage.window_folder import Home

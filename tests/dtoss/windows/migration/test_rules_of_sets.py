@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dtoss.commits.offsets import Source
+from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
 from dtoss.geometry.space import space_of
 from dtoss.windows.migration.clear_sets import clear_sets
@@ -14,9 +15,8 @@ from dtoss.windows.migration.migration_text import change_of, under_way
 from dtoss.windows.migration.parallel_sets import count_batch, first_of, follow, settle_sets
 from dtoss.windows.migration.take_over import give_up, read_by_all
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.verify_windows import verify_windows
 from dtoss.windows.processing.window_commit import commit_batch
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.state.hour_files import Steps
 from dtoss.windows.storage.sets import current_home, sets_of
 from dtoss.windows.storage.spec_file import read_spec
@@ -73,13 +73,13 @@ def test_one_that_is_given_up_goes_and_another_may_begin(home):
     play(home, BATCHES[:3])
     third = begin_beside(home, spec(measures="rows"), SITES)
     assert (third.coming.number, third.numbers, third.last) == (3, (1, 3), 3)
-    assert clear_sets(home) == 0
-    assert clear_sets(home, 0.0) > 0
+    assert clear_sets(home).files == 0
+    assert clear_sets(home, 0.0).files > 0
     assert home.folder.folders("sets") == ["3", "commits"]
     give_up(home, third)
     play(home, BATCHES)
     assert (current_home(home.store, "w").number, change_of(sets_of(home))) == (1, None)
-    assert clear_sets(home, 0.0) > 0
+    assert clear_sets(home, 0.0).files > 0
     assert home.folder.folders("sets") == ["commits"]
     assert verify_windows(home).damaged == []
 
@@ -184,13 +184,13 @@ def test_a_set_that_was_replaced_goes_with_its_results(home):
     play(home, batches)
     now = current_home(home.store, "w")
     since = sets_of(home).current.since
-    assert clear_sets(home, 0.0) >= 0
+    assert clear_sets(home, 0.0).files >= 0
     assert read_spec(home).spec == spec()
     while merge_hours(now, read_spec(now).spec, begun_windows(now), 8 * SECOND, hours) is not None:
-        clear_debris(now, 0.0)
-    assert clear_sets(home, 3600.0) == 0
+        remove_orphans(table_of(now), 0.0)
+    assert clear_sets(home, 3600.0).files == 0
     assert [one.number for one in sets_of(home).answering] == [2]
-    assert clear_sets(home, 0.0) > 0
+    assert clear_sets(home, 0.0).files > 0
     assert home.folder.files() == []
     assert home.folder.folders() == ["sets"]
     assert verify_windows(home).damaged == []

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dtoss
+from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_orphans import clear_debris, clear_merged
+from dtoss.windows.processing.windows_tables import clear_merged, table_of, verify_windows
 from dtoss.windows.state.hour_files import NO_TIME, Steps, hours_of
 from dtoss.windows.storage.window_document import head_of
 from tests.dtoss.windows.brute import replayed
@@ -37,7 +37,7 @@ def play(folder, wanted, batches, retain=None):
         late = [(1, -(100 + number) * SECOND, 0.0, 0.0)]  # files of equal bytes are one
         commit(home, fixed, [*batch, *late] if number else batch, tasks=2)
         merged(home, wanted, retain)
-        clear_debris(home, 0.0)
+        remove_orphans(table_of(home), 0.0)
     assert verify_windows(home).damaged == []
     return home
 
@@ -81,7 +81,7 @@ def test_many_past_hours_are_merged_in_steps(tmp_path):
         part.of for part in hours_of(home, head_of(home)).files
     ]
     commit(home, fixed, made(4, batches=1, rows=30, step=0.0)[0])
-    clear_debris(home, 0.0)
+    remove_orphans(table_of(home), 0.0)
     assert verify_windows(home).damaged == []
 
 
@@ -114,10 +114,10 @@ def test_files_that_hours_have_stay_while_somebody_may_be_reading(tmp_path):
         commit(home, fixed, batch)
     before = dtoss.open_windows(home.store, home.name)
     merged(home, wanted)
-    assert clear_merged(home, head_of(home)) == 0
+    assert clear_merged(home, head_of(home)).files == 0
     check(home, list(replayed(wanted, batches))[-1][0])
     assert before.at(4.0, "4s").num_rows
-    assert clear_merged(home, head_of(home), 0.0) > 0
+    assert clear_merged(home, head_of(home), 0.0).files > 0
 
 
 def test_hours_in_which_nothing_was_told_are_no_steps(tmp_path):

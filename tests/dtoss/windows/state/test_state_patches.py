@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.commits.table import remove_orphans
+from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.state import object_state, state_files_merge
 from dtoss.windows.state.state_files_merge import Change, due, listed_after
 from dtoss.windows.storage.window_document import Part, documents, head_of
@@ -26,7 +26,7 @@ def play(folder, wanted, batches, tasks=(1, 3, 3)):
     home, fixed = begin(folder, wanted)
     for number, batch in enumerate(batches):
         commit(home, fixed, batch, tasks=tasks[number % len(tasks)])
-        clear_debris(home, 0.0)
+        remove_orphans(table_of(home), 0.0)
         assert verify_windows(home).damaged == []
     return home
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dtoss.windows.processing.window_task import REJECTED_ROWS, set_aside
+from dtoss.commits.rejected_rows import REJECTED
+from dtoss.windows.processing.window_task import set_aside
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 
 IDS = ['a "b"\n\\é', "", "a,b", 'a "b"\n\\é']
@@ -27,7 +28,7 @@ def test_a_row_is_json_unless_it_is_known_as_it_was_read(ids):
     known = zip(ids.to_pylist(), TIMES, PLACES, strict=True)
     expected = [json.dumps({"id": who, "t_us": t, "x": x, "y": y}) for who, t, (x, y) in known]
     found = set_aside("late", rows_of(ids), None)
-    assert found.schema == REJECTED_ROWS
+    assert found.schema == REJECTED
     assert found.to_pydict() == {"reason": ["late"] * 4, "row": expected}
     read = [None, "as read", None, ""]
     texts = set_aside("late", rows_of(ids), pa.array(read))["row"].to_pylist()

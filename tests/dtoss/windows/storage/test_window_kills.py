@@ -13,9 +13,9 @@ import traceback
 import pytest
 
 from dtoss.commits.offsets import Source
+from dtoss.commits.table import remove_orphans
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.state.hour_files import Steps, hours_of
 from dtoss.windows.storage.window_document import documents, head_of
 from dtoss.windows.storage.window_plan import ledger_of
@@ -41,14 +41,14 @@ def play(home, fixed, batches, began=lambda: None):
             began()
             merge(home, fixed)
             commit(home, fixed, batch, Source(files={name: len(batch)}), TASKS)
-            clear_debris(home, 0.0)
+            remove_orphans(table_of(home), 0.0)
     merge(home, fixed)
 
 
 def merge(home, fixed):
     """Merge all hours that are past, and remove those that are old."""
     while (head := head_of(home)) is not None and merge_hours(home, fixed.spec, head, RETAIN_US, HOURS) is not None:
-        clear_debris(home, 0.0)
+        remove_orphans(table_of(home), 0.0)
 
 
 def batches_of(seed):
@@ -138,7 +138,7 @@ def test_kills_and_full_disks_change_no_byte(tmp_path, seeds, kills):
             if status == 0 and len(ledger_of(home).files) == len(batches):
                 break
         assert said(home) == said(calm)
-        clear_debris(home, 0.0)
+        remove_orphans(table_of(home), 0.0)
         for room in ("objects", "panes", "patches", "results", "keys", "quarantine", "hours"):
             assert home.folder.files(room) == calm.folder.files(room)
             seen |= {room for _ in home.folder.files(room)}

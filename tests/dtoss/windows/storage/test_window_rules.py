@@ -14,9 +14,9 @@ import dtoss
 from dtoss.commits.chain import Conflict
 from dtoss.commits.file_entry import HASHED_BYTES, FileEntry, write_entry
 from dtoss.commits.offsets import Source
+from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
-from dtoss.windows.processing.verify_windows import verify_windows
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.windows.processing.windows_tables import table_of, verify_windows
 from dtoss.windows.query.result_pieces import Recent, ResultFile
 from dtoss.windows.storage.keys_file import of_sites, read_keys, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
@@ -26,7 +26,7 @@ from dtoss.windows.storage.window_plan import Options, plan_batch
 from tests.dtoss.windows.brute import replayed
 from tests.dtoss.windows.storage.kept import FAR_FUTURE, SECOND, SITES, begin, check, commit, made, rows_of, spec
 from tests.dtoss.windows.window_batch import run_batch
-from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
+from tests.refusals import REFUSAL, unopenable
 
 ROWS = [(1, 3 * SECOND, 0.0, 0.0), (2, 9 * SECOND, 9.0, 1.0), (1, 12 * SECOND, 9.0, 0.0)]
 
@@ -144,22 +144,6 @@ def test_a_byte_that_changes_is_named(tmp_path):
     assert verify_windows(home).damaged == []
 
 
-def test_what_could_not_be_read_is_not_damaged(tmp_path):
-    """Whichever file it is, and all of them where there are no descriptors left."""
-    home, fixed = begin(tmp_path)
-    for batch in made(3, batches=3):
-        commit(home, fixed, batch, tasks=2)
-    assert verify_windows(home).unread == []
-    for path in files_in(tmp_path / "windows"):
-        with unopenable(path):
-            found = verify_windows(home)
-        assert found.damaged == [], path
-        assert [line for line in found.unread if line == f"{path} could not be read: {REFUSAL}"], path
-    with descriptors(0):
-        found = verify_windows(home)
-    assert (found.damaged, [NO_MORE in line for line in found.unread]) == ([], [True])
-
-
 def test_results_that_are_held_hold_no_descriptor(tmp_path):
     """A file too large to hold is opened for each read; if it is refused then, that is not called damage."""
     home, _ = begin(tmp_path)
@@ -186,9 +170,9 @@ def test_what_nothing_names_goes_and_what_is_young_stays(tmp_path):
         commit(home, fixed, batch, tasks=2)
     (tmp_path / "windows" / "w" / "results" / "left.parquet").write_bytes(b"left")
     there = {room: len(home.folder.files(room)) for room in ("objects", "panes", "results")}
-    assert clear_debris(home) == 0
+    assert remove_orphans(table_of(home)).files == 0
     assert there["objects"] > 2
-    assert clear_debris(home, 0.0) > 4
+    assert remove_orphans(table_of(home), 0.0).files > 4
     assert set(home.folder.files("panes")) == {part.file.name for part in head_of(home).files["panes"]}
     assert len(home.folder.files("results")) == there["results"] - 1
     assert verify_windows(home).damaged == []

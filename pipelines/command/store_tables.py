@@ -1,0 +1,74 @@
+"""What a store holds beside its snapshots, each with its tables: whoever looks at all of a store goes through these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dtoss.commits.orphans import Removal
+    from dtoss.commits.table import Table
+    from dtoss.commits.verify_report import VerifyReport
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A watch, windows, live patterns, or who is forgotten."""
+
+    name: str  # What it is, and how it is called
+    tables: Callable[[], Sequence[Table]]
+    verify: Callable[[], VerifyReport]
+    clear: Callable[[], Removal]  # Removes what nothing needs
+
+
+def beside_snapshots(store: str) -> Iterator[Beside]:
+    """Yield what a store holds beside its snapshots. What is not there costs a listing, and loads no library."""
+    from dtoss.commits.named import names_in, path_in
+    from dtoss.snapshots.store_location import folder_of
+    from dtoss.watch.watch_folder import watches_of
+    from dtoss.windows.storage.window_folder import windows_of
+
+    for name in watches_of(store):
+        yield _watch(store, name)
+    for name in windows_of(store):
+        yield _windows(store, name)
+    for name in names_in(folder_of(path_in(store, "patterns"))):
+        yield _patterns(store, name)
+    if folder_of(path_in(store, "forgotten")).there():
+        yield _forgotten(store)
+
+
+def _watch(store: str, name: str) -> Beside:
+    from dtoss.watch.events.watch_tables import clear_watch, tables_of, verify_watch
+    from dtoss.watch.watch_folder import Home
+
+    home = Home(store, name)
+    return Beside(f"watch {name}", lambda: tables_of(home), lambda: verify_watch(home), lambda: clear_watch(home))
+
+
+def _windows(store: str, name: str) -> Beside:
+    from dtoss.windows.migration.clear_sets import clear_sets
+    from dtoss.windows.processing.windows_tables import tables_of, verify_windows
+    from dtoss.windows.storage.window_folder import Home
+
+    home = Home(store, name)
+    return Beside(f"windows {name}", lambda: tables_of(home), lambda: verify_windows(home), lambda: clear_sets(home))
+
+
+def _patterns(store: str, name: str) -> Beside:
+    from dtoss.commits.table import tidy
+    from pipelines.load_patterns.patterns_folder import Home
+    from pipelines.load_patterns.patterns_table import table_of, verify_live
+
+    home = Home(store, name)
+    table = table_of(home)
+    return Beside(table.name, lambda: [table], lambda: verify_live(home), lambda: tidy(table))
+
+
+def _forgotten(store: str) -> Beside:
+    from dtoss.commits.table import tidy, verify
+    from dtoss.erasure.forgotten import table_of
+
+    table = table_of(store)
+    return Beside(table.name, lambda: [table], lambda: verify([table]), lambda: tidy(table))
