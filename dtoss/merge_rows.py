@@ -66,7 +66,7 @@ class Verdicts:
 def record_of(index: Any) -> BuildRecord:
     """Return how an index was built, or what a snapshot says of that."""
     record: BuildRecord | SnapshotRecord = index._record
-    return record if isinstance(record, BuildRecord) else BuildRecord.of(record.manifest)
+    return record if isinstance(record, BuildRecord) else record.as_built
 
 
 def times_of(partition: Partition) -> pa.Array | None:
@@ -155,9 +155,11 @@ def merge_rows(
     threads: int,
     times: Callable[[Partition], pa.Array | None] = times_of,
     forgotten: Callable[[pa.Array], NDArray[np.bool_]] | None = None,
+    levels: bool = True,
 ) -> Merged:
     """Return what stands once rows were merged: of the rows of an id the latest counts, if it is newer than what stood.
 
+    ``levels``: whether partitions that are built get them, as :func:`dtoss.building.construct.construct` says.
     Cost O(u log n) for u rows, O(n) in the objects of the partitions that they touch, O(b) for all borders, and O(d)
     for the d deletions that are remembered, where one is new or ends.
     """
@@ -179,7 +181,7 @@ def merge_rows(
     arriving = fresh.filter(arrow_of(~deletes)).drop_columns(["deleted"]).combine_chunks()
     grown = bounds is not None and not np.array_equal(bounds, index.bounds)
     if grown or len(gone) or len(arriving):
-        index = _rebuild(index, gone, arriving, bounds, grown, threads)
+        index = _rebuild(index, gone, arriving, bounds, grown, threads, levels)
     return Merged(index, tombstones, counts)
 
 
@@ -206,10 +208,11 @@ def _rebuild(
     bounds: NDArray[np.float64] | None,
     grown: bool,
     threads: int,
+    levels: bool,
 ) -> Any:
     """Return an index without the objects at some places, int64 (g, 2), and with rows that stand from now on."""
     record, partitions = record_of(index), index.parts.all()
-    grounds = Grounds(index.space, index.partitioning, index.reach, bounds)
+    grounds = Grounds(index.space, index.partitioning, index.reach, bounds, levels)
     part, item = gone.T
     left = np.stack([values_of(take(index.parts, part, item, partial(_axis, axis))) for axis in (0, 1)], axis=1)
     ids = take(index.parts, part, item, ids_of)
@@ -225,9 +228,10 @@ def _rebuild(
     def build_one(number: int) -> BuiltPartition:
         (left, first), (came_to, begin) = leaves, comes
         without = ids.take(arrow_of(left[first[number] : first[number + 1]]))
+        own = item[part == number]
         mine = came_to[begin[number] : begin[number + 1]]
         rows = arriving.take(arrow_of(mine)).append_column("home", arrow_of(sent.home[mine]))
-        return _build_anew(grounds, partitions[number], without, rows, None if grown else cells[number])
+        return _build_anew(grounds, partitions[number], own, without, rows, None if grown else cells[number])
 
     if threads > 1 and len(touched) > 1:
         with ThreadPoolExecutor(threads) as pool:
@@ -239,7 +243,7 @@ def _rebuild(
         number = one.partition.number
         renewed[number], areas[number] = one.partition, one.area
         borders[number], cells[number] = one.border, one.cells
-    border = fix(borders, bounds, threads=threads)
+    border = partial(fix, borders, bounds, threads=threads)  # when it is first asked for
     first = record.first_bounds or index.bounds
     record = replace(record, areas=tuple(areas), first_bounds=first, borders=tuple(borders), cells=tuple(cells))
     return index._with(renewed, bounds, border, record)
@@ -267,10 +271,22 @@ def _bounds(index: Any, rows: pa.Table) -> NDArray[np.float64] | None:
 
 
 def _build_anew(
-    grounds: Grounds, partition: Partition, gone: pa.Array, came: pa.Table, cells: Cells | None
+    grounds: Grounds,
+    partition: Partition,
+    own: NDArray[np.int64],
+    gone: pa.Array,
+    came: pa.Table,
+    cells: Cells | None,
 ) -> BuiltPartition:
-    """Return a partition without the objects that are gone, and with the rows that came to it."""
-    stays = np.flatnonzero(~values_of(pc.is_in(ids_of(partition), value_set=gone)))
+    """Return a partition without the objects that are gone, and with the rows that came to it.
+
+    ``own``: the items of its own that are gone; ``gone``: the ids of all.
+    """
+    stand = np.ones(len(partition.positions), np.bool_)
+    stand[own] = False
+    owned = partition.owned_objects
+    stand[owned:] = ~values_of(pc.is_in(ids_of(partition).slice(owned), value_set=gone))
+    stays = np.flatnonzero(stand)
     carried = [(ATTRIBUTE + name, name) for name in partition.attributes]
     batches = came.combine_chunks().to_batches()
     return renew(grounds, partition, stays, batches, carried, lambda name: came.schema.field(name).type, cells)

@@ -6,7 +6,7 @@ import time as stopwatch
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,11 @@ class SnapshotRecord:
     store: Store
     manifest: dict[str, Any]
     held: Mapping[str, Source]  # Its files that are mapped already, by their names: they are there when it is gone
+
+    @cached_property
+    def as_built(self) -> BuildRecord:
+        """What the manifest says of how it was built."""
+        return BuildRecord.of(self.manifest)
 
     def __reduce__(self) -> tuple[type[SnapshotRecord], tuple[Any, ...]]:
         """Let another process find the files anew."""
@@ -197,12 +202,14 @@ def write_snapshot(
     time: str | None,
     counts: Mapping[str, int] | None = None,
     entry_of: Callable[[Partition, float], dict[str, Any]] | None = None,
+    borders: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write the files of an index that was built in process, and return the manifest that a rebuild would write.
 
     ``partitions``: those of the index as they are to be stored; ``time``: the column of the input that their times are
     from; ``counts``: of the rows, where they are more than the objects; ``entry_of``: sees to the file of a partition,
-    whose area is given too, and returns its entry; None writes it.
+    whose area is given too, and returns its entry; None writes it; ``borders``: the entry of the border table's file;
+    None writes it.
     """
     from dtoss.snapshots.manifest import make_manifest, write_borders, write_partition
     from dtoss.snapshots.manifest_fields import MOMENTS
@@ -216,7 +223,7 @@ def write_snapshot(
         entries.append(entry_of(partition, area))
         kind = None if partition.times is None else time_type(partition.times.type)
         types = types_of(partition.attributes)
-    borders = write_borders(home, snapshot, index.border)
+    borders = borders or write_borders(home, snapshot, index.border)
     bounds = None if index.bounds is None else np.array(index.bounds)
     manifest = make_manifest(
         snapshot,
@@ -258,7 +265,8 @@ def copy_snapshot(record: SnapshotRecord, home: Store, snapshot: str) -> dict[st
 
     A file that is damaged or gone is an error.
     """
-    from dtoss.snapshots.read_file import check_sum, entries_of
+    from dtoss.snapshots.lineage import entries_of
+    from dtoss.snapshots.read_file import check_sum
 
     began, manifest = stopwatch.perf_counter(), record.manifest
     if manifest.get("quarantine"):

@@ -26,6 +26,7 @@ class Grounds:
     regions: Regions
     reach: NDArray[np.float64]  # float64 (P,). Lambda of each
     bounds: NDArray[np.float64] | None  # Of a plane, float64 (4,); None on the sphere
+    levels: bool = True  # Whether partitions have graphs over few of their sites, where a search may start
 
 
 def homes_of(partition: Partition) -> NDArray[np.int32]:
@@ -78,4 +79,5 @@ def renew(
         attributes={name: join(partition.attributes.get(name), column) for column, name in carried},
         times=None if partition.times is None else join(partition.times, "t"),
         stood=None if cells is None else Stood(partition, cells, rows),
+        with_levels=grounds.levels,
     )

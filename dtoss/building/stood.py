@@ -18,6 +18,7 @@ class Cells:
     area: NDArray[np.float64]
     radius: NDArray[np.float64]
     compact: NDArray[np.bool_]
+    keys: NDArray[np.int64]  # Places on the curve
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Stood:
         """Return the diagram of its sites."""
         graph, cells = self.partition.graph, self.cells
         return Before(graph.first, graph.neighbours, cells.area, cells.radius, cells.compact)
+
+    def keys(self) -> NDArray[np.int64]:
+        """Return the places on the curve of the objects that stay, int64 (k,)."""
+        return np.repeat(self.cells.keys, np.diff(self.partition.first_object))[self.rows]
 
     def uncertified(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which of some sites, by their numbers here, were not certified, bool (n,); those of -1 are not."""

@@ -21,6 +21,7 @@ from dtoss.cells.diagram import Diagram, renumber, symmetric
 from dtoss.cells.neighbour_lists import runs, with_lists
 from dtoss.cells.rim import search_of
 from dtoss.cells.voronoi import voronoi
+from dtoss.compiled.kernel import kernel, operand
 
 MOST_CUT, NEIGHBOURS_EACH = 0.4, 6
 """Share of the cells from which on it costs less to cut all, where new sites are taken to have so many neighbours each.
@@ -93,8 +94,19 @@ def changed_cells(
 
 def _in_reach(sites: NDArray[np.float64], reach: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which sites are nearer to some others than they reach, bool (n,)."""
-    found = np.zeros(len(sites), np.bool_)
-    for other in others:
-        away = sites - other
-        found |= np.einsum("ij,ij->i", away, away) < reach * reach
-    return found
+    found = np.zeros(len(sites), np.uint8)
+    _mark_reached(sites, reach, operand(others), found)
+    return found.view(np.bool_)
+
+
+@kernel("void(float64[:, ::1], float64[::1], float64[:, ::1], uint8[::1])")
+def _mark_reached(sites, reach, others, found):
+    n, dimension = sites.shape
+    for i in range(n):
+        for o in range(others.shape[0]):
+            away = 0.0
+            for axis in range(dimension):
+                gap = sites[i, axis] - others[o, axis]
+                away += gap * gap
+            if away < reach[i] * reach[i]:
+                found[i] = 1

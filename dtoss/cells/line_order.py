@@ -197,10 +197,7 @@ def _order(vectors, order, keys):
 
 
 def line_order(vectors: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return sites, float64 (n, dimension), in the order of the lines that they lie on, int32 (n,).
-
-    Cost O(n log n).
-    """
+    """Return sites, float64 (n, dimension), in the order of the lines that they lie on, int32 (n,). Cost O(n log n)."""
     order = np.empty(len(vectors), np.int32)
     _order(vectors, order, np.empty(len(vectors)))
     return order

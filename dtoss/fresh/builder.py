@@ -1,10 +1,11 @@
-"""The process of a server that makes its generations, and writes the log where rows are taken."""
+"""The process of a server that writes the log, where rows are taken, and has a child that makes generations."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -12,15 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from dtoss.commits.folder import LocalFolder
 from dtoss.commits.lease import InUse, held_by
 from dtoss.errors import DtossError, StoreError
+from dtoss.fresh.expiry import expire_objects
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.fresh.generations import Generations, look_for_bases, make_generations
+from dtoss.fresh.generations import Generations
 from dtoss.fresh.group_commit import GroupCommit
+from dtoss.fresh.intake import Intake
+from dtoss.fresh.maker import Maker, start_maker
+from dtoss.fresh.newest import Newest, follow_newest
 from dtoss.fresh.shared_folder import shared_path
 from dtoss.locks import processors
 from dtoss.log.log_reader import LogReader
@@ -56,6 +61,7 @@ class Fresh:
     counts: FreshCounts
     # The number of this server in its plan, whose servers share generations; None where it is alone
     server: int | None = None
+    expire: float | None = None  # Seconds after which an object that is not heard of is deleted; None for never
 
     @property
     def address(self) -> str:
@@ -125,53 +131,53 @@ def run_builder(fresh: Fresh, parent: int, ready: Callable[[], None], event: Cal
     ``parent``: a file descriptor that is at its end when the parent is gone.
     """
     sys.setswitchinterval(GIL_SECONDS)
-    return asyncio.run(_run(fresh, parent, ready, event))
+    expires = None
+    if fresh.expire is not None:
+        expires = partial(expire_objects, seconds=fresh.expire, intake=Intake(fresh.address))
+    with start_maker(partial(generations_of, fresh, event), fresh.counts, event, expires) as maker:
+        return asyncio.run(_run(fresh, parent, ready, event, maker))
 
 
-async def _run(fresh: Fresh, parent: int, ready: Callable[[], None], event: Callable[..., None]) -> int:
+async def _run(fresh: Fresh, parent: int, ready: Callable[[], None], event: Callable[..., None], maker: Maker) -> int:
     loop, stop, ended = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    news = threading.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
 
-    def end_alone() -> None:
-        loop.remove_reader(parent)
+    def end_at(source: int | socket.socket) -> None:
+        loop.remove_reader(source)
         stop.set()
 
-    loop.add_reader(parent, end_alone)
+    loop.add_reader(parent, end_at, parent)
     ready, log = cache(ready), None  # said once
     if fresh.server is not None:
         if (log := await stand_by(fresh, stop, ready, event)) is None:
             return 0
     elif fresh.takes:
         log = _writer_of(fresh)
-    made = generations_of(fresh, event)
-    made.begin()
-    fresh.counts.begin()
-    event("builder started", pid=os.getpid(), seq=made.standing.seq, base=made.standing.base)
-    works = [threading.Thread(target=work, args=(made, news, ended), daemon=True) for work in WORKS]
-    for work in works:
-        work.start()
     try:
+        maker.tell()
+        if not await maker.has_begun():
+            return 1
+        loop.add_reader(maker.link, end_at, maker.link)
         if log is None:
             ready()
             await stop.wait()
         else:
             with suppress(FileNotFoundError):
                 Path(fresh.address).unlink()
-            taking = GroupCommit(log, made.schema, made.judge, news.set, fresh.counts, event)
+            event("log taken", pid=os.getpid(), seq=log.durable)
+            newest = Newest(Store(fresh.home))
+            threading.Thread(target=follow_newest, args=(newest, ended), daemon=True).start()
+            taking = GroupCommit(log, log.schema, newest.judge, maker.tell, fresh.counts, event)
             keeping = loop.create_task(keep_right(log, stop, event))
             await taking.serve(fresh.address, stop, ready)
             await keeping
     finally:
         ended.set()
-        news.set()
         if log is not None:
             with suppress(DtossError):  # cycles read what is sealed
                 log.seal()
             log.close()
-    for work in works:
-        work.join(1.0)
-    return 0
+    return int(maker.has_ended())
 
 
 async def stand_by(
@@ -216,6 +222,3 @@ async def keep_right(
         except StoreError as error:
             event("log not held", detail=str(error))
             stop.set()
-
-
-WORKS = (make_generations, look_for_bases)

@@ -1,7 +1,7 @@
 """How the builder of a server gets on, in memory that all its processes share.
 
-Whole numbers of 8 bytes: only the builder writes them, or the process that waits to be it. Moments are microseconds
-since 1970.
+Whole numbers of 8 bytes. Each is written by one process: who writes the log, who makes generations, or who waits to be
+both; but the last sequence number by whoever knows it first. Moments are microseconds since 1970.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dtoss.commits.offsets import Ledger
 from dtoss.errors import DtossError, StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.publish import Published, publish
-from dtoss.fresh.standing import LATE, UNCHANGED, Standing, judge, merge_rows, standing_of
+from dtoss.fresh.standing import Standing, merge_rows, standing_of
 from dtoss.geometry.space import Space
 from dtoss.log.log_reader import LogReader
 from dtoss.log.log_schema import log_schema
@@ -82,7 +82,8 @@ class Generations:
         offered, self._offered = self._offered, None
         standing = self.standing if offered is None else offered
         last, rows = self.reader.follow(standing.seq)
-        self.counts.note_seq(last)
+        if last > self.counts.of("seq"):  # else who writes the log has said it
+            self.counts.note_seq(last)
         if offered is None and last == standing.seq:
             return False
         if last > standing.seq:
@@ -108,11 +109,6 @@ class Generations:
             self.event("base refused", commit=head.number, detail=str(error))
             return False
         return True
-
-    def judge(self, rows: pa.Table) -> tuple[int, int]:
-        """Return how many rows are late, and how many say what stands, in the generation of now."""
-        found = judge(self.standing, rows)
-        return int((found == LATE).sum()), int((found == UNCHANGED).sum())
 
     def _head(self) -> Commit:
         head = self.store.head()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -96,23 +95,6 @@ class Intake:
                     writer.close()
         except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
             raise Away(_away(error)) from None
-
-
-def send_rows(address: str, rows: pa.Table, timeout: float = ANSWER_SECONDS) -> Receipt:
-    """Return what became of rows, once they are durable: :meth:`Intake.put` for who has no loop."""
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(timeout)
-            connection.connect(address)
-            connection.sendall(message_of(rows))
-            with connection.makefile("rb") as answer:
-                length = answer.read(LENGTH)
-                data = answer.read(int.from_bytes(length, "little"))
-    except OSError as error:
-        raise Away(_away(error)) from None
-    if not data:
-        raise Away(_away(EOFError()))
-    return taken_of(data)
 
 
 def _away(error: BaseException) -> str:

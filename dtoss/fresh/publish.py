@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from dtoss.commits.chain import COMMITS, Commit, file_of
 from dtoss.fresh.standing import Standing
 from dtoss.merge_rows import record_of
-from dtoss.partition import Partition
+from dtoss.partition import Partition, values_of
 from dtoss.save_index import SnapshotRecord, copy_snapshot, write_snapshot
-from dtoss.snapshots.manifest import write_partition
+from dtoss.snapshots.manifest import write_borders, write_partition, write_tombstones
 from dtoss.snapshots.snapshot_orphans import remove_snapshot, warning
 from dtoss.snapshots.store import Store, on_stderr
 
@@ -27,8 +30,9 @@ class Published:
 
     name: str  # Of its snapshot
     commit: Commit
-    partitions: tuple[Partition, ...]  # In the order of their numbers, and the entry of the manifest of each
-    entries: tuple[dict[str, Any], ...]
+    partitions: tuple[Partition, ...]  # In the order of their numbers
+    tombstones: pa.Table | None
+    manifest: Mapping[str, Any]
 
     @property
     def number(self) -> int:
@@ -50,22 +54,28 @@ def publish(
     ``before``: what this process published last; a partition that is the same object as there is a link to its file;
     ``keep``, ``commits``: how many generations and commits stay; ``threads``: write files side by side; ``server``:
     that of a plan which makes it, None for one that is alone. The manifest's ``fresh`` says ``base``, ``commit``,
-    ``seq``, ``generation`` and ``server``. Cost O(n) in the objects of the other partitions, and O(b) for all borders.
+    ``seq``, ``generation`` and ``server``. Cost O(n) in the objects of the other partitions, O(b) for all borders, and
+    O(d) for the deletions that are remembered, where one is new or ends.
     """
     last = home.last() if before is None else before.commit
     partitions = standing.index.parts.all()
     same: dict[int, dict[str, Any]] = {}
     if before is not None:
-        pairs = zip(partitions, before.partitions, before.entries, strict=False)
+        pairs = zip(partitions, before.partitions, before.manifest["partitions"], strict=False)
         same = {one.number: entry for one, other, entry in pairs if one is other}
     with home.fresh() as snapshot:
 
         def entry_of(partition: Partition, area: float) -> dict[str, Any]:
             entry = same.get(partition.number)
             if entry is None or before is None:
-                return write_partition(home, snapshot, partition, area)
+                return write_partition(home, snapshot, partition, area, lasts=False)
             home.link(snapshot, entry["file"], before.name)
             return entry
+
+        def entry_of_borders() -> dict[str, Any]:
+            table = standing.index.border  # whose cells are cut now
+            assert table is not None  # all partitions are there
+            return write_borders(home, snapshot, table, lasts=False)
 
         opened = standing.index._record
         if isinstance(opened, SnapshotRecord) and not same:
@@ -73,6 +83,7 @@ def publish(
         else:
             record = record_of(standing.index)
             with ThreadPoolExecutor(threads) as pool:
+                borders = pool.submit(entry_of_borders)
                 entries = list(pool.map(entry_of, partitions, record.areas))
             manifest = write_snapshot(
                 home,
@@ -82,7 +93,9 @@ def publish(
                 partitions,
                 record.source.time,
                 entry_of=lambda partition, area: entries[partition.number],
+                borders=borders.result(),
             )
+            manifest["tombstones"] = _entry_of_tombstones(standing, home, snapshot, before)
         manifest["fresh"] = {
             "base": standing.base,
             "commit": standing.commit,
@@ -94,7 +107,24 @@ def publish(
         commit = home.finish(snapshot, manifest, None, last, sync=False)
     with warning(on_stderr, home.shown):
         _clear(home, keep, commit.number - commits)
-    return Published(snapshot, commit, partitions, tuple(manifest["partitions"]))
+    return Published(snapshot, commit, partitions, standing.tombstones, manifest)
+
+
+def _entry_of_tombstones(
+    standing: Standing, home: Store, snapshot: str, before: Published | None
+) -> dict[str, Any] | None:
+    """See to the file of the deletions that are remembered, and return its entry; None where there were never any."""
+    gone = standing.tombstones
+    if gone is None:
+        return None
+    if before is not None and gone is before.tombstones:
+        entry: dict[str, Any] = before.manifest["tombstones"]
+        home.link(snapshot, entry["file"], before.name)
+        return entry
+    ids, times = (gone.column(name).combine_chunks() for name in ("id", "t"))
+    since = None if standing.too_old is None else standing.too_old.since
+    held = ids if standing.index.string_ids else values_of(ids)
+    return write_tombstones(home, snapshot, held, times, since)
 
 
 def _clear(home: Store, keep: int, gone: int) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +30,18 @@ NEWER, UNCHANGED, LATE, UNUSABLE = 1, 0, -1, -2
 
 
 @dataclass(frozen=True)
+class TooOld:
+    """From when on deletions are remembered."""
+
+    scale: Scale
+    since: float
+
+    def __call__(self, times: pa.Array) -> NDArray[np.bool_]:
+        """Return which times are before that, bool (n,)."""
+        return self.scale.numbers(times) < self.since
+
+
+@dataclass(frozen=True)
 class Standing:
     """What stands at a sequence number of the log; nothing of it is ever changed."""
 
@@ -40,8 +50,7 @@ class Standing:
     base: str  # The snapshot that it stands upon, and the number of the commit that made it current
     commit: int
     seq: int  # All rows of the log up to this one are in, but those of ids that are forgotten
-    # Says of times whether the snapshot remembers no deletions of then; None where it remembers all
-    too_old: Callable[[pa.Array], NDArray[np.bool_]] | None = None
+    too_old: TooOld | None = None  # None where the snapshot remembers all deletions
     forgotten: ForgottenIds | None = None  # Ids of which nothing is to be known
 
 
@@ -67,26 +76,25 @@ def standing_of(store: Store, head: Commit | None = None, verify: Verify = "touc
         name,
         head.number,
         0,
-        None if since is None else partial(_before, Scale.of(manifest), since),
+        None if since is None else TooOld(Scale.of(manifest), since),
         forgotten_in(store.path),
     )
-
-
-def _before(scale: Scale, moment: float, times: pa.Array) -> NDArray[np.bool_]:
-    return scale.numbers(times) < moment
 
 
 def merge_rows(standing: Standing, rows: pa.Table, seq: int, threads: int = 1) -> tuple[Standing, Counts]:
     """Return what stands once rows of the log up to ``seq`` are merged too, and what became of them.
 
-    Partitions that no row touches are the same objects. Cost as :func:`dtoss.merge_rows.merge_rows`.
+    Partitions that no row touches are the same objects; others have no levels. Cost as
+    :func:`dtoss.merge_rows.merge_rows`.
     """
     if seq < standing.seq:
         raise ValueError(f"seq is {seq}: rows up to {standing.seq} are merged already")
     found, usable = _rows_of(standing, rows)
     if not usable.all():
         found = found.filter(numbers(usable))
-    merged = merging.merge_rows(standing.index, found, standing.tombstones, threads, forgotten=standing.too_old)
+    merged = merging.merge_rows(
+        standing.index, found, standing.tombstones, threads, forgotten=standing.too_old, levels=False
+    )
     counts = replace(merged.counts, unusable=len(rows) - len(found))
     return replace(standing, index=merged.index, tombstones=merged.tombstones, seq=seq), counts
 

@@ -10,9 +10,11 @@ import pytest
 
 import dtoss
 from dtoss.fresh.builder import Fresh, generations_of
+from dtoss.fresh.expiry import expired_rows
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.log.log_schema import log_schema
 from dtoss.log.log_writer import LogWriter
+from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.store import Store
 
 NOW = int(time.time()) - 1000  # a cycle forgets deletions of long ago
@@ -146,6 +148,26 @@ def test_a_rollback_applies_the_segments_again(world, command):
     made.step()
     assert seen(world) == (places(_1=(8.5, 50.5), _2=(9.5, 51.5)), 2)
     assert made.standing.commit == 3
+
+
+def test_what_expires_is_deleted_by_rows_of_the_log(world):
+    """At the time of each object, so that one that is heard of again stands again; never all of them at once."""
+    made, scale = world.builder(), Scale("bigint", "s")
+    world.put((1, 500, 8.5, 50.5))
+    made.step()
+    assert len(expired_rows(made.standing, made.schema, scale, NOW + 10)) == 0
+    rows = expired_rows(made.standing, made.schema, scale, NOW + 11)
+    assert sorted(rows["id"].to_pylist()) == [2, 3, 4]
+    assert {*rows["t"].to_pylist()} == {NOW + 10}
+    assert rows["deleted"].to_pylist() == [True] * 3
+    world.log.append(rows)
+    world.log.sync()
+    made.step()
+    assert seen(world) == ({1: (8.5, 50.5)}, 4)
+    assert len(expired_rows(made.standing, made.schema, scale, NOW + 1000)) == 0
+    world.put((2, 11, 9.0, 51.0), (3, 9, 10.0, 52.0))
+    made.step()
+    assert seen(world) == ({1: (8.5, 50.5), 2: (9.0, 51.0)}, 6)
 
 
 def test_a_builder_that_died_is_followed_by_one_that_knows_as_much(world):

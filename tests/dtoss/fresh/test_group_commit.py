@@ -10,7 +10,7 @@ import pytest
 from dtoss.errors import StoreError
 from dtoss.fresh.fresh_counts import FreshCounts
 from dtoss.fresh.group_commit import Bounds, GroupCommit
-from dtoss.fresh.intake import Away, Busy, Intake, Receipt, send_rows
+from dtoss.fresh.intake import Away, Busy, Intake, Receipt
 
 SCHEMA = pa.schema([("id", pa.int64())])
 AT_ONCE = Bounds(group_seconds=0.0)
@@ -139,7 +139,7 @@ def test_rows_go_by_a_socket(tmp_path):
         serving = asyncio.create_task(group.serve(address, stop, ready.set))
         await ready.wait()
         assert await Intake(address).put(rows(1, 2)) == Receipt(2, 2, 1, 0)
-        assert (await asyncio.to_thread(send_rows, address, rows(3), 20.0)).seq == 3
+        assert (await asyncio.to_thread(asyncio.run, Intake(address).put(rows(3)))).seq == 3
         log.fails["append"] = StoreError("no space")
         with pytest.raises(Away, match="no space"):
             await Intake(address).put(rows(4))

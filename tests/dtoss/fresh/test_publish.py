@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
+from dtoss.fresh.newest import Newest
 from dtoss.fresh.publish import publish
-from dtoss.fresh.standing import merge_rows, standing_of
+from dtoss.fresh.standing import LATE, UNCHANGED, judge, merge_rows, standing_of
 from dtoss.snapshots.store import Store
 
 from .test_standing import files_of
@@ -29,7 +30,10 @@ def row(id, t, place, deleted=False):
 
 
 def inodes(home, published):
-    return [Path(home.file("snapshots", published.name, entry["file"])).stat().st_ino for entry in published.entries]
+    return [
+        Path(home.file("snapshots", published.name, entry["file"])).stat().st_ino
+        for entry in published.manifest["partitions"]
+    ]
 
 
 def test_what_is_opened_is_what_stands_and_untouched_files_are_links(tmp_path):
@@ -88,3 +92,24 @@ def test_commits_do_not_pile_up_and_those_that_are_gone_are_not_looked_for(tmp_p
     assert [commit.number for commit in home.chain.newest_first(warnings.append)] == [6, 5, 4]
     assert len(warnings) == 1
     assert len(dtoss.open(home.path)) == 8
+
+
+def test_rows_are_judged_by_the_newest_generation_and_the_deletions_that_it_remembers(tmp_path):
+    """As by what stands; a file of deletions is written where they change, and else a link."""
+    standing, home = standing_of(base_of(tmp_path / "base")), Store(str(tmp_path / "home"))
+    newest, place = Newest(home), (8.0, 50.0)
+    newest.look()
+    assert newest.judge(row(7, 5, place)) == (0, 0)  # nobody has published anything
+    published = publish(standing, home, None)
+    files = set()
+    for seq, one in enumerate((row(7, 20, place, deleted=True), row(8, 20, place), row(7, 30, place)), 1):
+        standing, _ = merge_rows(standing, one, seq)
+        published = publish(standing, home, published)
+        files.add(published.manifest["tombstones"]["file"])
+        newest.look()
+        rows = pa.concat_tables(
+            [row(7, 15, place), row(7, 20, place, deleted=True), row(8, 20, place), row(9, 1, place)]
+        )
+        found = judge(standing, rows)
+        assert newest.judge(rows) == ((found == LATE).sum(), (found == UNCHANGED).sum())
+    assert len(files) == 2
