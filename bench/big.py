@@ -30,7 +30,7 @@ def main(
 ) -> None:
     """Time a rebuild of very many objects."""
     from dtoss.rows.input_columns import Columns
-    from pipelines.engines.stage_progress import Stages
+    from pipelines.engines.progress import Stages
     from pipelines.rebuild import rebuild
     from pipelines.rows.read_files import read_positions
     from pipelines.spark.session import spark_session

@@ -1,9 +1,8 @@
-"""Whether cells are exact, at full size: against scipy's diagrams and long double, and how they became so.
+"""Whether cells are exact, at full size, against scipy's diagrams and long double: ``python -m bench.exactness``.
 
-``python -m bench.exactness`` runs both parts; ``--part equal`` compares 200,000 planar and 50,000 spherical sites,
-uniform and taxi, in 1, 2, 7 and 64 partitions, with ``scipy.spatial.Voronoi`` and ``SphericalVoronoi``; ``--part
-counts`` reports for each real data set how many cells were certified at once and fixed, and how many copies were sent.
-Exits 1 where a comparison fails. Real sets are read from the folder named by DTOSS_DATA and passed over where missing.
+It compares 200,000 planar and 50,000 spherical sites, uniform and taxi, in 1, 2, 7 and 64 partitions, with
+``scipy.spatial.Voronoi`` and ``SphericalVoronoi``. Exits 1 where a comparison fails. Taxis are read from the folder
+named by DTOSS_DATA, and made where they are missing.
 """
 
 from __future__ import annotations
@@ -19,16 +18,13 @@ from numpy.typing import NDArray
 from scipy.spatial import SphericalVoronoi, Voronoi, cKDTree
 
 import dtoss
-from bench.measuring.points import DATA
+from bench.measuring.points import DATA, FILES
 from dtoss.cells.cell_polygons import shapes
-from dtoss.cells.voronoi import voronoi
 from dtoss.export.cell_rings import border_edges, cells_of
 from dtoss.geometry.distance import EARTH_RADIUS
 from dtoss.geometry.hilbert import curve_keys, radix_order
 from dtoss.geometry.space import space_of
 from dtoss.partition import Partition
-from dtoss.partitioning.assign import assign
-from dtoss.partitioning.pivots import choose_pivots
 from dtoss.queries.cell_of import CellView
 
 PARTITIONS = (1, 2, 7, 64)
@@ -38,16 +34,6 @@ NEAREST = 40
 """Nearest sites that a spherical cell is clipped by at first."""
 SMALL = 10.0
 """Square metres below which an area may differ by 1e-7 instead of 1e-9."""
-SETS = {
-    "taxi": "cabspotting_sf.parquet",
-    "uber": "uber_nyc_apr_may_2014.parquet",
-    "gowalla": "gowalla_checkins.parquet",
-    "aircraft": "aircraft_adsb.parquet",
-    "cities": "cities500.parquet",
-    "earthquakes": "earthquakes_usgs_month.parquet",
-    "ships": "ais_piraeus.parquet",
-}
-
 Floats = NDArray[np.float64]
 Pairs = NDArray[np.int64]
 
@@ -72,7 +58,7 @@ class Answer:
 
 def taxi_lonlat(count: int, seed: int = 0) -> Floats:
     """Return distinct taxi positions, float64 (count, 2); made ones where there is no real data."""
-    path = DATA / SETS["taxi"]
+    path = DATA / FILES["taxi"]
     rng = np.random.default_rng(seed)
     if path.exists():
         table = pq.read_table(path, columns=["lon", "lat"])
@@ -327,108 +313,12 @@ def _long(answer: Answer, shortest: float) -> Pairs:
     return answer.edges[answer.length > shortest]
 
 
-# -- how they became exact --------------------------------------------------------------------------------------------
-
-
-def counts(name: str, most: int) -> None:
-    """Print for one set how many cells were certified at once and fixed, with copies, without, and at random."""
-    table = pq.read_table(DATA / SETS[name], columns=["lon", "lat"])
-    lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
-    if len(lonlat) > most:
-        lonlat = lonlat[np.sort(np.random.default_rng(0).choice(len(lonlat), most, replace=False))]
-    ids = np.arange(len(lonlat))
-    for partitions in (16, 64):
-        for reach in (None, 0.0):
-            index = dtoss.build(ids, lonlat, partitions=partitions, reach=reach, threads=2)
-            left = sum(len(p.uncertified) for p in index.parts.all())
-            copies = sum(len(p.positions) - p.owned_objects for p in index.parts.all())
-            known = index.reach[np.isfinite(index.reach)] * EARTH_RADIUS
-            middle, high = np.median(known), known.max()
-            print(
-                f"{name:12} {len(ids):>9,} {index.sites:>9,} {partitions:>3} "
-                f"{'chosen' if reach is None else '0':>7} {middle:>10,.1f} {high:>12,.1f} "
-                f"{copies / len(ids):>8.2%} {1 - left / index.sites:>9.3%} {left:>8,} "
-                f"{int(index.border.open.sum()):>8,}",
-                flush=True,
-            )
-        print(f"{name:12} {'':>9} {'':>9} {partitions:>3}  at random: {random_share(lonlat, partitions):.1%} inexact")
-
-
-def random_share(lonlat: Floats, partitions: int) -> float:
-    """Return the share of cells that are wrong where each object goes to a partition drawn at random."""
-    sites = np.unique(space_of().vectors(lonlat), axis=0)
-    sites = np.ascontiguousarray(sites[radix_order(curve_keys(sites))])
-    home = np.random.default_rng(1).integers(0, partitions, len(sites))
-    whole = voronoi(sites, threads=2).area
-    wrong = 0
-    for number in range(partitions):
-        mine = np.flatnonzero(home == number)
-        if len(mine):
-            area = voronoi(np.ascontiguousarray(sites[mine])).area
-            wrong += int((np.abs(area / whole[mine] - 1.0) > 1e-9).sum())
-    return wrong / len(sites)
-
-
-def spatial_share(lonlat: Floats, partitions: int, copied: float) -> tuple[float, float]:
-    """Return the shares of wrong cells and of copies where partitions are regions and one lambda copies so many."""
-    space = space_of()
-    sites = np.unique(space.vectors(lonlat), axis=0)
-    sites = np.ascontiguousarray(sites[radix_order(curve_keys(sites))])
-    regions = choose_pivots(sites, partitions)
-    low, high = 0.0, 0.1
-    for _ in range(40 if copied > 0 else 0):
-        middle = 0.5 * (low + high)
-        many = len(assign(sites, regions, np.full(partitions, middle)).row) > copied * len(sites)
-        low, high = (low, middle) if many else (middle, high)
-    sent = assign(sites, regions, np.full(partitions, low))
-    whole = voronoi(sites, threads=2).area
-    wrong = 0
-    for number in range(partitions):
-        known = sent.home == number
-        own = known.copy()
-        known[sent.row[sent.partition == number]] = True
-        area = voronoi(np.ascontiguousarray(sites[known])).area[own[known]]
-        wrong += int((np.abs(area / whole[own] - 1.0) > 1e-9).sum())
-    return wrong / len(sites), len(sent.row) / len(sites)
-
-
-def dissertation(most: int) -> None:
-    """Print what the dissertation compares: random partitions, spatial ones, and spatial ones with 5 % copied."""
-    for name in ("taxi", "gowalla"):
-        if not (DATA / SETS[name]).exists():
-            continue
-        table = pq.read_table(DATA / SETS[name], columns=["lon", "lat"])
-        lonlat = np.column_stack([table["lon"].to_numpy(), table["lat"].to_numpy()])
-        lonlat = lonlat[np.random.default_rng(0).permutation(len(lonlat))[:most]]
-        for partitions in (16, 64):
-            bare, _ = spatial_share(lonlat, partitions, 0.0)
-            with_copies, copied = spatial_share(lonlat, partitions, 0.05)
-            print(
-                f"{name:8} {partitions:>3} partitions: inexact at random {random_share(lonlat, partitions):.1%}, "
-                f"spatial {bare:.2%}, with {copied:.1%} copied {with_copies:.2%} ({1 - with_copies / bare:.0%} fewer)",
-                flush=True,
-            )
-
-
 def main() -> None:
-    """Run the parts asked for."""
+    """Compare all of them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--part", choices=["equal", "counts", "both"], default="both")
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes of the comparison")
-    parser.add_argument("--most", type=int, default=10_000_000, help="rows of a real set at the most")
     options = parser.parse_args()
-    wrong: list[str] = []
-    if options.part in ("equal", "both"):
-        for name in SCENES:
-            wrong += compare(name, options.scale)
-    if options.part in ("counts", "both"):
-        print(
-            "set            objects     sites   P  lambda   median m       most m   copies certified     left    fixed"
-        )
-        for name, file in SETS.items():
-            if (DATA / file).exists():
-                counts(name, options.most)
-        dissertation(min(options.most, 1_000_000))
+    wrong = [title for name in SCENES for title in compare(name, options.scale)]
     for title in wrong:
         print(f"not equal: {title}", file=sys.stderr)
     raise SystemExit(1 if wrong else 0)

@@ -1,24 +1,17 @@
-"""G6: what keeping a plan up to date moves, for inserts, updates and a month of drift (u = 1.0, mediums).
-
-python -m bench.ceps.changes [inserts] [updates] [drift] [--seeds 3]
-
-Exits with 1 and the names of the goals that are missed.
-"""
+"""What keeping a plan up to date moves, for inserts and updates, by several ways (u = 1.0, mediums)."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 import ceps
+from bench.ceps.insert import insert
 from bench.ceps.instances import WORKLOADS, mediums
-from bench.measuring.verdicts import Goals
 from ceps.model.packing import Effort
 from ceps.model.problem import TOLERANCE, Problem, build_problem
-from ceps.plan.incremental import insert, repair
+from ceps.plan.incremental import repair
 from ceps.plan.plans import Plan
 from datasets.workloads import city_weights, gowalla_hotspots, kd_tree, land_points, local_loads, scatter, wave
 
@@ -137,21 +130,24 @@ def split_full(after: World) -> tuple[World, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Result:
-    moved: float  # share of the bytes stored
-    servers: float  # over the lower bound
+class Change:
+    """What came of one: shares of the bytes that move by themselves; by way, those moved and servers over the bound."""
+
+    forced: float
+    moved: dict[str, float]
+    servers: dict[str, float]
 
 
 def problem_of(after: World) -> Problem:
     return build_problem(after.patterns(), mediums(), 1.0)
 
 
-def result(problem: Problem, labels: np.ndarray, home: np.ndarray) -> Result:
-    """Labels and homes by partition; new servers are those that no home names."""
+def result(problem: Problem, labels: np.ndarray, home: np.ndarray) -> tuple[float, float]:
+    """Share of bytes moved and servers over the bound, of labels and homes by partition; new servers no home names."""
     used = len(np.unique(labels))
     bound = max(1.0, np.ceil(problem.need[0] / problem.rates[0] - 1e-9))
     size = problem.bytes[problem.item_of[:, 0]]
-    return Result(float(size[labels != home].sum() / size.sum()), used / bound)
+    return float(size[labels != home].sum() / size.sum()), float(used / bound)
 
 
 def written(after: World, home: np.ndarray, changed: np.ndarray) -> tuple[Problem, np.ndarray]:
@@ -212,8 +208,8 @@ def relabelled(problem: Problem, labels: np.ndarray, homes: np.ndarray) -> np.nd
     return number[labels]
 
 
-def one_change(name: str, kind: str, share: float, skew: float, seed: int) -> dict[str, Result | float]:
-    before = world(name, 500, 12.4, seed)
+def one_change(name: str, kind: str, share: float, skew: float, seed: int, partitions: int) -> Change:
+    before = world(name, partitions, 12.4, seed)
     previous = first_plan(before, seed)
     rng = np.random.default_rng(100 + seed)
     forced = 0.0
@@ -227,89 +223,11 @@ def one_change(name: str, kind: str, share: float, skew: float, seed: int) -> di
     home = previous.server_of[parent]
     children = np.flatnonzero(np.bincount(parent)[parent] > 1)
     changed = np.flatnonzero(np.abs(after.loads - before.loads[parent]).max(axis=1) > 1e-9)
-    found: dict[str, Result | float] = {"forced": forced}
-    for method, (problem, labels) in (
-        ("written", written(after, home, children)),
-        ("every", written(after, home, changed)),
-        ("replan", replanned(after, home, previous)),
-        ("repair", repaired(after, home, previous)),
-    ):
-        found[method] = result(problem, labels, home)
-    return found
-
-
-def changes(goals: Goals, kind: str, seeds: int) -> None:
-    wanted = {("insert", 0.01): (2, 0.1), ("insert", 0.05): (8, 1.5), ("insert", 0.10): (13, 5)}
-    print(f"{kind}: bytes moved of bytes stored, % (servers over lower bound); mean of {seeds} seeds, P=500, U=12.4")
-    for name in ("gow", "cos-s hs100"):
-        for share in (0.01, 0.05, 0.10):
-            for skew in (0.0, 0.5, 1.0):
-                runs = [one_change(name, kind, share, skew, seed) for seed in range(seeds)]
-                forced = 100 * float(np.mean([run["forced"] for run in runs]))
-                cells = []
-                for method in ("written", "every", "replan", "repair"):
-                    moved = 100 * np.mean([run[method].moved for run in runs])  # type: ignore[union-attr]
-                    extra = np.mean([run[method].servers for run in runs])  # type: ignore[union-attr]
-                    cells.append(f"{method} {moved + forced:5.1f} ({extra:.2f})")
-                    title = f"G6, {kind} {share:.0%}, {name}, skew {skew}, {method}"
-                    if method == "repair":
-                        most = wanted[kind, share][1] if (kind, share) in wanted else forced + 0.5
-                        cells.append(goals.ask(title, float(moved + forced), most=most))
-                        cells.append(goals.ask(title + ", servers", float(extra), most=1))
-                    elif method == "written" and (kind, share) in wanted:
-                        cells.append(goals.ask(title, float(moved + forced), most=wanted[kind, share][0]))
-                text = "  ".join(cells)
-                print(f"  {name:12s} {share:4.0%} skew {skew}: {text}  forced {forced:.1f}", flush=True)
-
-
-def drift(goals: Goals, seeds: int, days: int = 30) -> None:
-    print(f"drift: {days} days, amplitudes +-2..10 % a day, total +40 % at day 15 and back; mean of {seeds} seeds")
-    rows = []
-    for seed in range(seeds):
-        rng = np.random.default_rng(500 + seed)
-        before = world("gow", 500, 12.4, seed)
-        made = first_plan(before, seed)
-        base = before.loads.copy()
-        factor = np.ones(len(base))
-        step = rng.uniform(0.02, 0.10, len(base))
-        moved, ratio = [], []
-        for day in range(1, days + 1):
-            factor *= np.exp(step * rng.standard_normal(len(base)))
-            level = 1 + 0.4 * (1 - abs(day - days / 2) / (days / 2))
-            loads = base * factor[:, None]
-            loads *= 12_400 * level / loads.sum(axis=0).max()
-            today = ceps.Patterns(loads=loads, sizes=before.counts * SIZE)
-            following = ceps.plan(
-                today, None, mediums(), 0, 1.0, previous=made, move_budget=0.10 * float(today.sizes.sum())
-            )
-            moved.append(ceps.diff(following, made).share_moved)
-            ratio.append(following.gap)
-            made = following
-        rows.append((np.mean(ratio), ratio[-1], 100 * np.mean(moved), 100 * np.max(moved)))
-    mean = np.mean(rows, axis=0)
-    cost = goals.ask("G6, drift, cost over bound", float(mean[0]), most=1.01)
-    bytes_moved = goals.ask("G6, drift, moved a day, %", float(mean[2]), most=3)
-    print(
-        f"  repair: servers/LB mean {mean[0]:.4f} {cost}, last day {mean[1]:.3f}; moved a day {mean[2]:.2f} % "
-        f"{bytes_moved}, most {mean[3]:.1f} %",
-        flush=True,
-    )
-
-
-def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", nargs="*", default=["inserts", "updates", "drift"])
-    parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args(words)
-    goals = Goals()
-    if "inserts" in options.what:
-        changes(goals, "insert", options.seeds)
-    if "updates" in options.what:
-        changes(goals, "update", options.seeds)
-    if "drift" in options.what:
-        drift(goals, options.seeds)
-    goals.end()
-
-
-if __name__ == "__main__":
-    main()
+    made = {
+        "written": written(after, home, children),
+        "every": written(after, home, changed),
+        "replan": replanned(after, home, previous),
+        "repair": repaired(after, home, previous),
+    }
+    found = {way: result(problem, labels, home) for way, (problem, labels) in made.items()}
+    return Change(forced, {way: one[0] for way, one in found.items()}, {way: one[1] for way, one in found.items()})

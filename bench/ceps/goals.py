@@ -1,6 +1,6 @@
-"""G1, G2, G3, G5, G7 and G9: how near plans come to what is possible, and what they save (u = 1.0).
+"""G1, G2, G3, G7 and G9: how near plans come to what is possible, and what hours save (u = 1.0).
 
-python -m bench.ceps.goals [g1] [g2] [g3] [g5] [g7] [g9] [--partitions 500 1000 2000]
+python -m bench.ceps.goals [g1] [g2] [g3] [g7] [g9] [--partitions 500 1000 2000]
 
 Exits with 1 and the names of the goals that are missed.
 """
@@ -13,20 +13,15 @@ from time import perf_counter
 
 import numpy as np
 
-from bench.ceps.instances import NOISE_FREE, UNITS, WORKLOADS, cases, catalogue, mediums, patterns
+from bench.ceps.exact import exact_plan
+from bench.ceps.instances import NOISE_FREE, UNITS, cases, catalogue, mediums, patterns, solve
 from bench.measuring.verdicts import EXACT, Goals
 from ceps.bounds.configurations import configuration_bound
-from ceps.bounds.exact import exact_plan
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound
 from ceps.model.packing import Effort
 from ceps.model.problem import InfeasibleError, Outcome, Problem, build_problem
 from ceps.offers.hourly import best_schedule
-from ceps.plan.planning import run
 from ceps.planners.fleet_first import safe_peaks
-
-
-def solve(method: str, problem: Problem, **options: object) -> Outcome:
-    return run(method, problem, np.random.default_rng(0), Effort(), **options)
 
 
 def rho(problem: Problem, outcome: Outcome) -> float:
@@ -94,56 +89,6 @@ def g3(goals: Goals) -> None:
         print(f"  {name:13s} P={count} U={units}: {'  '.join(cells)}", flush=True)
 
 
-def g5(goals: Goals) -> None:
-    print("G5: cost over LB1 by method, P = 500, four m3 types, u = 1.0, mean of four loads; savings of 'fleet' in %")
-    print(
-        "    AAS: hour-billed, storage unlimited / fill 0.8; 'fits' and 'stores' are its two readings of a new server"
-    )
-    print("    goals: GP best 25 (cos hs100/1000, cos-s hs100/1000, gow), GP typical 40 (all but zipf0), CEPS- 12,")
-    print("    GP-R best 14, AAS at fill 0.8: 15 (cos, gow); each, or our plan at the bound: none saves more then")
-    for name in WORKLOADS:
-        rows = []
-        for seed, units in enumerate(UNITS):
-            given = patterns(name, 500, units, seed)
-            problem = build_problem(given, catalogue(), 1.0)
-            full = build_problem(given, catalogue(given.sizes.sum() / np.ceil(units) / 0.8), 1.0)
-            gp, gpr = solve("gp", problem), solve("gp-r", problem)
-            scaled = [solve("gp-aas", which, new_server=how) for how in ("fits", "stores") for which in (problem, full)]
-            costs = [
-                gp.cost_per_day, gp.extras["typical"], gpr.cost_per_day, gpr.extras["typical"],
-                solve("tv", problem, cap="m3.medium").cost_per_day, solve("tv", problem).cost_per_day,
-                solve("tabu", problem, cap="m3.medium").cost_per_day, *(one.cost_per_day for one in scaled),
-                solve("fleet", problem).cost_per_day,
-            ]  # fmt: skip
-            dropped = 100 * scaled[0].extras["overload"]
-            moved = scaled[0].extras["bytes_moved"] / given.sizes.sum()
-            rows.append([*(np.array(costs) / fleet_bound(problem)), dropped, moved])
-        table = np.array(rows)
-        mean = np.where(np.isfinite(table), table, np.nan).mean(axis=0)
-        saved = 100 * (1 - table[:, 11:12] / table).mean(axis=0)
-        print(
-            f"  {name:13s} GP {mean[0]:.2f} typical {mean[1]:.2f} | GP-R {mean[2]:.2f} typical {mean[3]:.2f} | "
-            f"CEPS- medium {mean[4]:.2f} best {mean[5]:.2f} CEPS+ {mean[6]:.2f} | AAS fits {mean[7]:.2f}/{mean[8]:.2f} "
-            f"stores {mean[9]:.2f}/{mean[10]:.2f} ({mean[12]:.2g} % over, {mean[13]:.1f}x moved) | fleet {mean[11]:.3f}"
-        )
-        print(
-            f"    {'':9s} saves: GP {saved[0]:.0f} typical {saved[1]:.0f} | GP-R {saved[2]:.0f} | CEPS- {saved[4]:.0f} "
-            f"| AAS fits {saved[7]:.0f}/{saved[8]:.0f} stores {saved[9]:.0f}/{saved[10]:.0f}"
-        )
-        ours = float(table[:, 11].max())
-        aims = []
-        for rival, place, wanted, where in (
-            ("GP best", 0, 25, ("cos hs100", "cos hs1000", "cos-s hs100", "cos-s hs1000", "gow")),
-            ("GP typical", 1, 40, tuple(one for one in WORKLOADS if one != "zipf0")),
-            ("GP-R best", 2, 14, tuple(WORKLOADS)),
-            ("CEPS- medium", 4, 12, tuple(one for one in WORKLOADS if not one.startswith("zipf"))),
-            ("GP-AAS at fill 0.8", 8, 15, tuple(one for one in WORKLOADS if not one.startswith("zipf"))),
-        ):
-            if name in where:
-                aims.append(f"{rival} {goals.saving(f'G5, {name}, {rival}', float(saved[place]), wanted, ours)}")
-        print(f"    {'':9s} " + ", ".join(aims), flush=True)
-
-
 def g7(goals: Goals, seeds: int = 4) -> None:
     print("G7: small instances, method fleet and gain against the exact optimum (all slots, u = 1.0); goal all equal")
     total = {"fleet": 0, "gain": 0}
@@ -205,7 +150,7 @@ def g9(goals: Goals) -> None:
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", nargs="*", default=["g1", "g3", "g5", "g7", "g9"])
+    parser.add_argument("what", nargs="*", default=["g1", "g3", "g7", "g9"])
     parser.add_argument("--partitions", type=int, nargs="+", default=[100, 500, 1000, 2000])
     options = parser.parse_args(words)
     goals = Goals()
@@ -213,7 +158,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if name in ("g1", "g2"):
             g1(goals, options.partitions)
         else:
-            {"g3": g3, "g5": g5, "g7": g7, "g9": g9}[name](goals)
+            {"g3": g3, "g7": g7, "g9": g9}[name](goals)
     goals.end()
 
 

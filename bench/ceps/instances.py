@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from ceps import Patterns, ServerType, load_servers
+from ceps.model.packing import Effort
+from ceps.model.problem import Outcome, Problem
+from ceps.plan.planning import run
 from datasets.workloads import make
 
 # Loads in m3.medium at full capacity: 17 to 33 dollars a day, the range of the chapter's figures.
@@ -54,3 +57,8 @@ def cases(partitions: int) -> Iterator[tuple[str, float, Patterns]]:
     for name in WORKLOADS:
         for seed, units in enumerate(UNITS):
             yield name, units, patterns(name, partitions, units, seed)
+
+
+def solve(method: str, problem: Problem, **options: Any) -> Outcome:
+    """The plan of a method, by seed 0."""
+    return run(method, problem, np.random.default_rng(0), Effort(), **options)

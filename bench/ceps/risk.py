@@ -20,9 +20,10 @@ from bench.ceps.instances import catalogue
 from bench.measuring.points import DATA
 from bench.measuring.verdicts import Goals
 from ceps.bounds.lower_bounds import fleet_bound
+from ceps.model.patterns import DAY
 from ceps.model.problem import build_problem
 from ceps.model.variation import variation_of
-from ceps.plan.overload import overloaded_slots
+from ceps.plan.overload import PRECISE, over_levels, shape_and_scale
 from ceps.plan.plans import Plan
 from datasets.workloads import kd_leaves
 
@@ -82,6 +83,17 @@ def asked(plan: Plan, rest: np.ndarray) -> np.ndarray:
     return found
 
 
+def chance_above(mean: np.ndarray, variance: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Chance that a gamma variable of this mean and variance is above `limit`; a normal one where it is precise."""
+    from scipy.special import gammaincc, ndtr
+
+    shape, scale = shape_and_scale(mean, variance)
+    gamma = gammaincc(np.minimum(np.maximum(shape, 1e-12), PRECISE), limit / scale)
+    normal = ndtr(-(limit - mean) / np.sqrt(np.where(variance > 0, variance, 1.0)))
+    found = np.where(shape > PRECISE, normal, gamma)
+    return np.where((variance > 0) & (mean > 0), found, mean > limit)
+
+
 def agreement(plan: Plan, rest: np.ndarray, weekday: np.ndarray) -> tuple[int, int, int]:
     """Server-weekdays, those whose stated risk is within the factor, and those where both are next to nothing."""
     limit = plan.capacity * SLOT
@@ -89,7 +101,8 @@ def agreement(plan: Plan, rest: np.ndarray, weekday: np.ndarray) -> tuple[int, i
     assert plan.risk is not None
     stated = np.array(plan.risk.by_server)
     total = good = equal = 0
-    slots = overloaded_slots(plan)
+    days = max(1, plan.loads.shape[1] * plan.slot_seconds // DAY)
+    slots = over_levels(plan, chance_above).reshape(len(plan), days, -1).sum(axis=2)
     for day in np.unique(weekday):
         here = loads[weekday == day]
         for server in range(len(plan)):

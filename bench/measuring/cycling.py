@@ -35,7 +35,7 @@ class Spent:
 
 @dataclass
 class Costs:
-    """Stands in for `pipelines.engines.stage_progress.Stages`: processor seconds of all processes by stage, besides."""
+    """Stands in for `pipelines.engines.progress.Stages`: processor seconds of all processes by stage, besides."""
 
     session: Any
     seconds: dict[str, float] = field(default_factory=dict)

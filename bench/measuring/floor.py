@@ -27,7 +27,7 @@ ALL = Here(1 << 60, 1 << 60, 1 << 60, 1 << 60)
 
 @dataclass
 class Seconds:
-    """Stands in for `pipelines.engines.stage_progress.Stages`: processor seconds of this process by stage."""
+    """Stands in for `pipelines.engines.progress.Stages`: processor seconds of this process by stage."""
 
     seconds: Counter[str] = field(default_factory=Counter)
 

@@ -65,3 +65,11 @@ def resident(root: int) -> tuple[int, int]:
         own += kilobytes.get("Pss_Anon:", 0) * 1024
         mapped += (kilobytes.get("Pss_File:", 0) + kilobytes.get("Pss_Shmem:", 0)) * 1024
     return own, mapped
+
+
+def describe_machine() -> str:
+    """Return its cores, their model and its memory, as results name them."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(": ")[1] for line in lines if line.startswith("model name")), "no known model")
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} virtual cores of an {model}, {gigabytes:.0f} GB"

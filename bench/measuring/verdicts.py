@@ -38,20 +38,6 @@ class Goals:
         self.missed.append(f"{name}: {figure:.6g}, wanted {wanted or 'a goal'}")
         return f"(goal: {wanted}, MISSED)"
 
-    def saving(self, name: str, saved: float, wanted: float, ours: float) -> str:
-        """Text for a saving in per cent: at least `wanted`, or `ours`, our cost over its bound, is 1.
-
-        No valid plan saves more than one at a valid bound, however good the other one is.
-        """
-        if saved >= wanted / EXACT:
-            self.met.append(name)
-            return f"(goal: {wanted:g} or at the bound)"
-        if ours <= EXACT:
-            self.met.append(name)
-            return f"(goal: {wanted:g} or at the bound: at the bound)"
-        self.missed.append(f"{name}: saves {saved:.3g} %, wanted {wanted:g} or at the bound, is {ours:.4f} of it")
-        return f"(goal: {wanted:g} or at the bound, MISSED)"
-
     def end(self) -> None:
         """Say how many goals were met, and exit with 1 and their names where some were missed."""
         print(f"goals met: {len(self.met)} of {len(self.met) + len(self.missed)}")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import os
 import re
 import tempfile
 import threading
@@ -27,12 +26,12 @@ import numpy as np
 import pyarrow as pa
 
 import dtoss
+from bench.measuring.machine import seconds_by_process
 from bench.serve.fleet.servers import fleet
 from bench.serve.requests import pinned, serve_command
 from dtoss.index import Index
 from dtoss.serve.cluster.plan_placement import Placement
-from pipelines.calibration.sender import Where
-from pipelines.calibration.senders import Senders
+from pipelines.calibration.sender import Senders, Where
 
 EVERY = 0.05
 """Seconds between two POSTs."""
@@ -94,19 +93,6 @@ def look(port: int, ended: threading.Event, seen: list[tuple[float, int]]) -> No
             seen.append((time.monotonic(), seq))
 
 
-def processes_of(parent: int) -> dict[int, float]:
-    """Return the processor seconds of each child of a process."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found[int(stat.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return found
-
-
 def number(port: int, name: str) -> float:
     """Return one of a server's numbers."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -126,11 +112,13 @@ def measure(server: int, port: int, told: int, senders: Senders, rate: float, gi
     if rate:
         works.append(threading.Thread(target=tell, args=(told, rate, given.objects, until, acknowledged)))
     made = [number(port, f"dtoss_fresh_generation_seconds_{part}") for part in ("count", "sum")]
-    before = processes_of(server)
+    before = seconds_by_process(server)
     for work in works:
         work.start()
     window = senders.at_rate(given.asked, given.seconds, 5.0, np.random.default_rng(2))
-    spent = {pid: seconds - before.get(pid, 0.0) for pid, seconds in processes_of(server).items()}
+    spent = {
+        pid: seconds - before.get(pid, 0.0) for pid, seconds in seconds_by_process(server).items() if pid != server
+    }
     time.sleep(2.0)
     ended.set()
     for work in works:
@@ -164,7 +152,7 @@ def main() -> None:
     given = parser.parse_args()
     print(
         "| objects in partitions | rows/s | lag p50 s | p99 s | generations | ms each | knn/s | p50 ms | p99 ms | "
-        "cores of worker / builder | unseen |"
+        "cores of worker / log / builder | unseen |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     rng = np.random.default_rng(0)

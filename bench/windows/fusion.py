@@ -1,35 +1,19 @@
-"""Fusion of random jobs: python -m bench.windows.fusion [--operators 12 30 ...] [--jobs N] [--seconds S].
-
-Figures 14 and 15 of Enorm (DEBS 2016): components, and rows that go between them as a share of all. Algorithm 1 with
-both of its scores, to the letter, and with summed rates; the paper's baseline; and the exact model of
-`ceps.streams.fusion`. Jobs are made as section 7 says, with 30 attributes.
-
-Exits with 1 where summed rates send more than algorithm 1 in the mean, or at 12 and 30 operators more than they must.
-"""
+"""Fusion of random jobs as Enorm has it: jobs, algorithm 1 with both of its scores and to the letter, the baseline."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import mean
-from time import process_time
 
 import numpy as np
 
-from bench.measuring.verdicts import Goals
-from ceps.streams.fusion import Fusion, Job, fuse, fusion_of, job_of, merge_by_rates
+from ceps.streams.fusion import Fusion, Job
 
 ATTRIBUTES = 30
 """Partition attributes of a random job."""
 STEP = 3
 """By how much the number of an operator's attributes differs from the one before; the paper says: a random value."""
-SIZES = (12, 30, 50, 100, 150)
-PROVED = (12, 30)
-"""Operators of jobs for which the exact model is a goal."""
-GOALS = {12: (0.206, 0.206), 30: (0.202, 0.193)}
-"""What a prototype left between components, on jobs of its own: by summed rates, and exactly."""
 
 
 @dataclass(frozen=True)
@@ -160,56 +144,3 @@ def told(job: Job, component: Sequence[int]) -> tuple[float, int]:
 def of_fusion(found: Fusion) -> tuple[float, int]:
     """Return the share of rows between components, and how many components there are."""
     return found.sent / found.total, len(found.components)
-
-
-def table(operators: int, jobs: int, seconds: float) -> tuple[dict[str, list[tuple[float, int]]], list[float], int]:
-    """Return for each way what it leaves of each job, processor seconds of the exact model, and how many it proved."""
-    ways: dict[str, list[tuple[float, int]]] = {}
-    spent, proved = [], 0
-    for seed in range(jobs):
-        made = random_job(operators, np.random.default_rng([operators, seed]))
-        job = job_of(made.attributes, made.rates)
-        ways.setdefault("baseline", []).append(told(job, greedy_baseline(made, np.random.default_rng(seed))))
-        ways.setdefault("score = PA", []).append(told(job, algorithm_1(made, by_attributes)))
-        ways.setdefault("to the letter", []).append(told(job, algorithm_1(made, to_the_letter=True)))
-        ways.setdefault("score = COMM", []).append(told(job, algorithm_1(made)))
-        ways.setdefault("summed rates", []).append(of_fusion(fusion_of(job, merge_by_rates(job))))
-        began = process_time()
-        found = fuse(made.attributes, made.rates, seconds=seconds)
-        spent.append(process_time() - began)
-        proved += found.proven
-        ways.setdefault("exact", []).append(of_fusion(found))
-    return ways, spent, proved
-
-
-def main() -> None:
-    """Print figures 14 and 15, and what misses a goal."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--operators", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--jobs", type=int, default=20, help="of each size; the paper takes 500 (default: 20)")
-    parser.add_argument("--seconds", type=float, default=120.0, help="of the solver a job (default: 120)")
-    options = parser.parse_args()
-    goals = Goals()
-    print("share of rows between components (components), mean of the jobs")
-    for operators in options.operators:
-        ways, spent, proved = table(operators, options.jobs, options.seconds)
-        left = {way: mean(share for share, _ in found) for way, found in ways.items()}
-        cells = [f"{way} {left[way]:.3f} ({mean(count for _, count in found):.1f})" for way, found in ways.items()]
-        print(f"{operators:4d} operators: {' | '.join(cells)}")
-        summed, exact = ([share for share, _ in ways[way]] for way in ("summed rates", "exact"))
-        over = max(s - e for s, e in zip(summed, exact, strict=True))
-        print(
-            f"      exact: {proved} of {options.jobs} proved, processor seconds mean {mean(spent):.2f} "
-            f"worst {max(spent):.2f}; summed rates are worse by {over:.3f} at the most"
-        )
-        if operators in GOALS:
-            print("      a prototype on jobs of its own: summed rates {:.3f}, exact {:.3f}".format(*GOALS[operators]))
-        aim = goals.ask(f"{operators} operators, summed rates", left["summed rates"], most=left["score = COMM"])
-        print(f"      summed rates {left['summed rates']:.4f} {aim}, algorithm 1 {left['score = COMM']:.4f}")
-        if operators in PROVED:
-            print(f"      proved {proved} {goals.ask(f'{operators} operators, proved', proved, least=options.jobs)}")
-    goals.end()
-
-
-if __name__ == "__main__":
-    main()

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from bench.measuring.points import DATA
 from dtoss.buckets import BUCKETS, bucket_of
 from dtoss.commits.offsets import Source
+from dtoss.commits.table import remove_orphans
 from dtoss.geometry.space import space_of
 from dtoss.windows.measures import MEASURES, PERCENTILES
 from dtoss.windows.processing.hour_compaction import merge_hours
-from dtoss.windows.processing.window_orphans import clear_debris
+from dtoss.windows.processing.windows_tables import table_of
 from dtoss.windows.spec import spec_of
 from dtoss.windows.state.state_files import read_objects
 from dtoss.windows.storage.keys_file import keys_from, of_sites, write_keys
@@ -88,7 +89,7 @@ class Run:
     def tend(self) -> None:
         """Merge hours that are past, and clear what is replaced."""
         merge_hours(self.home, self.spec, begun_windows(self.home))
-        clear_debris(self.home, 0.0)
+        remove_orphans(table_of(self.home), 0.0)
 
     def state(self) -> dict[str, int]:
         """Return the bytes of files of state, by kind."""

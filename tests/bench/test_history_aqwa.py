@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.history.aqwa import STARTS, asked, begin, main, rivals
+from bench.experiments.aqwa_11_17 import STARTS, ask_all, begin, rivals
 from bench.history.aqwa_blocks import Played, by_counters, on_blocks, ours, shown
 from bench.history.aqwa_run import Answered, even_grid, first_parts
 from bench.history.aqwa_worlds import SLOTS, START_SECONDS, Fixed, World, even_parts, ranges, spent
@@ -36,7 +36,7 @@ def test_each_start_reads_less_than_what_is_never_cut(world):
     """And the tree of the text is not cut before anything was appended."""
     for start in STARTS:
         layouts = rivals(world, start)
-        costs = {name: spent(asked(layout, ranges(world, [0, 1], 200, 5)), 1.0) for name, layout in layouts.items()}
+        costs = {name: spent(ask_all(layout, ranges(world, [0, 1], 200, 5)), 1.0) for name, layout in layouts.items()}
         assert (costs["AQWA"].cuts == 0) == (start.name == "text")
         assert costs["AQWA"].points <= costs["k-d"].points < costs["grid"].points
         assert int(begin(world, start).counts.within(*world.grid.everything)) == 25_000
@@ -83,11 +83,3 @@ def test_a_row_of_the_table_has_both_means(capsys):
     played = Played(np.tile([2, 3_000_000], (8, 1)), np.zeros(8))
     shown("x", played, 1.0, np.array([1e6] * 4 + [9e6] * 4))
     assert capsys.readouterr().out == "| x | 5 | 5 | 5 | 5 | 5 | 3 | 2 / 3 | 0 | 0.00 |\n"
-
-
-def test_without_the_taxis_the_fleet_is_the_world(monkeypatch, capsys):
-    monkeypatch.setattr("bench.history.aqwa.world_of", lambda name: print(name) or 1 / 0)
-    monkeypatch.setattr("bench.history.aqwa.missing", lambda name: "not here")
-    with pytest.raises(ZeroDivisionError):
-        main([])
-    assert capsys.readouterr().out == "fleet\n"

@@ -1,1 +1,1 @@
-"""Figures 9 to 16 of the paper on these operators, with its axes: python -m bench.windows.enorm.figures."""
+"""What figures 9 to 13 and 16 of the paper measure, on these operators."""

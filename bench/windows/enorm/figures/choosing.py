@@ -63,17 +63,13 @@ def load(windows: Sequence[Window], rows: int, keys: int, minutes: int = 30) -> 
     )
 
 
-def choices(rows: int, keys: int) -> str:
-    """Return a table: what both ways cost in the longest window by each reading, and which is chosen."""
-    lines = ["Split or combine, processor seconds in the longest window (5.1.1), E, K_1 and merging measured", ""]
-    lines += ["| windows | reading of W | split | combine | chosen |", "| --- | --- | --- | --- | --- |"]
+def choices(rows: int, keys: int) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return what split and combine cost in the longest window, in seconds by windows and reading of W (5.1.1)."""
+    found = {}
     for name, windows in {"two tumbling": TWO, "six tumbling": SIX, "two each minute": _each_minute(TWO)}.items():
-        found = load(windows, rows, keys)
-        for reading in READINGS:
-            costs = f"{found.split_cpu(reading):.3f} | {found.combine_cpu(reading):.3f}"
-            lines.append(f"| {name} | {reading} | {costs} | {found.best(reading)} |")
-        lines.append(f"| | E {found.a_row * 1e6:.2f} us, K_1 {found.a_group * 1e6:.0f} us | | | |")
-    return "\n".join(lines)
+        cost = load(windows, rows, keys)
+        found[name] = {reading: (cost.split_cpu(reading), cost.combine_cpu(reading)) for reading in READINGS}
+    return found
 
 
 def _each_minute(windows: Sequence[Window]) -> list[Window]:

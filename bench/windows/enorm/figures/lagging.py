@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.windows.enorm.figures.drawing import Figure
 from bench.windows.enorm.figures.simple import GROUPS, NODES
 
 Floats = NDArray[np.float64]
@@ -98,29 +97,14 @@ def lag(needed: Floats, balance: Balance, period: int, pause: float, instant: bo
     return Lag(mean, worst, moves, behind)
 
 
-def latencies(balance: Balance, pause: float) -> Figure:
-    """Figure 13: mean latency of rows in each ten seconds."""
+WAYS = {
+    "disruptive each 5 minutes": (300, False),
+    "disruptive each minute": (60, False),
+    "instant each second": (1, True),
+}
+
+
+def latencies(balance: Balance, pause: float) -> dict[str, Lag]:
+    """Figure 13: what rows wait by each way."""
     needed = loads()
-    ways = {
-        "disruptive each 5 minutes": (300, False),
-        "disruptive each minute": (60, False),
-        "instant each second": (1, True),
-    }
-    lines, found = {}, {}
-    for name, (period, instant) in ways.items():
-        found[name] = lag(needed, balance, period, pause, instant)
-        tens = 1e3 * found[name].mean.reshape(-1, 10).mean(axis=1)
-        lines[name] = {at / 6: max(float(one), 0.01) for at, one in enumerate(tens)}
-    told = {name: 1e3 * float(one.mean[START * 60 :].mean()) for name, one in found.items()}
-    _, often, instant = ways
-    high = {name: 1e3 * float(one.worst.max()) for name, one in found.items()}
-    said = [
-        f"a model of queues, fed with a pause of {pause * 1e3:.0f} ms, which {KEYS:,} keys took in Figure 10; Flux",
-        "means from the fifth minute on: " + ", ".join(f"{name} {one:,.2f} ms" for name, one in told.items()),
-        "worst node: " + ", ".join(f"{name} {one:,.1f} ms" for name, one in high.items()),
-        "paper: instant has a tenth of disruptive's latency; here disruptive each minute has "
-        f"{told[often] / told[instant]:,.1f} times its mean, {high[often] / high[instant]:,.0f} times its worst",
-        "key groups moved: " + ", ".join(f"{name} {one.moves}" for name, one in found.items())
-        + f"; instant left {found[instant].behind:.1f} s of work for idle moments",
-    ]  # fmt: skip
-    return Figure("13", "latency while load moves", "minutes", "mean latency, ms", lines, said, log=True)
+    return {name: lag(needed, balance, period, pause, instant) for name, (period, instant) in WAYS.items()}

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from bench.windows.enorm.changing import DIRECT, INSTANT, SMOOTH
-from bench.windows.enorm.figures.drawing import Figure
-from bench.windows.enorm.figures.simple import MINUTE, TWO, apart, combined, least, running, uniform, until
+from bench.windows.enorm.figures.simple import MINUTE, TWO, Lines, apart, combined, least, running, uniform, until
 from bench.windows.enorm.operators import Row
 from bench.windows.enorm.placing import Configuration, combine, repartition, split
 from bench.windows.enorm.running import Run
@@ -50,34 +49,26 @@ def moved_in(keys: int, how: str, times: int) -> float:
     return min(found)
 
 
-def pauses(times: int) -> Figure:
-    """Figure 10: the pause of a migration by the size of the key group."""
-    lines = {how: {float(keys): moved_in(keys, how, times) for keys in SIZES} for how in (DIRECT, INSTANT)}
-    first, last = SIZES[0], SIZES[-1]
-    said = [
-        "paper: disruptive depends on the size, instant is negligible; here disruptive grows "
-        f"{lines[DIRECT][last] / lines[DIRECT][first]:.0f} times from {first:,} to {last:,} keys, "
-        f"instant is at most {max(lines[INSTANT].values()):.2f} ms",
-        "no network: a pause is the processor's time for bytes and back",
-    ]
-    names = {DIRECT: "disruptive", INSTANT: "instant"}
-    return Figure(
-        *("10", "migration latency", "keys of the key group", "pause, ms"),
-        {names[how]: points for how, points in lines.items()},
-        said,
-        log=True,
-    )
+def pauses(times: int, sizes: Sequence[int] = SIZES) -> Lines:
+    """Figure 10: the pause of a migration in ms by the size of the key group."""
+    return {
+        name: {float(keys): moved_in(keys, how, times) for keys in sizes}
+        for name, how in (("disruptive", DIRECT), ("instant", INSTANT))
+    }
 
 
-def split_and_combine(times: int, sizes: Sequence[int] = SIZES) -> tuple[Figure, Figure]:
-    """Figure 11: the pause and the completion of split, and of combine in both ways, by the size of the group."""
+def split_and_combine(times: int, sizes: Sequence[int] = SIZES) -> tuple[Lines, Lines]:
+    """Figure 11: the pause in ms and the seconds of split, and of combine in both ways, by the size of the group.
+
+    A split sends the panes of the longest window again, which the paper does not count: nothing waits for it.
+    """
     changes: dict[str, tuple[Configuration, Callable[[Configuration], Configuration], str]] = {
         "split, instant": (_two(combined), lambda now: split(now, "consolidate"), INSTANT),
         "combine, disruptive": (_two(apart), lambda now: combine(now, "consolidate"), DIRECT),
         "combine, smooth": (_two(apart), lambda now: combine(now, "consolidate"), SMOOTH),
     }
-    pause: dict[str, dict[float, float]] = {name: {} for name in changes}
-    done: dict[str, dict[float, float]] = {name: {} for name in changes}
+    pause: Lines = {name: {} for name in changes}
+    done: Lines = {name: {} for name in changes}
     for name, (start, change, how) in changes.items():
         for keys in sizes:
             found = []
@@ -89,18 +80,7 @@ def split_and_combine(times: int, sizes: Sequence[int] = SIZES) -> tuple[Figure,
                 found.append((paused_ms(run, "consolidate"), again))
             pause[name][keys], again = min(found)
             done[name][keys] = longest(TWO) if how == SMOOTH else (pause[name][keys] + again) / 1e3
-    most = done["split, instant"][sizes[-1]] * 1e3
-    said = [
-        "paper: split always is efficient; combine pauses by its state, or lasts the longest window "
-        f"({longest(TWO):,} s here)",
-        f"a split sends the panes of the longest window again: {most:.0f} ms of work at {sizes[-1]:,} keys, which the "
-        "paper does not count; nothing waits for it but windows",
-    ]
-    x = "keys of the key group"
-    return (
-        Figure("11a", "split and combine: latency", x, "pause, ms", pause, said),
-        Figure("11b", "split and combine: completion", x, "seconds", done, log=True),
-    )
+    return pause, done
 
 
 def _two(way: Callable[..., Configuration]) -> Configuration:
@@ -116,21 +96,16 @@ def _with_a_move(rows: list[Row], start: Configuration, how: str, share: int) ->
     run.run()
 
 
-def overhead(rows: int, keys: int, times: int, shares: Sequence[int] = SHARES) -> Figure:
-    """Figure 12: by how much the completion grows where a share of the groups moves in the 21st minute."""
+def overhead(rows: int, keys: int, times: int, shares: Sequence[int] = SHARES) -> Lines:
+    """Figure 12: by how many per cent the completion grows where a share of the groups moves in the 21st minute."""
     held = uniform(rows, keys, 30)
     start = apart([every(5 * MINUTE)])
     ways = [(how, share) for how in (INSTANT, DIRECT) for share in shares if share]
     works: dict[str, Callable[[], object]] = {"": partial(_with_a_move, held, start, INSTANT, 0)}
     works |= {f"{how} {share}": partial(_with_a_move, held, start, how, share) for how, share in ways}
     spent = least(works, times)
-    lines: dict[str, dict[float, float]] = {"instant": {0: 0.0}, "disruptive": {0: 0.0}}
+    lines: Lines = {"instant": {0: 0.0}, "disruptive": {0: 0.0}}
     for how, share in ways:
         name = "instant" if how == INSTANT else "disruptive"
         lines[name][share] = 100 * (spent[f"{how} {share}"] / spent[""] - 1)
-    said = [
-        "paper: similar for both; here all groups cost "
-        f"{lines['instant'][100]:.1f} % more instant, {lines['disruptive'][100]:.1f} % disruptive "
-        f"({rows:,} rows, {keys:,} keys)"
-    ]
-    return Figure("12", "overhead of one migration", "% of the key groups", "% more processor seconds", lines, said)
+    return lines

@@ -24,6 +24,8 @@ MINUTE = 60
 KEY, BY_KEY = ("key",), frozenset(["key"])
 TWO = (every(5 * MINUTE), every(10 * MINUTE))
 SIX = tuple(every(5 * MINUTE * number) for number in range(1, 7))
+Lines = dict[str, dict[float, float]]
+"""A figure: y by x, by the name of a line."""
 EACH, MOST = 1000, 512
 """Rows between two timestamps; messages of a connection at a time."""
 
