@@ -15,6 +15,9 @@ SOURCES = {
     "https": "polled_url.PolledUrl",
     "redis": "redis_entries.RedisEntries",
     "rediss": "redis_entries.RedisEntries",
+    "mqtt": "mqtt_messages.MqttMessages",
+    "mqtts": "mqtt_messages.MqttMessages",
+    "kafka": "kafka_messages.KafkaMessages",
 }
 """The module of this room and the class of what each scheme means; one is loaded when it is wanted."""
 

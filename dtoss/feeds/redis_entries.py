@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+from dtoss.brokers.redis_client import WRONG, RedisClient, why_of
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.extras import need
 from dtoss.feeds.choose_feed import Origin
 from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
-from dtoss.plain_numbers import is_whole
 
 UNACKNOWLEDGED, NEW = "0", ">"
 """From where entries are read: those that were given to this reader before, and those that nobody was given."""
 IDLE_MILLISECONDS = 60_000
 """A minute."""
-_WRONG = ("WRONGTYPE", "NOPERM", "NOAUTH", "WRONGPASS")
+_CLOSED = (*WRONG, "NOAUTH", "WRONGPASS")
 """How errors begin that do not end by themselves."""
 
 
@@ -30,17 +28,11 @@ class RedisEntries:
 
     def __init__(self, origin: Origin, idle: int = IDLE_MILLISECONDS) -> None:
         place = origin.place
-        said, base = place.options("stream", "group", "consumer", "field"), place.name or "0"
-        if len(place.hosts) != 1 or not said.get("stream") or not is_whole(base):
-            raise InputError(f"--from {place} is no stream: {place.scheme}://HOST:6379/0?stream=NAME is wanted")
+        said = place.options("stream", "group", "consumer", "field")
+        opened = RedisClient(place, said, origin.secret, origin.timeout)
+        self._client, self._error = opened.client, opened.error
         self._stream, self._field = said["stream"], said.get("field")
         self._group, self._me = said.get("group", "dtoss"), said.get("consumer", "dtoss")
-        self._redis = need("redis", f"--from {place.scheme}:", "redis")
-        self._client: Any = self._redis.Redis(
-            place.host, place.port(6379), int(base), origin.secret, username=place.user, ssl=place.scheme == "rediss",
-            socket_timeout=origin.timeout, socket_connect_timeout=origin.timeout,
-            retry=None,
-        )  # fmt: skip
         self._name, self._idle = str(place), idle
         self._begun, self._where = False, UNACKNOWLEDGED
 
@@ -79,7 +71,7 @@ class RedisEntries:
     def _begin(self) -> None:
         try:
             self._client.xgroup_create(self._stream, self._group, "0", mkstream=True)
-        except self._redis.ResponseError as error:
+        except self._error as error:
             if not str(error).startswith("BUSYGROUP"):
                 raise
         self._begun = True
@@ -96,10 +88,10 @@ class RedisEntries:
         """Turn errors of the client into what a source says; what it has given is read again then."""
         try:
             yield
-        except self._redis.RedisError as error:
+        except self._error as error:
             self._begun, self._where = False, UNACKNOWLEDGED
-            text = " ".join(str(error).split())[:200] or type(error).__name__
-            if text.startswith(_WRONG):
+            text = why_of(error)
+            if text.startswith(_CLOSED):
                 raise InputError(f"--from {self} says no: {text}") from None
             raise Later(f"{self} cannot be read ({text})") from None
 

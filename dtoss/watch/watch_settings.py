@@ -14,8 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
+
+SPEED_COLUMN = "speed"
+"""What conditions may name besides columns of rows: metres (units of a projected CRS) a second since the row before."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,19 @@ class Settings:
     attributes: Mapping[str, pa.DataType] = field(default_factory=dict)  # The types of the other columns, by name
 
     @property
+    def timed(self) -> bool:
+        """Whether objects are followed: rows have ids and times, and are no messages."""
+        return self.time is not None and self.id_type is not None and not self.messages
+
+    @property
+    def columns(self) -> dict[str, pa.DataType]:
+        """The types of the attributes, and of the speed where objects are followed and rows have none of their own."""
+        return {**({SPEED_COLUMN: pa.float64()} if self.timed else {}), **self.attributes}
+
+    @property
     def schema(self) -> dict[str, pa.DataType]:
-        """The types of what a condition may name: the attributes, and the id."""
-        known = dict(self.attributes)
+        """The types of what a condition may name: the columns, and the id."""
+        known = self.columns
         if self.id_type is not None:
             known.setdefault("id", pa.int64() if self.id_type == "int64" else pa.string())
         return known
@@ -97,13 +111,4 @@ class Rows:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def take(self, rows: NDArray[np.int64]) -> Rows:
-        """Return some of the rows, in the order of their numbers; O(rows taken)."""
-        at = pa.array(rows)
-        return Rows(
-            np.ascontiguousarray(self.positions[rows]),
-            None if self.ids is None else self.ids.take(at),
-            None if self.t is None else self.t[rows],
-            None if self.text is None else self.text.take(at),
-            {name: column.take(at) for name, column in self.attributes.items()},
-        )
+    take = take_rows

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS
 from dtoss.commits.offsets import Source
+from dtoss.commits.rejected_rows import REJECTED
 from dtoss.rows.input_columns import RAW, REASON, attribute_column
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.processing.watch_task import REJECTED, TaskResult, run_task
+from dtoss.watch.processing.watch_task import TaskResult, run_task
 from dtoss.watch.watch_settings import Rows as TaskRows
 from dtoss.watch.watch_settings import Settings
 from pipelines.engines.rows import Rows
-from pipelines.engines.tasks_done import done_by_bucket
+from pipelines.engines.spark_rows import done_by_bucket
 from pipelines.watching.typed_rows import MICROS
 
 

@@ -1,20 +1,24 @@
-"""One batch of a watch after another: planned, run by tasks, committed, and told of.
+"""One batch of a watch after another: planned, run by tasks or by workers, committed, and told of.
 
 Where the objects are around which subscriptions ask: in the current snapshot of the store.
 """
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.arrow_stream import rows_of_stream, stream_of
 from dtoss.buckets import BUCKETS
 from dtoss.commits.offsets import Source
+from dtoss.commits.table import tidy
 from dtoss.errors import DtossError, InputError
 from dtoss.geometry.space import LONLAT, Space, space_of
 from dtoss.opening import open_index
@@ -22,29 +26,34 @@ from dtoss.plain_numbers import whole_in
 from dtoss.snapshots.store import Store
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_retention import retain
+from dtoss.watch.events.watch_tables import tables_of
 from dtoss.watch.index.index_changes import PATIENCE, Background
 from dtoss.watch.processing.expiry_events import worth_a_commit
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan, plan_batch, set_back, settings_of
+from dtoss.watch.processing.watch_task import TaskResult, judge
+from dtoss.watch.sharding.sent_rows import sent_to_workers
+from dtoss.watch.sharding.sharded_batch import run_judged
 from dtoss.watch.sharding.sharding_commit import commit_on_workers
+from dtoss.watch.sharding.words_by_cell import said_by
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, told_by_task
 from dtoss.watch.subscriptions.known_columns import asked_space, check_space
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Settings
 from dtoss.witnesses import USUAL_WITNESSES, checked_witnesses
-from pipelines.engines.rows import Rows
+from pipelines.engines.rows import Batches, NumberedWork, Rows, Work, one_value
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
-from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.position_frame import Positions
+from pipelines.rows.position_frame import Positions, without_forgotten
 from pipelines.spark.session import cores
-from pipelines.watching.batch_on_workers import run_on_workers
 from pipelines.watching.missing_columns import Lacking
 from pipelines.watching.spreading import Spreading, SpreadOptions
-from pipelines.watching.tasks import busiest, run_tasks
+from pipelines.watching.tasks import buckets_of, busiest, key_of, rows_in, run_tasks
 from pipelines.watching.typed_rows import first_settings, fit_rows, with_ahead
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 MICROSECONDS = 1_000_000
 TENDED_EVERY_US = 600 * MICROSECONDS
@@ -236,7 +245,7 @@ class Watching:
         return plan
 
     def _carried(self, settings: Settings) -> Options:
-        missing = [name for name in self.options.carry if name not in settings.attributes]
+        missing = [name for name in self.options.carry if name not in settings.columns]
         return replace(self.options, carry=()) if missing else self.options
 
     def _told(self, told: Ran) -> Ran:
@@ -261,6 +270,8 @@ class Watching:
         fold_watch(self.home, now_us, self.warn)
         if self.retain_us is not None:
             retain(self.home, self.retain_us, now_us)
+        else:
+            tidy(tables_of(self.home)[0])
 
 
 def believed(max_ahead: int | None, now_us: int) -> int | None:
@@ -336,3 +347,117 @@ class CurrentCentres:
                 continue
             found[row] = place.partition.positions[place.item]
         return found
+
+
+_PIECES = pa.schema(
+    [("to", pa.int32()), ("kind", pa.int32()), ("who", pa.int32()), ("part", pa.int32()), ("piece", pa.binary())]
+)
+_SPARK_PIECES = "to int, kind int, who int, part int, piece binary"
+_MADE = "done binary"
+_ROWS, _DONE, _EVENTS, _WORKED = range(4)
+_OWN = -1
+"""Who tells what a task has told itself."""
+_PIECE_ROWS = 1 << 18
+"""Rows, or events, of a piece: two gigabytes are the most that a value of Spark's may have."""
+_Piece = tuple[int, int, int, int, bytes]
+
+
+def run_on_workers(rows: Rows | None, plan: Plan, tasks: int) -> tuple[list[TaskResult], list[WorkerResult]]:
+    """Return what the tasks and the workers of a batch have done.
+
+    ``rows``: of :func:`pipelines.watching.typed_rows.fit_rows`, with what they were read as; None where there are none.
+    """
+    done: list[TaskResult] = []
+    worked: list[WorkerResult] = []
+    if rows is not None:
+        for piece in _run_steps(rows, replace(plan, after=None, source=Source()), tasks):
+            made = pickle.loads(piece)
+            (worked if isinstance(made, WorkerResult) else done).append(made)
+    ran = {one.task for one in done}
+    # a task of no rows may never have begun: objects of its buckets expire all the same
+    rest = [(task, buckets_of(task, tasks), plan.settings.no_rows) for task in range(tasks) if task not in ran]
+    more_done, more_worked = run_judged(plan, rest)
+    return done + more_done, worked + more_worked
+
+
+def _run_steps(rows: Rows, plan: Plan, tasks: int) -> list[bytes]:
+    assert plan.routed is not None
+    workers = plan.routed.workers
+    sent = rows.exchange_by_bucket(tasks, key_of(plan)).map_numbered(_judging(plan, tasks, workers), _SPARK_PIECES)
+    told = sent.exchange(workers, "to").map(_answering(plan, tasks), _SPARK_PIECES)
+    return told.exchange(tasks, "to").map(_gathering(plan), _MADE).values()
+
+
+def _judging(plan: Plan, tasks: int, workers: int) -> NumberedWork:
+    def run(task: int, batches: Batches) -> Batches:
+        begun = time.perf_counter()
+        kept = list(batches)
+        rows, raw, bad = rows_in(pa.Table.from_batches(kept) if kept else pa.table({}), plan.settings)
+        judged = judge(plan, task, buckets_of(task, tasks), rows, raw, bad)
+        for worker, batch in sent_to_workers(plan, judged):
+            yield from _cut(worker, _ROWS, task, pa.Table.from_batches([batch]))
+        if (told := told_by_task(plan, judged)) is not None:
+            yield from _cut(task % workers, _EVENTS, task, told)
+        known = replace(judged.done, said=said_by(plan, judged))
+        done = pickle.dumps((known, time.perf_counter() - begun))
+        yield _batch((task % workers, _DONE, task, 0, done))
+
+    return run
+
+
+def _answering(plan: Plan, tasks: int) -> Work:
+    def run(batches: Batches) -> Batches:
+        sent = []
+        for to, kind, who, part, piece in _pieces(batches):
+            if kind == _DONE:
+                yield _batch((who, _DONE, who, 0, piece))
+            elif kind == _EVENTS:
+                yield _batch((who, _EVENTS, _OWN, part, piece))
+            else:
+                sent.append(((who, part), rows_of_stream(piece)))
+                worker = to
+        if sent:
+            parts = [(who, table) for (who, _), table in sorted(sent, key=lambda one: one[0])]
+            worked, events = answer_rows(plan, worker, parts)
+            for task, table in sorted(events.items()):
+                yield from _cut(task, _EVENTS, worker, table)
+            yield _batch((worker % tasks, _WORKED, worker, 0, pickle.dumps(worked)))
+
+    return run
+
+
+def _gathering(plan: Plan) -> Work:
+    def run(batches: Batches) -> Batches:
+        begun = time.perf_counter()
+        judged, events = [], []
+        for piece in _pieces(batches):
+            if piece[1] == _EVENTS:
+                events.append(piece[2:])
+            elif piece[1] == _DONE:
+                judged.append(pickle.loads(piece[4]))
+            else:
+                yield one_value("done", piece[4])
+        for done, seconds in judged:  # one: a partition is a task
+            tables = [rows_of_stream(piece) for _, _, piece in sorted(events, key=lambda one: one[:2])]
+            made = merge_events(plan, done, tables)
+            made = replace(made, seconds=seconds + time.perf_counter() - begun)
+            yield one_value("done", pickle.dumps(made))
+
+    return run
+
+
+def _batch(piece: _Piece) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([value], one.type) for value, one in zip(piece, _PIECES, strict=True)], _PIECES)
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[_Piece]:
+    for batch in batches:
+        for row in range(batch.num_rows):
+            to, kind, who, part, piece = (column[row].as_py() for column in batch.columns)
+            yield to, kind, who, part, piece
+
+
+def _cut(to: int, kind: int, who: int, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield a table in pieces, numbered in their order."""
+    for part, begin in enumerate(range(0, len(table), _PIECE_ROWS)):
+        yield _batch((to, kind, who, part, stream_of(table.slice(begin, _PIECE_ROWS))))

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.conditions.parse import parse_condition
 from dtoss.errors import InputError
 from dtoss.geometry.polygon_tables import areas_of
@@ -44,7 +46,20 @@ from dtoss.watch.index.grid_kernel import (
     write_slots,
 )
 from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex, Unanswered
-from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, PAIR_EVENTS, POLYGON
+from dtoss.watch.subscription import (
+    AROUND,
+    BOX,
+    CIRCLE,
+    DWELL,
+    ENTER,
+    EVERYWHERE,
+    LEAVE,
+    PAIR_EVENTS,
+    PAIRS,
+    POLYGON,
+    STAYS,
+    Near,
+)
 from dtoss.watch.subscriptions.json_text import polygons_kept
 
 _WORLD = (-180.0, -90.0, 180.0, 90.0)
@@ -70,12 +85,19 @@ def build(
     table = table.combine_chunks()
     kind = _numpy(table, "kind")
     where, texts, unanswered = _conditions(table, schema)
+    unanswered += _others(table, schema)
     unanswered += _without(table, text, time)
     answered = np.ones(len(table), np.bool_)
     answered[[one.row for one in unanswered]] = False
     worded = table.column("words").is_valid().to_numpy(zero_copy_only=False).astype(np.bool_)
     arrays = _places(table, kind, space) | polygon_arrays(table, kind, space)
-    arrays["events"] = np.where(answered, _numpy(table, "events"), 0).astype(np.uint8)
+    events = _numpy(table, "events").astype(np.uint8)
+    stays = table.column("stay")
+    there, pairs = stays.is_valid(), pc.fill_null(pc.starts_with(stays, '{"near":'), False)
+    for rows, bit in ((there, STAYS), (pairs, PAIRS)):
+        flags = np.asarray(rows.to_numpy(zero_copy_only=False), np.bool_)
+        events = np.where(flags, events & ~np.uint8(ENTER | LEAVE | DWELL | STAYS) | np.uint8(bit), events)
+    arrays["events"] = np.where(answered, events, 0).astype(np.uint8)
     arrays["where"] = where
     covers = _covers_in(arrays, kind, space)
     centred = ~np.isnan(arrays["radius"]) & ~np.isnan(arrays["vectors"][:, 0])
@@ -124,6 +146,18 @@ def _conditions(
     return number, tuple(texts), unanswered
 
 
+def _others(table: pa.Table, schema: Mapping[str, pa.DataType]) -> list[Unanswered]:
+    """Return those that want to know of others by a condition that cannot be asked here."""
+    found = []
+    for row in np.flatnonzero(table.column("stay").is_valid().to_numpy(zero_copy_only=False)).tolist():
+        near = Near.of(table.column("stay")[row].as_py())
+        try:
+            parse_condition("true" if near is None or near.where is None else near.where, schema)
+        except ValueError as error:
+            found.append(Unanswered(row, table.column("id")[row].as_py(), str(error)))
+    return found
+
+
 def _without(table: pa.Table, text: bool, time: bool) -> list[Unanswered]:
     """Return those that want what rows do not have: a text, or a time."""
     found = []
@@ -134,7 +168,9 @@ def _without(table: pa.Table, text: bool, time: bool) -> list[Unanswered]:
     if not time:
         rows = np.flatnonzero(_numpy(table, "events") & PAIR_EVENTS)
         found += [
-            Unanswered(row, ids[row].as_py(), "enter, leave and cross need a column of times, and the rows have none")
+            Unanswered(
+                row, ids[row].as_py(), "enter, leave, dwell and cross need a column of times, and the rows have none"
+            )
             for row in rows.tolist()
         ]
     return found
@@ -202,19 +238,14 @@ def _covers_in(arrays: Mapping[str, NDArray[Any]], kind: NDArray[Any], space: Sp
     shape = np.concatenate(
         [np.full(len(circles), CIRCULAR), np.full(len(boxes), RECTANGULAR), np.arange(len(zones))]
     ).astype(np.int32)
-    return Covers(
-        owners[order],
-        np.concatenate([rects, held, zones])[order],
-        np.concatenate([facts, held, zones])[order],
-        shape[order],
-    )
+    covers = Covers(owners, np.concatenate([rects, held, zones]), np.concatenate([facts, held, zones]), shape)
+    return take_rows(covers, order)
 
 
 def _some(covers: Covers, rows: NDArray[np.bool_]) -> Covers:
     if rows[covers.owner].all():
         return covers
-    kept = np.flatnonzero(rows[covers.owner])
-    return Covers(covers.owner[kept], covers.rects[kept], covers.facts[kept], covers.shape[kept])
+    return take_rows(covers, rows[covers.owner])
 
 
 def _rects_of(covers: Covers, kind: NDArray[Any], rows: NDArray[np.int64], space: Space) -> NDArray[np.float64]:

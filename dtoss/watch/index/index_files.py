@@ -11,18 +11,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import decoding, encode_arrow
 from dtoss.commits.file_entry import HASH_DIGITS, map_entry
 from dtoss.commits.folder import Folder
 from dtoss.commits.formats import check_format
-from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
 from dtoss.watch.index.build_index import polygon_arrays
 from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered
-from dtoss.watch.subscription import COMPLEMENT, CROSS, SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import COMPLEMENT, CROSS, PAIRS, STAYS, SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_folder import BUILT
 
-_FORMAT = 3
-"""Of an index in which somebody asks who crosses a place or is outside of it; others are written as before."""
+_FORMAT = 4
+"""Of an index in which somebody asks how long an object stays, or which come near; others are written as before."""
+_BEFORE_STAYS = 3
+"""Of one in which somebody asks who crosses a place or is outside of it."""
 _BEFORE_CROSSES = 2
 _BEFORE = 1
 """Its polygons stood in arrays of their own, without what decides by the numbers that were written."""
@@ -61,7 +63,7 @@ def encoded(built: SubscriptionIndex) -> pa.Buffer:
         columns[name] = _one(pa.py_buffer(np.ascontiguousarray(array)))
     kept = pa.schema(list(built.schema.items())).serialize()
     about = {
-        "format": _FORMAT if (built.arrays["events"] & (CROSS | COMPLEMENT)).any() else _BEFORE_CROSSES,
+        "format": _format_of(built),
         "arrays": shapes,
         "crs": built.space.crs,
         "metric": built.space.metric,
@@ -72,10 +74,12 @@ def encoded(built: SubscriptionIndex) -> pa.Buffer:
     }
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     batch = batch.replace_schema_metadata({_ABOUT: json.dumps(about, sort_keys=True)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as file:
-        file.write_batch(batch)
-    return sink.getvalue()
+    return encode_arrow(batch)
+
+
+def _format_of(built: SubscriptionIndex) -> int:
+    events = np.bitwise_or.reduce(built.arrays["events"], initial=0)
+    return _FORMAT if events & (STAYS | PAIRS) else _BEFORE_STAYS if events & (CROSS | COMPLEMENT) else _BEFORE_CROSSES
 
 
 def _one(data: pa.Buffer) -> pa.Array:
@@ -116,15 +120,13 @@ def open_built(folder: Folder, name: str) -> SubscriptionIndex:
     All of its bytes are compared first.
     """
     data = map_entry(folder, BUILT, name, "restore it from a copy")
-    try:
+    with decoding(folder.path(BUILT, name)):
         return _decoded(pa.ipc.open_file(pa.BufferReader(data)).get_batch(0), folder.path(BUILT, name))
-    except (pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
-        raise StoreError(f"{folder.path(BUILT, name)} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def _decoded(batch: pa.RecordBatch, path: str) -> SubscriptionIndex:
     about = json.loads((batch.schema.metadata or {})[_ABOUT])
-    check_format(path, about["format"], (_BEFORE, _BEFORE_CROSSES, _FORMAT))
+    check_format(path, about["format"], (_BEFORE, _BEFORE_CROSSES, _BEFORE_STAYS, _FORMAT))
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, shape) in about["arrays"].items():
         arrays[name] = np.frombuffer(_buffer(batch, name), np.dtype(kind)).reshape(shape)

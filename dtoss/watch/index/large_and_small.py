@@ -15,14 +15,27 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.compiled.kernel import kernel
+from dtoss.conditions.parse import Condition, parse_condition
 from dtoss.errors import StoreError
 from dtoss.watch.index.index_files import open_built
 from dtoss.watch.index.subscription_index import SubscriptionIndex, Unanswered
-from dtoss.watch.subscription import ANY_EVENT, AROUND, CROSS, PAIR_EVENTS, SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import (
+    ANY_EVENT,
+    AROUND,
+    CROSS,
+    PAIR_EVENTS,
+    PAIRS,
+    STAYS,
+    SUBSCRIPTION_SCHEMA,
+    Near,
+    Stay,
+)
 from dtoss.watch.watch_folder import Home
 
 GONE = "gone"
 """The array of the small index that has the rows of the large one which stand no more."""
+NEVER_DUE = np.iinfo(np.int64).max
+"""A time that does not come."""
 _OPEN = 4
 
 
@@ -84,6 +97,31 @@ def standing_of(home: Home, files: Files | None) -> Standing:
 
 
 @dataclass(frozen=True)
+class Stays:
+    """Subscriptions whose enter, leave and dwell are of all rows since an object came, (k,) each."""
+
+    number: NDArray[np.int32]  # int32, rising. Their rows of the table
+    ids: pa.Array
+    events: NDArray[np.uint8]  # uint8. Those that are wanted, as bits
+    dwell: NDArray[np.int64]  # int64. Microseconds after which a dwell is told, NEVER_DUE for none
+    # How far outside an object is still inside: metres (NaN: does not count), microseconds (NEVER_DUE: does not count)
+    metres: NDArray[np.float64]
+    seconds: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AskedPairs:
+    """A subscription to pairs of objects that come near one another."""
+
+    number: int  # Its row of the table
+    id: str
+    events: int  # Those that are wanted, as bits
+    metres: float
+    where: Condition | None  # where, other: what the object satisfies and what the other one; None for any
+    other: Condition | None
+
+
+@dataclass(frozen=True)
 class Standing:
     """Subscriptions that stand; their numbers count the rows of :attr:`table`."""
 
@@ -134,7 +172,7 @@ class Standing:
     @cached_property
     def expires(self) -> NDArray[np.int64]:
         """When each expires, int64 (n,), the greatest number where none does."""
-        return self._numbers("expires", np.iinfo(np.int64).max)
+        return self._numbers("expires", NEVER_DUE)
 
     @cached_property
     def versions(self) -> NDArray[np.int64]:
@@ -161,6 +199,44 @@ class Standing:
         return bool((self.events & CROSS).any())
 
     @cached_property
+    def stays(self) -> Stays | None:
+        """What is told of stays, None where nobody wants to know."""
+        rows = np.flatnonzero(self.events & STAYS)
+        if not len(rows):
+            return None
+        table = self.table.select(["id", "events", "stay"]).take(pa.array(rows)).combine_chunks()
+        coded = table.column("stay").combine_chunks().dictionary_encode()
+        rules = [Stay.of(text) for text in coded.dictionary.to_pylist()]
+        of = coded.indices.to_numpy()
+
+        def numbers(values: list[float | None], missing: float, kind: type) -> NDArray[Any]:
+            return np.array([missing if value is None else value for value in values], kind)[of]
+
+        return Stays(
+            rows.astype(np.int32),
+            table.column("id").combine_chunks(),
+            table.column("events").to_numpy(),
+            numbers([one.dwell for one in rules], NEVER_DUE, np.int64),
+            numbers([one.metres for one in rules], np.nan, np.float64),
+            numbers([one.seconds for one in rules], NEVER_DUE, np.int64),
+        )
+
+    @cached_property
+    def pairs(self) -> tuple[AskedPairs, ...]:
+        """Those that are told of pairs of objects, in the order of their ids."""
+        found = []
+        for first, built in self.parts:
+            for row in np.flatnonzero(built.arrays["events"] & PAIRS).tolist():
+                near, at = Near.of(built.table.column("stay")[row].as_py()), int(built.arrays["where"][row])
+                if near is None:
+                    continue
+                other = None if near.where is None else parse_condition(near.where, built.schema)
+                where = built.conditions[at] if at >= 0 else None
+                table = built.table.select(["id", "events"]).slice(row, 1).to_pylist()[0]
+                found.append(AskedPairs(first + row, table["id"], table["events"], near.metres, where, other))
+        return tuple(sorted(found, key=lambda one: one.id.encode()))
+
+    @cached_property
     def columns_kept(self) -> tuple[str, ...]:
         """The columns that conditions of enter, leave and cross read, sorted: a state has these."""
         return self._columns(PAIR_EVENTS)
@@ -177,6 +253,8 @@ class Standing:
             counts = ((built.arrays["events"] & events) != 0) & self.stands[first : first + len(built)]
             for number in np.unique(asked[counts & (asked >= 0)]).tolist():
                 found |= built.conditions[number].columns
+        halves = [half for one in self.pairs if self.stands[one.number] for half in (one.where, one.other)]
+        found |= {name for half in halves if half is not None for name in half.columns}
         return tuple(sorted(found))
 
     @property

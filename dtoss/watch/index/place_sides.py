@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows
 from dtoss.geometry.polygons import Polygon
 from dtoss.geometry.rect_tree import RectTree, tree_of
 from dtoss.geometry.space import HALF_TURN, QUARTER_TURN
@@ -47,18 +47,19 @@ def split_at_seam(rects: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     return flat, np.concatenate([np.arange(len(rects)), over])
 
 
-def sides_of(built: SubscriptionIndex) -> Sides:
-    """Return the sides of the places whose subscriptions want to know who crosses them; the index keeps them."""
-    if _KEPT not in built.memo:
-        built.memo[_KEPT] = _sides_in(built)
-    found: Sides = built.memo[_KEPT]
+def sides_of(built: SubscriptionIndex, events: int = CROSS) -> Sides:
+    """Return the sides of the places whose subscriptions want one of some events, as bits; the index keeps them."""
+    key = f"{_KEPT} {events}"
+    if key not in built.memo:
+        built.memo[key] = _sides_in(built, events)
+    found: Sides = built.memo[key]
     return found
 
 
-def _sides_in(built: SubscriptionIndex) -> Sides:
+def _sides_in(built: SubscriptionIndex, events: int) -> Sides:
     """Cost O(v) for v corners."""
     covers = covers_of(built)
-    wanted = (built.arrays["events"][covers.owner] & CROSS) != 0
+    wanted = (built.arrays["events"][covers.owner] & events) != 0
     rounds = np.flatnonzero(wanted & (covers.shape == CIRCULAR))
     boxes = np.flatnonzero(wanted & (covers.shape == RECTANGULAR))
     parts = np.flatnonzero(wanted & (covers.shape >= 0))
@@ -76,16 +77,7 @@ def _sides_in(built: SubscriptionIndex) -> Sides:
         if polygon.straight is None or polygon.straight is not last:
             made.append(_polygon_sides(polygon, covers.owner[part], sphere))
         last = polygon.straight
-    return _join_sides(made)
-
-
-def _join_sides(parts: Sequence[Sides]) -> Sides:
-    return Sides(
-        np.concatenate([one.owner for one in parts]),
-        np.concatenate([one.kind for one in parts]),
-        np.concatenate([one.facts for one in parts]),
-        np.concatenate([one.rects for one in parts]),
-    )
+    return join_rows(made)
 
 
 def _box_edges(boxes: NDArray[np.float64], sphere: bool) -> NDArray[np.float64]:

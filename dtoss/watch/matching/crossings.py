@@ -99,7 +99,7 @@ def _find_crosses(look: _Look, rows: Rows) -> Matches:
     found = Matches(0, len(rows), row, subscription, share[fresh])
     if look.built.texts:
         for ago in (0, 1):
-            found = found.only(holding(look.built, rows, found.row - ago, found.subscription))
+            found = found.take(holding(look.built, rows, found.row - ago, found.subscription))
     return replace(found, subscription=(found.subscription + look.first).astype(np.int32))
 
 

@@ -22,7 +22,7 @@ from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.index.subscription_index import NO_TEXT, SubscriptionIndex
 from dtoss.watch.matching.exact_pairs import areas_in, held_pairs, recheck_unsure
 from dtoss.watch.matching.grid_search import search_grid
-from dtoss.watch.matching.matches import Matches, joined, order_by_place, put_back
+from dtoss.watch.matching.matches import Matches, join_pieces, joined, order_by_place, put_back
 from dtoss.watch.subscription import ANY_EVENT, COMPLEMENT
 from dtoss.watch.watch_settings import Rows
 
@@ -69,7 +69,7 @@ class Matcher:
 
     def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT) -> Matches:
         """Return all matches of rows at once."""
-        return joined_pieces(len(rows), list(self.pieces(rows, wants)))
+        return join_pieces(0, len(rows), list(self.pieces(rows, wants)))
 
     def _matched(self, rows: Rows, wants: NDArray[np.uint8], begin: int, end: int, most: int) -> Matches | int:
         """Return the matches of some rows, or how many rows to try if these have more than wanted."""
@@ -87,13 +87,13 @@ class Matcher:
             return everywhere
         if len(outside):
             lies = (events[placed.subscription] & COMPLEMENT) != 0
-            everywhere = [_without(part, placed.only(lies), len(events)) for part in everywhere]
-            placed = placed.only(~lies)
+            everywhere = [_without(part, placed.take(lies), len(events)) for part in everywhere]
+            placed = placed.take(~lies)
         spoken = self._spoken(some, positions, vectors, want, events, most)
         if isinstance(spoken, int):
             return spoken
         if self.built.texts:
-            placed = placed.only(holding(self.built, some, placed.row, placed.subscription))
+            placed = placed.take(holding(self.built, some, placed.row, placed.subscription))
         parts = [placed, *everywhere, *spoken]
         total = sum(len(part) for part in parts)
         if total > most and end - begin > 1:
@@ -142,7 +142,7 @@ class Matcher:
             held = np.flatnonzero(kept)
             again = (row[held][1:] == row[held][:-1]) & (subscription[held][1:] == subscription[held][:-1])
             kept[held[1:][again]] = False
-        return found.only(kept)
+        return found.take(kept)
 
     def _everywhere(
         self,
@@ -207,22 +207,14 @@ class Matcher:
             row, subscription = np.ascontiguousarray(piece.row[wanted]), np.ascontiguousarray(subscription[wanted])
             held, far = held_pairs(self.built, positions, vectors, row, subscription)
             mine = Matches(0, len(rows), row[held], subscription[held], far[held])
-            found.append(mine.only(holding(self.built, rows, mine.row, mine.subscription)))
+            found.append(mine.take(holding(self.built, rows, mine.row, mine.subscription)))
         return found
 
 
 def _without(found: Matches, others: Matches, subscriptions: int) -> Matches:
     """Return matches without those that others are too."""
     keys, gone = (one.row * subscriptions + one.subscription for one in (found, others))
-    return found.only(~np.isin(keys, gone))
-
-
-def joined_pieces(rows: int, pieces: list[Matches]) -> Matches:
-    """Return the matches of consecutive pieces as one."""
-    row = np.concatenate([np.zeros(0, np.int64), *(piece.row for piece in pieces)])
-    subscription = np.concatenate([np.zeros(0, np.int32), *(piece.subscription for piece in pieces)])
-    distance = np.concatenate([np.zeros(0), *(piece.distance for piece in pieces)])
-    return Matches(0, rows, row, subscription, distance)
+    return found.take(~np.isin(keys, gone))
 
 
 def texts_hold(condition: Condition, rows: Rows, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -332,4 +324,4 @@ class StandingMatcher:
 
     def match(self, rows: Rows, wants: int | NDArray[np.uint8] = ANY_EVENT) -> Matches:
         """Return all matches of rows at once."""
-        return joined_pieces(len(rows), list(self.pieces(rows, wants)))
+        return join_pieces(0, len(rows), list(self.pieces(rows, wants)))

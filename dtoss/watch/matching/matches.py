@@ -5,11 +5,12 @@ The order in which rows are asked, neighbours one after another, and their hits 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows, take_rows
 from dtoss.compiled.kernel import kernel
 from dtoss.geometry.hilbert import radix_order
 
@@ -28,25 +29,28 @@ class Matches:
     def __len__(self) -> int:
         return len(self.row)
 
-    def only(self, kept: NDArray[np.bool_]) -> Matches:
-        """Return some of the matches."""
-        return Matches(self.first_row, self.last_row, self.row[kept], self.subscription[kept], self.distance[kept])
+    take = take_rows
 
     def between(self, first_row: int, last_row: int) -> Matches:
         """Return the matches of some of the rows; nothing is copied."""
         begin, end = np.searchsorted(self.row, [first_row, last_row])
-        row, subscription, distance = self.row[begin:end], self.subscription[begin:end], self.distance[begin:end]
-        return Matches(first_row, last_row, row, subscription, distance)
+        return replace(self.take(slice(begin, end)), first_row=first_row, last_row=last_row)
 
 
 def joined(first_row: int, last_row: int, parts: list[Matches]) -> Matches:
     """Return matches of the same rows and other subscriptions as one, in order. Cost O(m log p) for p parts."""
     parts = [part for part in parts if len(part)]
     if not parts:
-        return Matches(first_row, last_row, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+        return join_pieces(first_row, last_row, [])
     while len(parts) > 1:
         parts = [_merged(parts[i : i + 2]) for i in range(0, len(parts), 2)]
-    return Matches(first_row, last_row, parts[0].row, parts[0].subscription, parts[0].distance)
+    return replace(parts[0], first_row=first_row, last_row=last_row)
+
+
+def join_pieces(first_row: int, last_row: int, pieces: list[Matches]) -> Matches:
+    """Return the matches of consecutive pieces as one."""
+    none = Matches(0, 0, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    return replace(join_rows(pieces or [none]), first_row=first_row, last_row=last_row)
 
 
 def _merged(parts: list[Matches]) -> Matches:

@@ -17,9 +17,9 @@ from dtoss.names import unused_name
 from dtoss.watch.watch_folder import EVENTS
 from dtoss.watch.watch_settings import Settings
 
-EVENT_KINDS = ("cross", "leave", "enter", "inside", "reset")
+EVENT_KINDS = ("dwell", "cross", "leave", "enter", "inside", "reset")
 """In the order in which a row's events stand."""
-CROSSES, LEAVES, ENTERS, INSIDES, RESETS = range(5)
+DWELLS, CROSSES, LEAVES, ENTERS, INSIDES, RESETS = range(6)
 ORDINAL_BITS = 32
 """An event's number is that of its file in the batch, shifted by so many bits, and its row there."""
 _MARKED = 16
@@ -29,7 +29,7 @@ _RISING = ("batch", "number", "version", "object", "t")
 _CODED = pa.dictionary(pa.int32(), pa.string())
 _RESERVED = {
     "batch", "number", "kind", "subscription", "version", "object", "t", "x", "y", "distance", "reason", "meta",
-    "id", "lon", "lat", "t_before", "t_cross",
+    "id", "lon", "lat", "t_before", "t_cross", "near",
 }  # fmt: skip
 """Names that events have, in files and as lines."""
 
@@ -54,8 +54,12 @@ CROSS_COLUMNS = ("t_before", "t_cross")
 """Of events where a subscription wants ``cross``: the time of the row before, and when the place was met."""
 
 
-def event_schema(settings: Settings, carry: Sequence[str], crosses: bool = False) -> pa.Schema:
-    """Return the columns of a file of events: those that all have, those of crosses, and those that are carried."""
+OTHER_COLUMN = "near"
+"""Of events where a subscription wants pairs: the other object."""
+
+
+def event_schema(settings: Settings, carry: Sequence[str], crosses: bool = False, pairs: bool = False) -> pa.Schema:
+    """Return the columns of a file of events: those of all, of crosses, of pairs, and those that are carried."""
     ids = pa.int64() if settings.id_type == "int64" else pa.string()
     return pa.schema(
         [
@@ -72,7 +76,8 @@ def event_schema(settings: Settings, carry: Sequence[str], crosses: bool = False
             ("reason", _CODED),
             ("meta", _CODED),
             *((name, pa.int64()) for name in CROSS_COLUMNS if crosses),
-            *((fresh, settings.attributes[name]) for name, fresh in carried_as(carry).items()),
+            *((name, ids) for name in (OTHER_COLUMN,) if pairs),
+            *((fresh, settings.columns[name]) for name, fresh in carried_as(carry).items()),
         ]
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.offsets import Source
@@ -24,22 +25,23 @@ from dtoss.geometry.space import Space, space_of
 from dtoss.names import position_names
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
-from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher, joined_pieces
-from dtoss.watch.matching.matches import Matches
+from dtoss.watch.matching.matcher import MOST_MATCHES, StandingMatcher
+from dtoss.watch.matching.matches import Matches, join_pieces
 from dtoss.watch.processing.batch_rows import OrderedRows, order_rows
 from dtoss.watch.processing.event_table import CROSS_COLUMNS, EventWriter, carried_as, event_schema
-from dtoss.watch.processing.last_rows import Before, keys_of
+from dtoss.watch.processing.last_rows import STAY_TYPE, Before, keys_of
 from dtoss.watch.processing.object_rows import KnownRows, tracks_of
+from dtoss.watch.processing.stays import with_stays
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
 from dtoss.watch.processing.watch_clock import Clock
 from dtoss.watch.processing.watch_plan import USUAL_GAP, Options, Plan
 from dtoss.watch.rows_of_frames import ID_OF_ROWS, FrameRows, given_rows, times_as, with_types
-from dtoss.watch.subscription import ANY_EVENT, AROUND, PAIR_EVENTS
+from dtoss.watch.subscription import ANY_EVENT, AROUND, PAIR_EVENTS, STAYS
 from dtoss.watch.subscriptions.expiry_times import instant_of
 from dtoss.watch.subscriptions.subscription_files import place_geometries
 from dtoss.watch.subscriptions.validation import Against, check_subscriptions, checked_table
 from dtoss.watch.watch_folder import Home
-from dtoss.watch.watch_settings import Rows, Settings
+from dtoss.watch.watch_settings import SPEED_COLUMN, Rows, Settings
 
 _MOST_SCHEMAS = 8
 """Kinds of rows for which an index is kept, where the types of columns were not said."""
@@ -106,7 +108,7 @@ class Watch:
         ([0], ['station'], [132.1])
         """
         given = self._given(rows)
-        return joined_pieces(len(given.rows), list(self._pieces(given, MOST_MATCHES, clock)))
+        return join_pieces(0, len(given.rows), list(self._pieces(given, MOST_MATCHES, clock)))
 
     def pieces(self, rows: Any, most: int = MOST_MATCHES, *, clock: Any = None) -> Iterator[Matches]:
         """Yield what :meth:`match` returns, of consecutive rows in turn, so that memory has a bound.
@@ -134,12 +136,13 @@ class Watch:
     def events(
         self, before: Any, rows: Any, *, carry: Sequence[str] = (), clock: Any = None, max_gap: float = USUAL_GAP / 1e6
     ) -> pa.Table:
-        """Return what the subscriptions are told of rows: what is entered, left, crossed, and where each row is inside.
+        """Return what the subscriptions are told of rows: what is entered, left, crossed, dwelt in, held by each row.
 
         Parameters
         ----------
         before
-            Rows before, of which the last of each object counts; None where there were none.
+            Rows before, of which the last of each object counts, and all of them for a ``dwell`` or a ``margin``; None
+            where there were none.
         rows
             As in :meth:`match`, with ``id`` and ``t``: times, or seconds since 1970, in any order. A row that is not
             later than the one before is left out, and of several at one time the greatest (x, y, attributes) stays.
@@ -154,11 +157,11 @@ class Watch:
         Returns
         -------
         pyarrow.Table
-            Of columns kind (cross, leave, enter, inside), subscription, object, t, lon and lat (x and y), distance in
-            metres (units of the CRS) to the centre of a circle, null else and of cross and leave, meta as JSON;
-            t_before and t_cross where a subscription wants cross: the time of the row before, and when the place was
-            met; and what is carried, with an underscore behind a name of these; by object, time, kind and the order of
-            the subscriptions.
+            Of columns kind (dwell, cross, leave, enter, inside), subscription, object, t, lon and lat (x and y),
+            distance in metres (units of the CRS) to the centre of a circle, null else and of cross, dwell and leave,
+            meta as JSON; t_before and t_cross where a subscription wants cross: the time of the row before, and when
+            the place was met; and what is carried, with an underscore behind a name of these; by object, time, kind and
+            the order of the subscriptions.
 
         Raises
         ------
@@ -187,13 +190,15 @@ class Watch:
         if not 0.0 < max_gap < math.inf:
             raise ValueError(f"max_gap is {max_gap:g} s: a finite number above 0 is wanted")
         given = self._given(rows, carry)
-        standing = self.built(given.types)
-        moving = (standing.events & PAIR_EVENTS) != 0
         timed = given.rows.t is not None
+        if not timed:
+            self._check_speed(given)
+        standing = self.built({SPEED_COLUMN: pa.float64(), **given.types} if timed else given.types)
+        moving = (standing.events & (PAIR_EVENTS | STAYS)) != 0
         if not timed and moving.any():
             name = self.ids[int(moving.argmax())]
             raise InputError(
-                f"subscription {name!r} wants enter, leave or cross, and the rows have no column 't' of times"
+                f"subscription {name!r} wants enter, leave, dwell or cross, and the rows have no column 't' of times"
             )
         last = None
         if timed:
@@ -224,11 +229,20 @@ class Watch:
     @staticmethod
     def _as_those(earlier: FrameRows, given: FrameRows, standing: Standing) -> Rows:
         """Return rows before with the columns that memberships are made of, in the types of the rows."""
-        kinds = {name: column.type for name, column in given.rows.attributes.items() if name in standing.columns_kept}
+        read = standing.columns_kept if standing.stays is None else standing.columns_named
+        kinds = {name: column.type for name, column in given.rows.attributes.items() if name in read}
         for name in kinds:
             if name not in earlier.rows.attributes:
-                raise InputError(f"rows before have no column {name!r}, which a condition of enter or leave reads")
+                raise InputError(f"rows before have no column {name!r}, which a condition reads")
         return with_types(earlier.rows, kinds)
+
+    def _check_speed(self, given: FrameRows) -> None:
+        """Check that no condition needs a row before, where there is none."""
+        if SPEED_COLUMN in self._columns and SPEED_COLUMN not in given.types:
+            raise InputError(
+                f"a condition names {SPEED_COLUMN!r}, and the rows have no such column: it is made of two rows of an "
+                "object, ask for events of rows with id and t"
+            )
 
     @cached_property
     def _columns(self) -> frozenset[str]:
@@ -239,13 +253,14 @@ class Watch:
     def _given(self, rows: Any, carry: Sequence[str] = ()) -> FrameRows:
         named = self._columns
         given = given_rows(rows, self.space, self.text, {*named, *carry})
-        for name in carry:
+        made = {SPEED_COLUMN} - set(given.types)
+        for name in {*carry} - (made if given.rows.t is not None else set()):
             if name not in given.rows.attributes:
                 raise InputError(f"there is no column {name!r} to carry along; there are {', '.join(given.types)}")
         if self.schema is None:
             return given
-        wanted = {name: kind for name, kind in self.schema.items() if name in named}
-        wanted = {name: given.types[name] for name in carry} | wanted
+        wanted = {name: kind for name, kind in self.schema.items() if name in named - made}
+        wanted = {name: given.types[name] for name in carry if name not in made} | wanted
         return replace(given, rows=with_types(given.rows, wanted))
 
     def built(self, types: Mapping[str, pa.DataType]) -> Standing:
@@ -278,6 +293,7 @@ class Watch:
         return found
 
     def _pieces(self, given: FrameRows, most: int, clock: Any) -> Iterator[Matches]:
+        self._check_speed(given)
         standing = self.built(given.types)
         matcher = StandingMatcher(standing, standing.alive(_instant(clock)))
         return matcher.pieces(given.rows, ANY_EVENT, most)
@@ -334,6 +350,7 @@ def subscriptions(
     types = None
     if schema is not None:
         types = {one.name: one.type for one in schema} if isinstance(schema, pa.Schema) else dict(schema)
+        types = {SPEED_COLUMN: pa.float64(), **types}
     against = Against(space, types, text is not None)
     said = table_or_records
     as_table = None if isinstance(said, list | tuple) else arrow_of(said)
@@ -351,6 +368,12 @@ def subscriptions(
         raise InputError(
             f"subscription {table.column(ID_OF_ROWS)[int(around[0])].as_py()!r} is around an object, whose place only "
             "a store knows: use dtoss subscribe and dtoss watch"
+        )
+    pairs = np.flatnonzero(np.asarray(pc.fill_null(pc.starts_with(table.column("stay"), '{"near":'), False)))
+    if len(pairs):
+        raise InputError(
+            f"subscription {table.column(ID_OF_ROWS)[int(pairs[0])].as_py()!r} is near other objects, which only a "
+            "store keeps: use dtoss subscribe and dtoss watch"
         )
     watch = Watch(table, space, types, text)
     if types is not None or table.column("where").null_count == len(table):
@@ -412,23 +435,29 @@ def events_of(
         write_messages(plan, given.rows.take(by_id(given.rows)), out)
     else:
         placed = order_rows(given.rows)
-        write_events(plan, tracks_of(plan, placed, _last_rows(before, placed)), out)
+        write_events(plan, with_stays(plan, tracks_of(plan, placed, _last_rows(plan, before, placed))), out)
     return _show(pa.concat_tables([out.schema.empty_table(), *tables]), settings, given, carry)
 
 
-def _last_rows(before: Rows | None, placed: OrderedRows) -> KnownRows:
+def _last_rows(plan: Plan, before: Rows | None, placed: OrderedRows) -> KnownRows:
     """Return the last row of each object before."""
     if before is None:
         before = placed.rows.take(np.zeros(0, np.int64))
     held = order_rows(before)
-    last = held.rows.take(held.begin[1:] - 1)
+    nothing = _known_rows(held.rows.take(np.zeros(0, np.int64)))
+    tracks = with_stays(plan, tracks_of(plan, held, nothing))
+    return _known_rows(tracks.rows.take(tracks.begin[1:] - 1), tracks.stays)
+
+
+def _known_rows(last: Rows, stays: pa.Array | None = None) -> KnownRows:
+    """Return rows before that are there."""
     assert last.ids is not None
     assert last.t is not None
-    nothing = np.zeros(len(last), np.int64)
-    kept = Before(
-        keys_of(last.ids), last.ids, last.t, last.positions, nothing, nothing.astype(np.bool_), last.attributes
-    )
-    return KnownRows(kept, nothing.astype(np.bool_), ())
+    none = np.zeros(len(last), np.int64)
+    flags = none.astype(np.bool_)
+    kept = pa.nulls(len(last), STAY_TYPE) if stays is None else stays
+    before = Before(keys_of(last.ids), last.ids, last.t, last.positions, none, flags, last.attributes, kept)
+    return KnownRows(before, flags, flags, ())
 
 
 def _show(events: pa.Table, settings: Settings, given: FrameRows, carry: Sequence[str]) -> pa.Table:

@@ -8,7 +8,7 @@ as long as an older run may still hold it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,38 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS, buckets_in, hashes_of
+from dtoss.column_rows import join_rows, take_rows
+from dtoss.commits.columnar_files import encode_arrow
 from dtoss.commits.file_entry import write_entry
 from dtoss.commits.folder import Folder
 from dtoss.watch.watch_folder import STATE
 
 RUN_OFFSETS = b"dtoss.offsets"
 """Where the metadata of a run has the rows at which its buckets begin, and its end."""
+STAYS_COLUMN = "stays"
+"""Of runs in which an object stays somewhere."""
 _OWN = ("key", "id", "t", "x", "y", "changes", "gone")
+STAY_TYPE = pa.struct(
+    [
+        ("due", pa.int64()),
+        (
+            "of",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("subscription", pa.string()),
+                        ("version", pa.int64()),
+                        ("since", pa.int64()),
+                        ("out", pa.int64()),
+                        ("told", pa.bool_()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
+"""Where an object stays: when something of it is full, and of each subscription that counts more than two rows since
+when it is inside, since when it is not held there (null where it is), and whether a dwell was told."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +78,12 @@ class Before:
     changes: NDArray[np.int64]  # int64 (n,). The number of the change of subscriptions that each was judged under
     gone: NDArray[np.bool_]  # bool (n,). Whether the object is there no more
     attributes: Mapping[str, pa.Array]  # What conditions of enter and leave read
+    stays: pa.Array  # Of :data:`STAY_TYPE` (n,), null where it stays nowhere
 
     def __len__(self) -> int:
         return len(self.t)
 
-    def take(self, rows: NDArray[np.int64]) -> Before:
-        """Return some of the rows."""
-        at = pa.array(rows)
-        return Before(
-            self.key[rows], self.ids.take(at), self.t[rows], self.positions[rows], self.changes[rows],
-            self.gone[rows], {name: column.take(at) for name, column in self.attributes.items()},
-        )  # fmt: skip
+    take = take_rows
 
 
 def keys_of(ids: pa.Array) -> NDArray[np.int64]:
@@ -75,25 +95,17 @@ def keys_of(ids: pa.Array) -> NDArray[np.int64]:
 
 def concatenated(parts: Sequence[Before], kinds: Mapping[str, pa.DataType], id_kind: pa.DataType) -> Before:
     """Return rows of several runs with the columns wanted; what a run does not have is null."""
-    attributes = {}
-    for name, kind in kinds.items():
-        columns = [
-            part.attributes[name].cast(kind) if name in part.attributes else pa.nulls(len(part), kind) for part in parts
-        ]
-        attributes[name] = _whole(columns, kind)
-    return Before(
-        np.concatenate([np.zeros(0, np.int64), *(part.key for part in parts)]),
-        _whole([part.ids for part in parts], id_kind),
-        np.concatenate([np.zeros(0, np.int64), *(part.t for part in parts)]),
-        np.concatenate([np.zeros((0, 2)), *(part.positions for part in parts)]),
-        np.concatenate([np.zeros(0, np.int64), *(part.changes for part in parts)]),
-        np.concatenate([np.zeros(0, np.bool_), *(part.gone for part in parts)]),
-        attributes,
+    empty = np.zeros(0, np.int64)
+    none = Before(
+        empty, pa.array([], id_kind), empty, np.zeros((0, 2)), empty, np.zeros(0, np.bool_), {}, pa.array([], STAY_TYPE)
     )
 
+    def alike(part: Before) -> Before:
+        has = part.attributes
+        attributes = {n: has[n].cast(kind) if n in has else pa.nulls(len(part), kind) for n, kind in kinds.items()}
+        return replace(part, ids=part.ids.cast(id_kind), attributes=attributes, stays=part.stays.cast(STAY_TYPE))
 
-def _whole(columns: list[pa.Array], kind: pa.DataType) -> pa.Array:
-    return pa.concat_arrays([pa.array([], kind), *(column.cast(kind) for column in columns)])
+    return join_rows([alike(part) for part in [*parts] or [none]])
 
 
 def write_run(folder: Folder, bucket: NDArray[np.int64], rows: Before) -> dict[str, Any] | None:
@@ -108,15 +120,15 @@ def write_run(folder: Folder, bucket: NDArray[np.int64], rows: Before) -> dict[s
         pa.array(kept.key), kept.ids, pa.array(kept.t), pa.array(np.ascontiguousarray(kept.positions[:, 0])),
         pa.array(np.ascontiguousarray(kept.positions[:, 1])), pa.array(kept.changes), pa.array(kept.gone),
     ]  # fmt: skip
+    if kept.stays.null_count < len(kept):
+        names.append(STAYS_COLUMN)
+        arrays.append(kept.stays)
     for name in sorted(kept.attributes):
         names.append(f"a:{name}")
         arrays.append(kept.attributes[name])
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     batch = batch.replace_schema_metadata({RUN_OFFSETS: offsets.astype(np.int64).tobytes()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as file:
-        file.write_batch(batch)
-    return write_entry(folder, sink.getvalue(), len(kept), "arrow", STATE)
+    return write_entry(folder, encode_arrow(batch), len(kept), "arrow", STATE)
 
 
 def _order(bucket: NDArray[np.int64], rows: Before) -> NDArray[np.int64]:

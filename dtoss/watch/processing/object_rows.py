@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import merged_from
+from dtoss.geometry.distance import distance
 from dtoss.watch.processing.batch_rows import OrderedRows, by_id_and_time
-from dtoss.watch.processing.last_rows import Before, concatenated, write_run
+from dtoss.watch.processing.last_rows import STAY_TYPE, Before, concatenated, write_run
 from dtoss.watch.processing.state_runs import Asked, Layer, ids_until, layers_of, merged, newest
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.watch_settings import Rows
+from dtoss.watch.watch_settings import SPEED_COLUMN, Rows
+
+_SECOND = 1e6
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,16 @@ class KnownRows:
 
     before: Before  # By object's id; no object twice, none that is gone
     expired: NDArray[np.bool_]  # bool (n,). Whose time is over by the clock
+    due: NDArray[np.bool_]  # bool (n,). Of which something of a stay is full
     layers: tuple[Layer, ...]  # The runs that have some of the task's buckets, oldest first
 
 
-def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool) -> KnownRows:
+def known_of(
+    plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bool, due: int | None = None
+) -> KnownRows:
     """Return the rows before that a task needs. Cost O(rows log objects), and O(objects) where any may expire.
 
-    ``buckets``: int64. Those of the task.
+    ``buckets``: int64. Those of the task; ``due``: with those of which something of a stay is full by this time.
     """
     layers = layers_of(plan.home, plan.state, buckets)
     kind = pa.int64() if plan.settings.id_type == "int64" else pa.string()
@@ -41,6 +47,10 @@ def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bo
         late = ids_until(layers, limit, kind)
         if len(late):
             ids = pc.unique(pa.concat_arrays([ids, late]))
+    full = pa.array([], kind)
+    if due is not None:
+        full = ids_until(layers, due, kind, due=True)
+        ids = pc.unique(pa.concat_arrays([ids, full])) if len(full) else ids
     kinds = plan.kept_types
     before = concatenated(newest(layers, Asked.of(ids)), kinds, kind)
     if before.gone.any():
@@ -48,7 +58,8 @@ def known_of(plan: Plan, buckets: NDArray[np.int64], ids: pa.Array, expiring: bo
     if len(before) > 1 and not pc.all(pc.less(before.ids[:-1], before.ids[1:])).as_py():
         before = before.take(by_id_and_time(before.ids, before.t))
     expired = np.zeros(len(before), np.bool_) if limit is None else before.t <= limit
-    return KnownRows(before, expired, layers)
+    of_stays = np.asarray(pc.is_in(before.ids, value_set=full)).astype(np.bool_)
+    return KnownRows(before, expired, of_stays, layers)
 
 
 def as_before(placed: OrderedRows, before: Before, columns: Sequence[str]) -> OrderedRows:
@@ -61,6 +72,24 @@ def as_before(placed: OrderedRows, before: Before, columns: Sequence[str]) -> Or
         if name in before.attributes and name in attributes:
             attributes[name] = before.attributes[name].take(taken).cast(attributes[name].type)
     return replace(placed, rows=replace(placed.rows, attributes=attributes))
+
+
+@dataclass(frozen=True)
+class StayEvents:
+    """What is told of stays, (m,) each."""
+
+    row: NDArray[np.int64]  # int64. The last row of the object up to then
+    subscription: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    distance: NDArray[np.float64]
+    t: NDArray[np.int64]  # int64. When it was
+    over: NDArray[np.bool_]  # bool. Whether the object left because it was silent
+
+    @classmethod
+    def join(cls, parts: Sequence[StayEvents]) -> StayEvents:
+        """Return several as one."""
+        columns = [[getattr(part, one.name) for part in parts] for one in fields(cls)]
+        return cls(*(np.concatenate(column) for column in columns))
 
 
 @dataclass(frozen=True)
@@ -77,6 +106,11 @@ class Tracks:
     tells: NDArray[np.uint8] | None = None
     # int64 (m,). The last times of objects of which nothing is known, and all rows were over when they came
     behind: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    # Of :data:`dtoss.watch.processing.last_rows.STAY_TYPE`: those of the rows before, in their order, and what is kept
+    # of each object; None where nobody asks
+    stays_before: pa.Array | None = None
+    stays: pa.Array | None = None
+    told: StayEvents | None = None  # What is told of them
 
 
 def tracks_of(plan: Plan, placed: OrderedRows, known: KnownRows) -> Tracks:
@@ -112,7 +146,7 @@ def tracks_of(plan: Plan, placed: OrderedRows, known: KnownRows) -> Tracks:
     speaks = np.zeros(len(before), np.bool_)
     spoken = row_before[kept & (row_before >= 0)]
     speaks[spoken] = True
-    taken = np.flatnonzero(speaks | known.expired)
+    taken = np.flatnonzero(speaks | known.expired | known.due)
     some = before.take(taken)
     ids = pa.concat_arrays([some.ids, rows.ids.cast(some.ids.type)])
     count = len(some)
@@ -131,10 +165,48 @@ def tracks_of(plan: Plan, placed: OrderedRows, known: KnownRows) -> Tracks:
     if len(whole) > 1:
         fresh[1:] = np.asarray(pc.not_equal(whole.ids[1:], whole.ids[:-1]))
     expired = np.append(known.expired[taken], np.zeros(len(rows), np.bool_))[order]
-    changes = np.append(some.changes, np.full(len(rows), plan.changes))[order]
     begin = np.append(np.flatnonzero(fresh), len(whole)).astype(np.int64)
+    before_rows = order < count
+    whole = _with_speeds(plan, whole, begin[:-1], before_rows, expired, some.attributes.get(SPEED_COLUMN))
+    changes = np.append(some.changes, np.full(len(rows), plan.changes))[order]
     counts["accepted"] = len(rows)
-    return Tracks(whole, begin, order < count, expired, changes, counts, behind=behind)
+    return Tracks(whole, begin, before_rows, expired, changes, counts, behind=behind, stays_before=some.stays)
+
+
+def ways(plan: Plan, t: NDArray[np.int64], firsts: NDArray[np.int64], expired: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the rows to which there is a way from the row before, int64 (m,).
+
+    ``firsts``: int64. The first row of each object; ``expired``: bool (n,). Rows with which an object was over.
+    """
+    there = np.ones(len(t), np.bool_)
+    there[firsts] = False
+    there[1:] &= ~expired[:-1] & (np.diff(t.view(np.uint64)) <= plan.options.max_gap)
+    return np.flatnonzero(there)
+
+
+def _with_speeds(
+    plan: Plan,
+    rows: Rows,
+    firsts: NDArray[np.int64],
+    before: NDArray[np.bool_],
+    expired: NDArray[np.bool_],
+    kept: pa.Array | None,
+) -> Rows:
+    """Return rows of objects with the speed on the way to each, null where there is none, if it is asked for.
+
+    ``before``: bool (n,). Rows before, whose speeds are ``kept``, in their order; None where they are not known.
+    """
+    wanted = {*plan.options.carry, *plan.standing.columns_named} - set(plan.settings.attributes)
+    if rows.t is None or SPEED_COLUMN not in wanted or SPEED_COLUMN not in plan.settings.columns:
+        return rows
+    moved = ways(plan, rows.t, firsts, expired)
+    vectors = plan.settings.space.vectors(rows.positions)
+    found = np.full(len(rows), np.nan)
+    seconds = (rows.t[moved] - rows.t[moved - 1]) / _SECOND
+    found[moved] = distance(vectors[moved - 1], vectors[moved]) / seconds
+    if kept is not None:
+        found[before] = kept.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return replace(rows, attributes={**rows.attributes, SPEED_COLUMN: pa.array(found, from_pandas=True)})
 
 
 @dataclass(frozen=True)
@@ -156,8 +228,7 @@ def kept_state(plan: Plan, tracks: Tracks, known: KnownRows, *, merges: bool = T
     last = tracks.begin[1:] - 1
     if len(last) == 0:
         return Kept(None, np.zeros(0, np.int64), len(plan.state))
-    # a row before that is the last one is there only because its time is over
-    gone = tracks.before[last]
+    gone = tracks.expired[last]
     kinds = plan.kept_types
     asked = Asked.of(rows.ids.take(pa.array(last)))
     fresh = Before(
@@ -165,9 +236,10 @@ def kept_state(plan: Plan, tracks: Tracks, known: KnownRows, *, merges: bool = T
         asked.ids,
         rows.t[last],
         rows.positions[last],
-        np.full(len(last), plan.changes),
+        tracks.changes[last],
         gone,
         {name: rows.attributes[name].take(pa.array(last)).cast(kind) for name, kind in kinds.items()},
+        pa.nulls(len(last), STAY_TYPE) if tracks.stays is None else tracks.stays,
     )
     layers = known.layers
     stay = merged_from([layer.size for layer in layers], len(fresh)) if merges else len(layers)

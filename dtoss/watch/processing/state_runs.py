@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.buckets import BUCKETS, bucket_of
+from dtoss.column_rows import take_rows
+from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import map_entry
 from dtoss.compiled.kernel import kernel
-from dtoss.errors import StoreError
-from dtoss.watch.processing.last_rows import RUN_OFFSETS, Before, Run, concatenated, keys_of
+from dtoss.watch.index.large_and_small import NEVER_DUE
+from dtoss.watch.processing.last_rows import RUN_OFFSETS, STAY_TYPE, STAYS_COLUMN, Before, Run, concatenated, keys_of
 from dtoss.watch.watch_folder import STATE, Home
 
 _OPEN = 256
@@ -46,7 +48,17 @@ class OpenRun:
             self.columns["changes"].to_numpy()[rows],
             self.gone[rows],
             {name[2:]: column.take(at) for name, column in self.columns.items() if name.startswith("a:")},
+            self.columns[STAYS_COLUMN].take(at) if STAYS_COLUMN in self.columns else pa.nulls(len(rows), STAY_TYPE),
         )
+
+    @property
+    def due(self) -> NDArray[np.int64]:
+        """When something of a stay is full, int64 (rows,), the greatest number for never."""
+        if STAYS_COLUMN not in self.columns:
+            return np.full(len(self.t), NEVER_DUE)
+        stays = self.columns[STAYS_COLUMN]
+        due = pc.if_else(stays.is_valid(), stays.field("due"), NEVER_DUE)
+        return np.asarray(due.to_numpy(zero_copy_only=False))
 
     def bucket_of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bucket of some rows, int64 (n,)."""
@@ -85,9 +97,7 @@ class Asked:
         """Return objects by their ids."""
         return cls(bucket_of(ids), keys_of(ids), ids)
 
-    def take(self, rows: NDArray[np.int64]) -> Asked:
-        """Return some of them."""
-        return Asked(self.bucket[rows], self.key[rows], self.ids.take(pa.array(rows)))
+    take = take_rows
 
 
 _opened: dict[tuple[Home, str], OpenRun] = {}
@@ -112,7 +122,7 @@ def _close_others(home: Home, runs: Sequence[Run]) -> None:
 
 def _open(home: Home, name: str) -> OpenRun:
     data = map_entry(home.folder, STATE, name, "restore it from a copy")
-    try:
+    with decoding(home.folder.path(STATE, name)):
         batch = pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
         offsets = np.frombuffer((batch.schema.metadata or {})[RUN_OFFSETS], np.int64)
         if len(offsets) != BUCKETS + 1 or offsets[-1] != batch.num_rows:
@@ -120,9 +130,6 @@ def _open(home: Home, name: str) -> OpenRun:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         gone = columns["gone"].to_numpy(zero_copy_only=False)
         return OpenRun(columns["key"].to_numpy(), columns["t"].to_numpy(), columns["id"], gone, offsets, columns)
-    except (pa.ArrowException, ValueError, KeyError, IndexError) as error:
-        path = home.folder.path(STATE, name)
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 @dataclass(frozen=True)
@@ -170,11 +177,14 @@ def newest(layers: Sequence[Layer], asked: Asked) -> list[Before]:
     return found
 
 
-def ids_until(layers: Sequence[Layer], limit: int, kind: pa.DataType) -> pa.Array:
-    """Return the ids of objects whose newest row is not later than a time; all times are looked at."""
+def ids_until(layers: Sequence[Layer], limit: int, kind: pa.DataType, *, due: bool = False) -> pa.Array:
+    """Return the ids of objects whose newest row is not later than a time; all times are looked at.
+
+    ``due``: instead, of which something of a stay is full by then.
+    """
     late = [pa.array([], kind)]
     for number, layer in enumerate(layers):
-        rows = np.flatnonzero(layer.run.t <= limit)
+        rows = np.flatnonzero((layer.run.due if due else layer.run.t) <= limit)
         if len(rows) == 0:
             continue
         bucket = layer.run.bucket_of_rows(rows)

@@ -6,7 +6,7 @@ What is entered and left from row to row of an object: sorted lists of matches, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.compiled.kernel import kernel
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.matching.crossings import crossing_pieces
@@ -22,6 +23,7 @@ from dtoss.watch.matching.matches import Matches
 from dtoss.watch.processing.batch_rows import ranks_of
 from dtoss.watch.processing.event_table import (
     CROSSES,
+    DWELLS,
     ENTERS,
     EVENT_KINDS,
     INSIDES,
@@ -30,9 +32,9 @@ from dtoss.watch.processing.event_table import (
     coded,
     kinds_of,
 )
-from dtoss.watch.processing.object_rows import Tracks
+from dtoss.watch.processing.object_rows import StayEvents, Tracks, ways
 from dtoss.watch.processing.watch_plan import Plan
-from dtoss.watch.subscription import ANY_EVENT, CROSS, ENTER, INSIDE, LEAVE, PAIR_EVENTS
+from dtoss.watch.subscription import CROSS, ENTER, INSIDE, LEAVE, PAIR_EVENTS, ROW_EVENTS
 from dtoss.watch.watch_settings import Rows
 
 EXPIRED = "expired"
@@ -49,13 +51,15 @@ class _Events:
     subscription: NDArray[np.int32]
     kind: NDArray[np.uint8]
     distance: NDArray[np.float64]
+    t: NDArray[np.int64] | None = None  # When each was, where that is not the time of its row
+    over: NDArray[np.bool_] | None = None  # Whether the object was silent, where its row does not say so
 
     @classmethod
     def room(cls, count: int) -> _Events:
         return cls(np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.uint8), np.empty(count))
 
     def until(self, count: int) -> _Events:
-        return _Events(self.row[:count], self.subscription[:count], self.kind[:count], self.distance[:count])
+        return take_rows(self, slice(0, count))
 
     def __len__(self) -> int:
         return len(self.row)
@@ -154,24 +158,31 @@ def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told
     standing = plan.standing
     alive = standing.alive(plan.clock)
     matcher = StandingMatcher(standing, alive)
-    tells = np.full(len(tracks.rows), ANY_EVENT, np.uint8) if tracks.tells is None else tracks.tells
+    tells = np.full(len(tracks.rows), ROW_EVENTS, np.uint8) if tracks.tells is None else tracks.tells
     # of a row before only memberships count; it was inside when it came
-    wants = np.where(tracks.before, PAIR_EVENTS, ANY_EVENT).astype(np.uint8) & np.bitwise_or.reduce(tells, initial=0)
+    wants = np.where(tracks.before, PAIR_EVENTS, ROW_EVENTS).astype(np.uint8) & np.bitwise_or.reduce(tells, initial=0)
     starts = np.zeros(len(tracks.rows) + 1, np.bool_)
     starts[tracks.begin] = True
-    ways = _ways(plan, tracks, starts, tells)
+    led = _ways(plan, tracks, tells)
     totals = np.zeros(len(EVENT_KINDS), np.int64)
     events, versions = standing.events, standing.versions
     waiting, count = _Events.room(plan.home.limits.event_group_rows), 0
     held = held_turns = np.zeros(0, np.int32)
 
-    def flush() -> None:
+    stays = None if tracks.told is None else _in_order(standing, tracks.told)
+    first_stay = 0
+
+    def flush(upto: int) -> None:
+        nonlocal first_stay
         some = waiting.until(count)
+        if stays is not None:
+            begin, first_stay = first_stay, int(np.searchsorted(stays.row, upto))
+            some = _with_stays(plan, standing, tracks, some, stays, slice(begin, first_stay))
         totals[:] += np.bincount(some.kind, minlength=len(EVENT_KINDS))
         _write(plan, standing, tracks.rows, some, tracks, out)
 
     pieces = map(choice, matcher.pieces(tracks.rows, wants))
-    for piece, met in (pair for whole in pieces for pair in crossing_pieces(standing, alive, tracks.rows, ways, whole)):
+    for piece, met in (pair for whole in pieces for pair in crossing_pieces(standing, alive, tracks.rows, led, whole)):
         placed, crossed = _Placed.of(standing, piece), _Placed.of(standing, met)
         state = np.zeros(2, np.int64)
         while True:
@@ -183,27 +194,63 @@ def write_events(plan: Plan, tracks: Tracks, out: Out, choice: Choice = all_told
             )  # fmt: skip
             if state[0] == len(placed.ends):
                 break
-            flush()
+            flush(piece.first_row + int(state[0]))
             count = 0
             if state[1] > len(waiting):
                 waiting = _Events.room(int(state[1]))
         if len(placed.ends):
             last = slice(int(placed.ends[-2]) if len(placed.ends) > 1 else 0, None)
             held, held_turns = placed.subs[last].copy(), placed.turns[last].copy()
-    flush()
-    counts = {EVENT_KINDS[kind]: int(totals[kind]) for kind in (LEAVES, ENTERS, INSIDES)}
-    return counts | ({EVENT_KINDS[CROSSES]: int(totals[CROSSES])} if standing.crosses else {})
+    flush(len(tracks.rows))
+    return {EVENT_KINDS[kind]: int(totals[kind]) for kind in kinds_told(standing)}
 
 
-def _ways(plan: Plan, tracks: Tracks, starts: NDArray[np.bool_], tells: NDArray[np.uint8]) -> NDArray[np.int64]:
+def kinds_told(standing: Standing) -> list[int]:
+    """Return the kinds of events of objects that are counted, by their numbers."""
+    crosses = [CROSSES] if standing.crosses else []
+    return [LEAVES, ENTERS, INSIDES, *crosses, *([] if standing.stays is None else [DWELLS])]
+
+
+def _in_order(standing: Standing, told: StayEvents) -> StayEvents:
+    """Return what is told of stays by row, time, kind and the order of ids."""
+    order = np.lexsort((_turns(standing, told.subscription), told.kind, told.t, told.row))
+    return StayEvents(*(getattr(told, one.name)[order] for one in fields(told)))
+
+
+def _turns(standing: Standing, subscription: NDArray[np.int32]) -> NDArray[np.int32]:
+    return standing.turns[subscription] if len(standing.turns) else subscription
+
+
+def _with_stays(
+    plan: Plan, standing: Standing, tracks: Tracks, some: _Events, stays: StayEvents, part: slice
+) -> _Events:
+    """Return events with some of those of stays, in their order."""
+    t, over = _moments(plan, tracks, some)
+    row, number = np.append(some.row, stays.row[part]), np.append(some.subscription, stays.subscription[part])
+    kind, far = np.append(some.kind, stays.kind[part]), np.append(some.distance, stays.distance[part])
+    t, over = np.append(t, stays.t[part]), np.append(over, stays.over[part])
+    order = np.lexsort((_turns(standing, number), kind, t, row))
+    return _Events(row[order], number[order], kind[order], far[order], t[order], over[order])
+
+
+def _moments(plan: Plan, tracks: Tracks | None, events: _Events) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return when events were, and which are there because an object was silent."""
+    if events.t is not None and events.over is not None:
+        return events.t, events.over
+    assert tracks is not None
+    assert tracks.rows.t is not None
+    over = tracks.expired[events.row]
+    return tracks.rows.t[events.row] + over * (plan.options.expire or 0), over
+
+
+def _ways(plan: Plan, tracks: Tracks, tells: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return the rows to which there is a way from the row before, int64 (m,), if somebody wants to know."""
     t = tracks.rows.t
     if t is None or not plan.standing.crosses:
         return np.zeros(0, np.int64)
-    there = ~starts[:-1] & ((tells & CROSS) != 0)
-    there[1:] &= ~tracks.expired[:-1] & (np.diff(t.view(np.uint64)) <= plan.options.max_gap)
-    there[1:] &= (np.diff(tracks.rows.positions, axis=0) != 0.0).any(axis=1)
-    return np.flatnonzero(there)
+    found = ways(plan, t, tracks.begin[:-1], tracks.expired)
+    places = tracks.rows.positions
+    return found[((tells[found] & CROSS) != 0) & (places[found] != places[found - 1]).any(axis=1)]
 
 
 def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: Tracks | None, out: Out) -> None:
@@ -223,17 +270,15 @@ def _write(plan: Plan, standing: Standing, rows: Rows, events: _Events, tracks: 
     if rows.ids is not None:
         columns["object"] = rows.ids.take(at)
     if rows.t is not None:
-        columns["t"] = pa.array(rows.t[row])
+        t, over = (rows.t[row], np.zeros(0, np.bool_)) if tracks is None else _moments(plan, tracks, events)
+        columns["t"] = pa.array(t)
         crossed = events.kind == CROSSES
         if crossed.any():
             before, share = rows.t[row - 1], np.where(crossed, events.distance, 0.0)
             met = before + np.rint(share * (rows.t[row] - before)).astype(np.int64)
             columns["t_before"], columns["t_cross"] = (pa.array(one, mask=~crossed) for one in (before, met))
             columns["distance"] = np.where(crossed, np.nan, events.distance)
-        if tracks is not None and tracks.expired[row].any():
-            over = tracks.expired[row]
-            assert plan.options.expire is not None
-            columns["t"] = pa.array(np.where(over, rows.t[row] + plan.options.expire, rows.t[row]))
+        if over.any():
             codes = pa.array(np.zeros(len(row), np.int32), mask=~over)
             columns["reason"] = pa.DictionaryArray.from_arrays(codes, pa.array([EXPIRED]))
     for name, fresh in carried_as(plan.options.carry).items():

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.errors import StoreError
 from dtoss.witnesses import Lasts, Moment, move_clock, overrule
 
@@ -41,8 +42,7 @@ class Histogram:
 
     def since(self, edge: int) -> Histogram:
         """Return what is not before the beginning of a bucket."""
-        there = self.buckets >= edge >> self.bits
-        return Histogram(self.bits, self.buckets[there], self.counts[there])
+        return take_rows(self, self.buckets >= edge >> self.bits)
 
 
 def histogram_of(t: NDArray[np.int64]) -> Histogram:
@@ -59,8 +59,7 @@ def add_histograms(histograms: Sequence[Histogram], without: Sequence[Histogram]
     counts = [one.counts * sign for one, sign in signed]
     none = np.zeros(0, np.int64)
     whole = _sum_counts(bits, np.concatenate([none, *buckets]), np.concatenate([none, *counts]))
-    there = whole.counts > 0
-    return _coarse_enough(Histogram(bits, whole.buckets[there], whole.counts[there]))
+    return _coarse_enough(take_rows(whole, whole.counts > 0))
 
 
 def _coarse_enough(one: Histogram) -> Histogram:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.offsets import Ledger
-from dtoss.errors import InputError
+from dtoss.commits.rejected_rows import check_bad, sum_counts
 from dtoss.watch.index.large_and_small import standing_of
 from dtoss.watch.processing.expiry_events import Endings, end_of, write_resets
 from dtoss.watch.processing.watch_plan import WATCH_KIND, Plan
-from dtoss.watch.processing.watch_task import TaskResult, events_of_task, summed
+from dtoss.watch.processing.watch_task import TaskResult, events_of_task
 from dtoss.watch.subscriptions.current import changes_between
 
 WATCH_DOCUMENT_FORMAT = 1
@@ -39,11 +39,13 @@ def commit_batch(
     ``done``: what the tasks have done, in any order; none of a beat without tasks is missing.
     """
     done = sorted(done, key=lambda one: one.task)
-    reasons = summed([one.reasons for one in done])
-    _check_bad(plan, summed([one.counts for one in done]), reasons)
+    reasons = sum_counts([one.reasons for one in done])
+    told = sum_counts([one.counts for one in done])
+    rows = told.get("rows", 0) + sum(reasons.values()) - told.get("ahead", 0)
+    check_bad(rows, reasons, plan.options.max_bad)
     reset = _resets(plan)
     ended = ended or end_of(plan, done)
-    counts = summed([*(one.counts for one in done), ended.counts])
+    counts = sum_counts([*(one.counts for one in done), ended.counts])
     counts["reset"] += 0 if reset is None else reset["rows"]
     counts |= {"forgotten": forgotten} if forgotten else {}
     before = plan.document_before()
@@ -63,12 +65,12 @@ def commit_batch(
         "clock": ended.clock.now,
         "clock_before": plan.clock,
         "witnesses": ended.clock.as_json(),
-        "events": [one for one in (reset, *(task.events for task in done), ended.events) if one is not None],
+        "events": [one for one in (reset, *(task.events for task in done), *ended.events) if one is not None],
         "state": ended.state,
         "quarantine": [task.rejected for task in done if task.rejected is not None],
         "counts": counts,
         "reasons": reasons,
-        "totals": summed([before.get("totals", {}), counts]),
+        "totals": sum_counts([before.get("totals", {}), counts]),
         "folded": before.get("folded"),
         "expire": plan.options.expire,
         "carry": list(plan.options.carry),
@@ -77,17 +79,6 @@ def commit_batch(
         **(more or {}),
     }
     return plan.home.batches.append(document, plan.after)
-
-
-def _check_bad(plan: Plan, counts: Mapping[str, int], reasons: Mapping[str, int]) -> None:
-    bad = sum(reasons.values())
-    rows = counts.get("rows", 0) + bad - counts.get("ahead", 0)
-    if bad > plan.options.max_bad * rows:
-        worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda x: -x[1])[:3])
-        raise InputError(
-            f"{bad:,} of {rows:,} rows are bad ({worst}), more than --max-bad "
-            f"{100 * plan.options.max_bad:g}% allows: nothing of this batch counts; mend the rows, or allow more"
-        )
 
 
 def _resets(plan: Plan) -> dict[str, Any] | None:

@@ -92,12 +92,12 @@ class Plan:
     @property
     def timed(self) -> bool:
         """Whether objects are followed: rows have ids and times, and are no messages."""
-        return self.settings.time is not None and self.settings.id_type is not None and not self.settings.messages
+        return self.settings.timed
 
     @property
     def kept_types(self) -> dict[str, pa.DataType]:
         """The types of the columns that the state keeps, by name; an object's own id is kept in any case."""
-        types = self.settings.attributes
+        types = self.settings.columns
         return {name: types[name] for name in self.kept if name in types}
 
     def document_before(self) -> Mapping[str, Any]:
@@ -141,8 +141,8 @@ def plan_batch(
             raise StoreError(f"{home.batches.path(head.number)} is of kind {said.get('kind')!r}: no commit of a watch")
         _check_same(home, Settings.of(said.get("settings")), settings)
     for name in options.carry:
-        if name not in settings.attributes:
-            there = ", ".join(sorted(settings.attributes)) or "none"
+        if name not in settings.columns:
+            there = ", ".join(sorted(settings.columns)) or "none"
             raise InputError(f"--carry {name}: the rows of watch {home.name} have no such column, they have {there}")
     ledger = Ledger.of(said.get("ledger"))
     if source.query and is_committed("watch", home.name, "--watch", ledger, source, options.new_source):

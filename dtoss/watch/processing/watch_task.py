@@ -9,7 +9,7 @@ What a task has heard of its objects: how far they have come, which is what move
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,16 +19,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dtoss.commits.file_entry import write_entry
+from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.watch.processing.batch_rows import order_rows
 from dtoss.watch.processing.event_table import EventFile, EventWriter, event_schema
 from dtoss.watch.processing.object_rows import Kept, KnownRows, Tracks, as_before, kept_state, known_of, tracks_of
+from dtoss.watch.processing.pair_events import moves_of
+from dtoss.watch.processing.stays import with_stays
 from dtoss.watch.processing.transitions import by_id, write_events, write_messages
 from dtoss.watch.processing.watch_clock import NOTHING_HEARD, Clock, Heard, Histogram, histogram_of, span_of
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.watch_folder import QUARANTINED
 from dtoss.watch.watch_settings import Rows
 
-REJECTED = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 AHEAD_OF_CLOCK = "time ahead of the clock"
 
 
@@ -61,6 +63,7 @@ class TaskResult:
     heard: Heard = field(default_factory=Heard)  # How far its objects have come in time
     seconds: float = 0.0
     said: WordCounts | None = None  # What its rows say, where strategies want to know
+    moves: pa.Table | None = None  # Where objects have moved, where somebody asks for pairs
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,17 @@ def judge(
             counts["ahead"] = int(ahead.sum())
             rejected.append(_set_aside(rows, raw, np.flatnonzero(ahead)))
             rows = rows.take(np.flatnonzero(~ahead))
-    kept, tracks = Kept(None, np.zeros(0, np.int64), len(plan.state)), None
+    kept, tracks, moves = Kept(None, np.zeros(0, np.int64), len(plan.state)), None, None
     if plan.timed:
         placed = order_rows(rows)
         known: KnownRows = known_of(plan, buckets, placed.objects, expiring=plan.options.expire is not None)
         if plan.options.lacking:
             placed = as_before(placed, known.before, plan.options.lacking)
-        tracks = tracks_of(plan, placed, known)
+        tracks = with_stays(plan, tracks_of(plan, placed, known))
         counts |= {**tracks.counts, "tied": placed.tied}
         counts["repeated"] += placed.repeated
         kept = kept_state(plan, tracks, known)
+        moves = moves_of(plan, tracks)
         rows = tracks.rows
         heard = heard_of(plan.by_rows, span_of(plan.options.expire), tracks)
     else:
@@ -138,12 +142,13 @@ def judge(
             reasons[one["values"]] = one["counts"]
     set_aside = None if whole is None else _quarantined(plan, whole)
     done = TaskResult(task, None, kept.entry, set_aside, kept.written, buckets, kept.stay, counts, reasons, heard)
+    done = replace(done, moves=moves)
     return JudgedRows(done, rows, tracks)
 
 
 def events_of_task(plan: Plan, task: int) -> tuple[EventFile, EventWriter]:
     """Return the file of a task's events, and what numbers them."""
-    schema = event_schema(plan.settings, plan.options.carry, plan.standing.crosses)
+    schema = event_schema(plan.settings, plan.options.carry, plan.standing.crosses, bool(plan.standing.pairs))
     file = EventFile(schema, plan.home.limits.event_group_rows)
     return file, EventWriter(file.schema, plan.number, task + 1, file.keep)
 
@@ -162,20 +167,7 @@ def _set_aside(rows: Rows, raw: pa.Array | None, at: NDArray[np.int64]) -> pa.Ta
 
 
 def _quarantined(plan: Plan, rows: pa.Table) -> dict[str, Any]:
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows.sort_by([("reason", "ascending"), ("row", "ascending")]), sink, compression="zstd")
-    return write_entry(plan.home.folder, sink.getvalue(), len(rows), "parquet", QUARANTINED)
-
-
-def summed(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Return counts of several tasks as one, by name."""
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, value in one.items():
-            total[name] = total.get(name, 0) + value
-    return dict(sorted(total.items()))
+    return write_entry(plan.home.folder, encode_rejected(rows), len(rows), "parquet", QUARANTINED)
 
 
 def heard_of(clock: Clock, span: int, tracks: Tracks) -> Heard:

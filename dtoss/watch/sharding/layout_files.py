@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.commits.columnar_files import decoding, encode_arrow
 from dtoss.commits.file_entry import map_entry, write_entry
 from dtoss.errors import StoreError
 from dtoss.watch.sharding.routing_grid import RoutingGrid
@@ -57,20 +58,14 @@ def write_batch(home: Home, batch: pa.RecordBatch, begin: str) -> dict[str, Any]
 
     ``batch``: what is written.
     """
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as file:
-        file.write_batch(batch)
-    return write_entry(home.asked, sink.getvalue(), batch.num_rows, "arrow", LAYOUTS, begin=begin)
+    return write_entry(home.asked, encode_arrow(batch), batch.num_rows, "arrow", LAYOUTS, begin=begin)
 
 
 def read_batch(home: Home, name: str) -> pa.RecordBatch:
     """Return the batch of :func:`write_batch`, mapped."""
     data = map_entry(home.asked, LAYOUTS, name, _REMEDY)
-    try:
+    with decoding(home.asked.path(LAYOUTS, name)):
         return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
-    except (pa.ArrowException, ValueError, IndexError) as error:
-        path = home.asked.path(LAYOUTS, name)
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def write_routing(home: Home, routing: Routing) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import TaskResult, judge
 from dtoss.watch.sharding.sent_rows import sent_to_workers
 from dtoss.watch.sharding.words_by_cell import said_by
-from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, crosses_of, merge_events
+from dtoss.watch.sharding.worker_task import WorkerResult, answer_rows, merge_events, told_by_task
 from dtoss.watch.watch_settings import Rows
 
 
@@ -31,8 +31,8 @@ def run_judged(
         judged = judge(plan, task, buckets, rows)
         for worker, batch in sent_to_workers(plan, judged):
             sent[worker].append((task, pa.Table.from_batches([batch])))
-        if (crosses := crosses_of(plan, judged)) is not None:
-            told[task] = [crosses]
+        if (told_here := told_by_task(plan, judged)) is not None:
+            told[task] = [told_here]
         done.append((replace(judged.done, said=said_by(plan, judged)), time.perf_counter() - begun))
     worked: list[WorkerResult] = []
     for worker, some in enumerate(sent):

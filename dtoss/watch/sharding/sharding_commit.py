@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dtoss.commits.chain import Commit
+from dtoss.commits.columnar_files import decoding, encode_parquet
 from dtoss.commits.file_entry import write_entry
 from dtoss.errors import StoreError
 from dtoss.watch.processing.expiry_events import Endings
@@ -52,9 +53,7 @@ def write_load(home: Home, load: RoundLoad) -> dict[str, Any]:
     table = pa.table({name: getattr(load, name) for name in _COLUMNS})
     about = {"grid": vars(load.grid), "begin_us": load.begin_us, "end_us": load.end_us, "model": list(load.model)}
     table = table.replace_schema_metadata({LOAD_ABOUT: json.dumps(about, sort_keys=True)})
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return write_entry(home.folder, sink.getvalue(), len(table), "parquet", LOAD)
+    return write_entry(home.folder, encode_parquet(table), len(table), "parquet", LOAD)
 
 
 def read_load(home: Home, name: str) -> RoundLoad:
@@ -63,7 +62,7 @@ def read_load(home: Home, name: str) -> RoundLoad:
     data = home.folder.read(LOAD, name)
     if data is None:
         raise StoreError(f"{path} is missing: a commit lists it; restore it from a copy")
-    try:
+    with decoding(path):
         table = pq.read_table(pa.BufferReader(data))
         about = json.loads((table.schema.metadata or {})[LOAD_ABOUT])
         a, b, c, error = about["model"]
@@ -80,8 +79,6 @@ def read_load(home: Home, name: str) -> RoundLoad:
             about["end_us"],
             (a, b, c, error),
         )
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{path} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 def commit_on_workers(

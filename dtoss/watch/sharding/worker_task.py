@@ -26,7 +26,7 @@ from dtoss.watch.matching.grid_search import candidates_of
 from dtoss.watch.matching.matches import Matches
 from dtoss.watch.processing.event_table import EVENT_KINDS, event_column, event_schema
 from dtoss.watch.processing.object_rows import Tracks
-from dtoss.watch.processing.transitions import write_events, write_messages
+from dtoss.watch.processing.transitions import kinds_told, write_events, write_messages
 from dtoss.watch.processing.watch_plan import Plan
 from dtoss.watch.processing.watch_task import JudgedRows, TaskResult, events_of_task, told_of
 from dtoss.watch.sharding.layout_files import Stored, open_routing, open_stored
@@ -148,7 +148,7 @@ class _Choice:
 
     def __call__(self, piece: Matches) -> Matches:
         if self.split[piece.first_row : piece.last_row].any():
-            piece = piece.only(self._mine(piece.row, piece.subscription))
+            piece = piece.take(self._mine(piece.row, piece.subscription))
         self.matches[piece.first_row : piece.last_row] += np.bincount(
             piece.row - piece.first_row, minlength=piece.last_row - piece.first_row
         )
@@ -325,18 +325,19 @@ def _covers(
     return found
 
 
-_TOLD = ("leave", "enter", "inside")
+def told_by_task(plan: Plan, judged: JudgedRows) -> pa.Table | None:
+    """Return the crosses and the stays of a task's rows as a worker tells events, None where nobody wants any.
 
-
-def crosses_of(plan: Plan, judged: JudgedRows) -> pa.Table | None:
-    """Return the crosses of a task's rows as a worker tells events, None where nobody wants any.
-
-    A way leads through cells of several workers: the task tells of it, by all that stands.
+    A way leads through cells of several workers, and a stay may: the task tells of them, by all that stands.
     """
-    if judged.tracks is None or not plan.standing.crosses:
+    if judged.tracks is None or not (plan.standing.crosses or plan.standing.stays is not None):
         return None
     count = len(judged.rows)
-    out = _Told(event_schema(plan.settings, plan.options.carry, True), np.zeros(count, np.int64), np.arange(count))
+    out = _Told(
+        event_schema(plan.settings, plan.options.carry, plan.standing.crosses),
+        np.zeros(count, np.int64),
+        np.arange(count),
+    )
     write_events(plan, replace(judged.tracks, tells=np.full(count, CROSS, np.uint8)), out)
     return pa.concat_tables(out.tables).drop_columns([TASK]) if out.tables else None
 
@@ -345,20 +346,19 @@ def merge_events(plan: Plan, done: TaskResult, told: Sequence[pa.Table], seconds
     """Return what a task has done, with the events that workers have told of its rows.
 
     ``done``: of the task, without events; ``told``: of :func:`answer_rows`, of any workers in any order, and of
-    :func:`crosses_of`.
+    :func:`told_by_task`.
 
-    The order is that of rows, then cross, leave, enter and inside, then that of ids: the same for every layout. Cost
+    The order is that of rows, then of times, kinds and ids: the same for every layout. Cost
     O(m log m) for m events, which are held in memory.
     """
     file, out = events_of_task(plan, done.task)
-    counts = dict.fromkeys(_TOLD if plan.timed else ("inside",), 0)
-    if plan.timed and plan.standing.crosses:
-        counts |= {"cross": 0}
+    counts = dict.fromkeys([EVENT_KINDS[kind] for kind in kinds_told(plan.standing)] if plan.timed else ["inside"], 0)
     if told:
         whole = pa.concat_tables(told, promote_options="default").unify_dictionaries().combine_chunks()
         kind = _ranks(whole.column("kind"), {name: place for place, name in enumerate(EVENT_KINDS)})
         counts |= {name: int((kind == EVENT_KINDS.index(name)).sum()) for name in counts}
-        order = np.lexsort((_order_of_ids(whole.column("subscription")), kind, np.asarray(whole.column(SEQ))))
+        keys = (_order_of_ids(whole.column("subscription")), kind, np.asarray(whole.column(SEQ)))
+        order = np.lexsort((*keys[:2], np.asarray(whole.column("t")), keys[2]) if plan.timed else keys)
         whole = whole.drop_columns([SEQ])
         room = plan.home.limits.event_group_rows
         for begin in range(0, len(order), room):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from dtoss.brokers.kafka_settings import kafka_settings, need_kafka
 from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.extras import need
 from dtoss.watch.targets.target import Batch, Refused
 
 FIXED_SETTINGS = {
@@ -25,15 +25,11 @@ class KafkaTopic:
     batch = 10_000  # brokers take a while to say that they have a batch, whatever is in it
 
     def __init__(self, place: Place, access: Access) -> None:
-        if not place.hosts or not place.name or "/" in place.name or place.user is not None:
-            raise InputError(f"--to {place} is no topic: kafka://HOST:9092,HOST:9092/TOPIC is wanted, without a user")
+        self._kafka = need_kafka(place)
         place.options()
-        self._kafka = need("confluent_kafka", "--to kafka:", "kafka")
         self._place, self._topic, self._timeout = place, place.name, access.timeout
-        servers = ",".join(f"{host}:{port or 9092}" for host, port in place.hosts)
-        usual = {"bootstrap.servers": servers, "linger.ms": "5", "log_level": "0"}
-        self._settings: dict[str, Any] = usual | _settings_of(access.secret) | FIXED_SETTINGS
-        self._settings["message.timeout.ms"] = str(max(int(access.timeout * 1000), 1))
+        until = {"message.timeout.ms": str(max(int(access.timeout * 1000), 1))}
+        self._settings = kafka_settings(place, access.secret, {"linger.ms": "5"}, FIXED_SETTINGS) | until
         self._producer: Any = None
 
     def __str__(self) -> str:
@@ -92,18 +88,3 @@ class KafkaTopic:
         if self._producer is None:
             self._producer = self._kafka.Producer(self._settings)
         return self._producer
-
-
-def _settings_of(secret: str | None) -> dict[str, str]:
-    """Return the settings that lines say; no message shows one's value."""
-    found = {}
-    for number, line in enumerate((secret or "").splitlines(), 1):
-        name, mark, value = line.partition("=")
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not mark or not name.strip():
-            raise InputError(f"line {number} of the secret is not NAME=VALUE: a setting of librdkafka is wanted")
-        if name.strip() in FIXED_SETTINGS:
-            raise InputError(f"line {number} of the secret sets {name.strip()}, which is ours")
-        found[name.strip()] = value.strip()
-    return found

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from itertools import islice
 from typing import Any
 
+from dtoss.brokers.mqtt_client import IN_FLIGHT, LONGEST_TOPIC, close_mqtt, connect_mqtt, need_mqtt
 from dtoss.client.endpoint import Access, Place, printable
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.extras import need
 from dtoss.watch.targets.target import USUAL_BATCH, Batch
-
-_KEEP_ALIVE = 60
-_LONGEST_TOPIC = 65_535
-_IN_FLIGHT = 1_000
-"""Messages that are not acknowledged yet: the client looks through all of them at each that is."""
 
 
 class MqttTopic:
@@ -26,12 +20,12 @@ class MqttTopic:
 
     def __init__(self, place: Place, access: Access) -> None:
         topic, port = place.name, 8883 if place.scheme == "mqtts" else 1883
-        odd = not topic or any(one in topic for one in "+#\0") or len(topic.encode()) > _LONGEST_TOPIC
+        odd = not topic or any(one in topic for one in "+#\0") or len(topic.encode()) > LONGEST_TOPIC
         if len(place.hosts) != 1 or odd:
             raise InputError(f"--to {place} is no topic: {place.scheme}://HOST:{port}/TOPIC is wanted, without + and #")
         place.options()
-        self._mqtt = need("paho.mqtt.client", f"--to {place.scheme}:", "mqtt")
-        self._place, self._topic, self._port = place, topic, place.port(port)
+        need_mqtt(place)
+        self._place, self._topic = place, topic
         self._secret, self._timeout = access.secret, access.timeout
         self._mark = ""
         self._client: Any = None
@@ -47,9 +41,9 @@ class MqttTopic:
         """Send the events of a batch in their order, and wait until the broker has all."""
         ends = time.monotonic() + self._timeout
         try:
-            client = self._connect(ends)
+            client = self._connect()
             lines = batch.lines.each
-            while some := list(islice(lines, _IN_FLIGHT)):
+            while some := list(islice(lines, IN_FLIGHT)):
                 for one in [client.publish(self._topic, line[:-1], qos=1) for _, line in some]:
                     while not one.is_published():
                         if not client.is_connected() or time.monotonic() > ends:
@@ -66,33 +60,12 @@ class MqttTopic:
         """Close the connection, and forget what was on its way."""
         held, self._client = self._client, None
         if held is not None:
-            held.disconnect()
-            held.loop_stop()
+            close_mqtt(held)
 
-    def _connect(self, ends: float) -> Any:
+    def _connect(self) -> Any:
         if self._client is not None:
             if self._client.is_connected():
                 return self._client
             self.close()
-        mqtt = self._mqtt
-        answers: list[Any] = []
-        client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, f"dtoss-{self._mark}", protocol=mqtt.MQTTv311, reconnect_on_failure=False
-        )
-        client.connect_timeout = self._timeout
-        client.max_inflight_messages_set(_IN_FLIGHT)
-        client.on_connect = lambda _client, _data, _flags, code, _more: answers.append(code)
-        if self._place.user is not None or self._secret is not None:
-            client.username_pw_set(self._place.user or "", self._secret)
-        if self._place.scheme == "mqtts":
-            client.tls_set_context(ssl.create_default_context())
-        client.connect(self._place.host, self._port, _KEEP_ALIVE)
-        self._client = client
-        client.loop_start()
-        while not answers:
-            if time.monotonic() > ends:
-                raise Later("has not answered")
-            time.sleep(0.001)
-        if answers[0].is_failure:
-            raise Later(f"does not let it in ({answers[0]})")
-        return client
+        self._client = connect_mqtt(self._place, f"dtoss-{self._mark}", self._secret, self._timeout)
+        return self._client

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from dtoss.client.endpoint import Access, Place, printable
+from dtoss.brokers.redis_client import WRONG, RedisClient, why_of
+from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.extras import need
 from dtoss.plain_numbers import is_whole
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.targets.target import USUAL_BATCH, Batch, Refused
 
 FIELD = "event"
 """Of an entry, which holds the line of an event."""
-_FOR_GOOD = ("WRONGTYPE", "NOPERM")
-"""How errors begin that do not end by themselves."""
 
 
 class RedisStream:
@@ -25,17 +24,13 @@ class RedisStream:
 
     def __init__(self, place: Place, access: Access) -> None:
         options = place.options("stream", "maxlen")
-        stream, most, base = options.get("stream", ""), options.get("maxlen", "1"), place.name or "0"
-        if len(place.hosts) != 1 or not stream or not is_whole(base) or not is_whole(most) or int(most) < 1:
-            raise InputError(f"--to {place} is no stream: {place.scheme}://HOST:6379/0?stream=NAME&maxlen=N is wanted")
-        self._redis = need("redis", f"--to {place.scheme}:", "redis")
-        self._place, self._stream = place, stream
-        self._beside = f"{{{stream}}}:reader"  # in a cluster on the same server
+        most = options.get("maxlen", "1")
+        if not is_whole(most) or int(most) < 1:
+            raise InputError(f"--to {place} is no stream that keeps {most} entries: &maxlen=N is wanted")
+        opened = RedisClient(place, options, access.secret, access.timeout, decode_responses=True)
+        self._place, self._stream, self._client, self._error = place, opened.stream, opened.client, opened.error
+        self._beside = f"{{{opened.stream}}}:reader"  # in a cluster on the same server
         self._most = int(most) if "maxlen" in options else None
-        self._client: Any = self._redis.Redis(
-            place.host, place.port(6379), int(base), access.secret, username=place.user, ssl=place.scheme == "rediss",
-            socket_timeout=access.timeout, socket_connect_timeout=access.timeout, retry=None, decode_responses=True,
-        )  # fmt: skip
         self._reached: Cursor | None = None
         self._known = False  # whether it is known up to where the stream has all
 
@@ -80,21 +75,11 @@ class RedisStream:
             return None
         return Cursor.of(self._client.xinfo_stream(self._stream)["last-generated-id"])
 
-    def _telling(self) -> _Telling:
-        return _Telling(self._redis.RedisError)
-
-
-class _Telling:
-    """Turns errors of the client into what a target says of itself."""
-
-    def __init__(self, kind: type[Exception]) -> None:
-        self._kind = kind
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, self._kind):
-            text = str(error).rpartition("caused error: ")[2]  # what is before it shows an event
-            why = f"says no ({printable(text) or type(error).__name__})"
-            raise (Refused if text.startswith(_FOR_GOOD) else Later)(why) from None
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turn errors of the client into what a target says of itself."""
+        try:
+            yield
+        except self._error as error:
+            text = why_of(error)
+            raise (Refused if text.startswith(WRONG) else Later)(f"says no ({text})") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch.processing.watch_plan import Options, plan_batch
-from dtoss.watch.subscription import BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
+from dtoss.watch.subscription import BOX, CIRCLE, DWELL, ENTER, EVERYWHERE, LEAVE, POLYGON, SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.watch_folder import EVENTS, Home
@@ -33,7 +34,10 @@ PLACES = [
     (10.0, 90.0),
     (0.0, 89.99),
 ]
-WHERES = [None, None, None, "occupied = 0", "kind = 'taxi' and occupied > 0", "occupied is null or id = 3"]
+WHERES = [
+    None, None, None, None, "occupied = 0", "kind = 'taxi' and occupied > 0", "occupied is null or id = 3",
+    "speed > 1000", "speed is null or speed < 500",
+]  # fmt: skip
 
 
 def settings_of(space=SPHERE, ids="int64", messages=False, text=None):
@@ -56,8 +60,24 @@ def table_of(subscriptions):
     return pa.Table.from_pylist(subscriptions, schema=SUBSCRIPTION_SCHEMA)
 
 
-def random_asked(rng, id, crosses=False):
-    """A subscription of any kind near the places."""
+def random_asked(rng, id, crosses=False, stays=True):
+    """A subscription of any kind near the places, of which every third is of stays."""
+    made = _random_asked(rng, id, crosses)
+    own = np.random.default_rng(zlib.crc32(repr(made).encode()))
+    if not stays or not made["events"] & (ENTER | LEAVE) or own.random() < 0.6:
+        return made
+    said = {}
+    if own.random() < 0.6:
+        said["dwell"] = {"seconds": float(own.choice([1, 5, 20, 60]))}
+        made["events"] |= DWELL
+    if own.random() < 0.7 or not said:
+        margin = {"metres": float(own.choice([300.0, 1500.0, 5000.0])), "seconds": float(own.choice([3, 10, 40]))}
+        which = ["seconds"] if made["kind"] == EVERYWHERE else [["metres"], ["seconds"], list(margin)][own.integers(3)]
+        said["margin"] = {name: margin[name] for name in which}
+    return made | {"stay": json.dumps(said)}
+
+
+def _random_asked(rng, id, crosses):
     lon, lat = PLACES[rng.integers(len(PLACES))]
     more = {
         "where": WHERES[rng.integers(len(WHERES))],
@@ -83,6 +103,16 @@ def random_asked(rng, id, crosses=False):
         shape = {"type": "Polygon", "coordinates": [[*corners, corners[0]]]}
         return asked(id, POLYGON, polygon=json.dumps(shape), **more)
     return asked(id, EVERYWHERE, **more)
+
+
+def random_pairs(rng, id):
+    """A subscription to pairs with conditions of one side, of both or of none."""
+    near = {"metres": float(rng.choice([1.0, 1200.0, 3000.0, 2.1e7]))}
+    if rng.random() < 0.5:
+        near["where"] = str(rng.choice([where for where in WHERES if where]))
+    where = WHERES[rng.integers(len(WHERES))]
+    events = int(rng.choice([ENTER | LEAVE, ENTER | LEAVE, ENTER, LEAVE]))
+    return asked(id, EVERYWHERE, events=events, where=where, stay=json.dumps({"near": near}))
 
 
 def random_rows(rng, count, objects=4, seconds=60):

@@ -59,7 +59,7 @@ def table_of_rows(rows):
 @pytest.mark.parametrize("seed", range(8))
 def test_events_are_those_of_the_loop(seed):
     rng = np.random.default_rng(seed)
-    asked = [random_asked(rng, f"s{i:02}") | {"expires": None, "version": 0} for i in range(12)]
+    asked = [random_asked(rng, f"s{i:02}", stays=False) | {"expires": None, "version": 0} for i in range(12)]
     rows = random_rows(rng, 80, seconds=40)
     rows.sort(key=lambda row: row["t"])
     first, second = rows[:40], rows[40:]
@@ -77,6 +77,25 @@ def test_events_are_those_of_the_loop(seed):
     begun = watch.events(None, table_of_rows(first))
     fresh = Watched(SPHERE, {**ATTRIBUTES, "id": pa.int64()}).batch(first, 0, asked)
     assert begun["kind"].to_pylist() == [event[0] for event in fresh]
+
+
+@pytest.mark.parametrize("schema", [None, {}])
+def test_speeds_are_of_two_rows(schema):
+    """Of the one before and this one, 100 m in 10 s; null at first, and behind a gap; a column of the rows counts."""
+    fast = [{"id": "fast", "where": "speed > 9.99", "events": ["enter", "leave"]}]
+    watch = dtoss.subscriptions(fast, crs="none", metric="plane", schema=schema)
+    rows = {"id": [1] * 4, "t": [0, 10, 20, 5000], "x": [0.0, 100.0, 110.0, 1e9], "y": [0.0] * 4}
+    told = watch.events(None, rows, carry=["speed"]).select(["kind", "t", "speed"]).to_pylist()
+    assert told == [{"kind": "enter", "t": 10.0, "speed": 10.0}, {"kind": "leave", "t": 20.0, "speed": 1.0}]
+    later = {"id": [1], "t": [5010], "x": [1e9 + 100.0], "y": [0.0]}
+    assert watch.events(rows, later)["kind"].to_pylist() == ["enter"]
+    if schema is None:
+        own = watch.events(None, rows | {"speed": [99, 0, 0, 0]}, carry=["speed"])
+        assert own.select(["kind", "speed"]).to_pylist()[0] == {"kind": "enter", "speed": 99}
+    with pytest.raises(InputError, match="it is made of two rows of an object"):
+        watch.match(rows)
+    with pytest.raises(InputError, match="it is made of two rows of an object"):
+        watch.events(None, {"x": [0.0], "y": [0.0]})
 
 
 def test_rows_come_as_any_table():
@@ -190,7 +209,9 @@ def test_rows_that_cannot_be_matched(rows, reason):
 def test_rows_that_can_have_no_events():
     watch = dtoss.subscriptions([STATION | {"events": ["enter"]}])
     place = {"lon": [0.0], "lat": [0.0]}
-    with pytest.raises(InputError, match="'station' wants enter, leave or cross, and the rows have no column 't'"):
+    with pytest.raises(
+        InputError, match="'station' wants enter, leave, dwell or cross, and the rows have no column 't'"
+    ):
         watch.events(None, place)
     with pytest.raises(InputError, match="rows have no column 'id'"):
         watch.events(None, place | {"t": [0]})
@@ -200,15 +221,15 @@ def test_rows_that_can_have_no_events():
         watch.events(place | {"id": [1]}, place | {"t": [0], "id": [1]})
     with pytest.raises(InputError, match="ids of rows before are string, and those of rows int64"):
         watch.events(place | {"t": [0], "id": ["a"]}, place | {"t": [0], "id": [1]})
-    with pytest.raises(InputError, match="no column 'speed' to carry along"):
-        watch.events(None, place | {"t": [0], "id": [1]}, carry=["speed"])
+    with pytest.raises(InputError, match="no column 'colour' to carry along"):
+        watch.events(None, place | {"t": [0], "id": [1]}, carry=["colour"])
 
 
 def test_subscriptions_that_are_none():
     with pytest.raises(InputError, match=r"2 subscriptions cannot be asked: row 1 \('a'\): .*radius.*; row 3"):
         dtoss.subscriptions([{"id": "a", "circle": [0, 0, -1]}, {"id": "b"}, {"id": "c", "box": [0, 0, 0, 1]}])
-    with pytest.raises(InputError, match="speed"):
-        dtoss.subscriptions([{"id": "a", "where": "speed > 1"}], schema={"occupied": pa.int64()})
+    with pytest.raises(InputError, match="colour"):
+        dtoss.subscriptions([{"id": "a", "where": "colour > 1"}], schema={"occupied": pa.int64()})
     with pytest.raises(InputError, match="'a' is around an object"):
         dtoss.subscriptions([{"id": "a", "around": {"object": 7, "metres": 5}}])
     with pytest.raises(InputError, match="no text"):

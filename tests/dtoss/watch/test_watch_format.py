@@ -48,6 +48,7 @@ TYPES = {
     "text": pa.types.is_string,
     "large text": pa.types.is_large_string,
     "dictionary of text": lambda kind: pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type),
+    "struct": pa.types.is_struct,
     "any": lambda kind: True,
 }
 JSON = {"number": int, "text": str, "object": dict, "list": list, "boolean": bool, "null": type(None)}
@@ -59,7 +60,7 @@ def home(request, tmp_path_factory):
     home, ids = Home(str(tmp_path_factory.mktemp("format")), DEFAULT_NAME, Limits(base_every=2)), request.param
     first = [
         circle("a", 0.0, 0.0, 1000.0, where="occupied = 0", meta='{"to":1}'),
-        asked("b", BOX, west=-1.0, south=-1.0, east=1.0, north=1.0, events=7),
+        asked("b", BOX, west=-1.0, south=-1.0, east=1.0, north=1.0, events=7, stay='{"margin":{"seconds":3.0}}'),
         asked("c", AROUND, object="7", radius=10.0, events=1),
     ]
     subscribe(home, table_of(first), space=space_of())
@@ -127,7 +128,7 @@ def test_documents_and_entries(home):
         assert set(document["batch"]) == {"query", "batch", "wall_us"}
         assert set(document["ledger"]) == {"files", "batches"}
     named = set(re.findall(r"`(\w+)`", next(row[2] for row in table("The document of a batch") if row[0] == "counts")))
-    assert named - {"forgotten"} <= set(home.batches.read(2).document["counts"])
+    assert named - {"forgotten", "crowded"} <= set(home.batches.read(2).document["counts"])
     assert document["unanswered"] == [{"id": "c", "reason": document["unanswered"][0]["reason"]}]
     bases = 0
     for number in range(1, home.changes.head().number + 1):

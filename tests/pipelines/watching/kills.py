@@ -24,7 +24,7 @@ import pytest
 import typer
 
 from datasets.tables.command import run, say
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import Home
 from tests.dtoss.watch.processing.scripted import small
 from tests.dtoss.watch.streams import change, random_asked

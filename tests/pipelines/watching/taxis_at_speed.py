@@ -25,7 +25,7 @@ import typer
 
 from datasets.tables.command import run, say
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import Home
 from tests.data import real_set
 from tests.dtoss.watch.real.held_real import World, compared

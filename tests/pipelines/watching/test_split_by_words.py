@@ -13,7 +13,7 @@ import dtoss
 from dtoss.commits.offsets import Source
 from dtoss.errors import StoreError
 from dtoss.rows.input_columns import Columns
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.sharding.layout_files import open_routing
 from dtoss.watch.sharding.routing_grid import cells_of

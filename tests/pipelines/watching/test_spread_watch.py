@@ -8,7 +8,7 @@ import pytest
 
 import pipelines.watching.spreading
 import pipelines.watching.watch_batches
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options
 from dtoss.watch.sharding.sharding_commit import read_load
 from dtoss.watch.watch_folder import LOAD, Home

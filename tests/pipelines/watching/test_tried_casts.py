@@ -14,8 +14,7 @@ from dtoss.rows.input_columns import MISTYPED, REASON, Columns
 from dtoss.rows.paths import Unfitting
 from dtoss.watch.watch_settings import Settings
 from pipelines.rows.read_files import positions_in
-from pipelines.watching.tried_casts import as_kind
-from pipelines.watching.typed_rows import fit_rows
+from pipelines.watching.typed_rows import as_kind, fit_rows
 
 MOMENTS = [
     datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),

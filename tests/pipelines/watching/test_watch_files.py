@@ -15,7 +15,7 @@ import pipelines.watching.tasks
 import pipelines.watching.watch_batches
 from dtoss.errors import InputError, StoreError
 from dtoss.rows.input_columns import Columns
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import EVENTS, STATE, Home
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise

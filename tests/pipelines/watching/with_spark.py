@@ -28,7 +28,7 @@ import pipelines.watch
 import pipelines.watching.spreading
 import pipelines.watching.watch_batches
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.subscriptions.current import table_at
 from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import forget_spark, spark_session

@@ -18,8 +18,8 @@ from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.folded_list import contents_of
-from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_document import head_of
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import DEFAULT_NAME, EVENTS, Home, Limits
 from tests.dtoss.commits.faster import others_are_always_faster
 from tests.dtoss.watch.events.made import (

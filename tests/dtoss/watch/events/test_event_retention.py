@@ -17,8 +17,8 @@ from dtoss.watch.events.event_log import events
 from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.folded_list import contents_of
 from dtoss.watch.events.readers import cursor_of_reader, forget_reader, readers
-from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_document import head_of
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.current import change_number, table_at
 from dtoss.watch.subscriptions.validation import check_subscriptions
@@ -65,10 +65,12 @@ def test_files_go_that_nothing_needs(tmp_path):
     (folder / EVENTS / "0123456789abcdef.parquet").write_bytes(b"a batch that never was")
     assert len(list((folder / STATE).iterdir())) == 12
     done = retain(home, 2 * HOUR, START + 6 * HOUR)
-    assert done.state == 0  # written just now: a batch that is under way may name them
+    assert done.removed.files == 0  # written just now: a batch that is under way may name them
     assert len(list((folder / STATE).iterdir())) == 12
+    there = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     done = retain(home, 2 * HOUR, START + 6 * HOUR, 0.0)
-    assert done.state == 11
+    gone = [size for path, size in there.items() if not path.exists()]
+    assert (done.removed.files, done.removed.bytes) == (len(gone), sum(gone))
     assert [path.name for path in (folder / STATE).iterdir()] == [head_of(home).state[0].name]
     assert len(list((folder / QUARANTINED).iterdir())) == 12 - 8
     assert not (folder / EVENTS / "0123456789abcdef.parquet").exists()
@@ -156,11 +158,10 @@ def test_subscriptions_stay_that_tables_are_made_from(tmp_path):
     ask("d", replace=True)
     unsubscribe(home, ["d"])
     ask("e")
-    assert retain(home, 0, START + HOUR, 0.0).subscriptions == 1  # the index; changes may be asked for
+    assert retain(home, 0, START + HOUR, 0.0).removed.files == 1  # the index; changes may be asked for
     assert table_at(home, 2).column("id").to_pylist() == ["a", "b", "c"]
     batch_of(home, [[]], START + HOUR, changes=5)
-    done = retain(home, 0, START + 2 * HOUR, 0.0)
-    assert done.subscriptions == 2
+    retain(home, 0, START + 2 * HOUR, 0.0)
     assert len(home.asked.files(CHANGES)) == 3
     assert change_number(home) == 5
     assert table_at(home, 5).column("id").to_pylist() == ["e"]

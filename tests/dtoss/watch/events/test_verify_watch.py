@@ -17,8 +17,8 @@ from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.folded_list import commit_contents, contents_of
-from dtoss.watch.events.verify_watch import verify_watch
 from dtoss.watch.events.watch_document import head_of
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.subscriptions.validation import check_subscriptions
@@ -38,7 +38,6 @@ from tests.dtoss.watch.events.made import (
 )
 from tests.dtoss.watch.keep_cursor import keep_cursor
 from tests.dtoss.watch.watch_batch import run_batch
-from tests.refusals import NO_MORE, REFUSAL, descriptors, files_in, unopenable
 
 
 def watched(path, ids="int64", batches=7):
@@ -129,24 +128,6 @@ def test_every_region_of_every_kind_of_file(tmp_path, every):
     assert {path.parent.name for path in files} == rooms
     assert missed == rooms - {"readers"}  # one without a cursor begins anew
     assert verify_watch(home).damaged == []
-
-
-def test_what_could_not_be_read_is_not_damaged(tmp_path):
-    """One file of each kind, and all of them where there are no descriptors left; what needs a file is not missing."""
-    home = watched(tmp_path, batches=6)
-    fold_watch(home, START + HOUR)
-    fold_watch(home, START + 2 * HOUR)
-    keep_cursor(home, "reader", Cursor(1, 2))
-    assert verify_watch(home).unread == []
-    newest, needless = sorted(files_in(tmp_path), key=lambda path: path.stat().st_mtime_ns), needless_now(home)
-    for path in {kind_of(path): path for path in newest if path.name not in needless}.values():
-        with unopenable(path):
-            found = verify_watch(home)
-        assert found.damaged == [], path
-        assert any(line == f"{path} could not be read: {REFUSAL}" for line in found.unread), path
-    with descriptors(0):
-        found = verify_watch(home)
-    assert (found.damaged, [NO_MORE in line for line in found.unread]) == ([], [True])
 
 
 def kind_of(path):

@@ -103,7 +103,7 @@ def test_a_damaged_or_missing_file_is_named(tmp_path):
     other = whole.replace(b'"format": 2', b'"format": 9')
     name = f"delta-{hashlib.sha256(other).hexdigest()[:16]}.arrow"
     (path.parent / name).write_bytes(other)
-    with pytest.raises(StoreError, match="has format 9, this dtoss reads 1 and 2 and 3: install a newer one"):
+    with pytest.raises(StoreError, match="has format 9, this dtoss reads 1 and 2 and 3 and 4: install a newer one"):
         open_built(folder, name)
     path.unlink()
     with pytest.raises(StoreError, match=f"{said['name']} is missing"):
@@ -141,7 +141,7 @@ def test_what_cannot_be_asked_is_named_and_matches_nothing():
     assert set(reasons) == {"a", "b", "c", "d"}
     assert "speed" in reasons["b"]
     assert reasons["c"] == "it has words, and the rows have no text"
-    assert reasons["d"] == "enter, leave and cross need a column of times, and the rows have none"
+    assert reasons["d"] == "enter, leave, dwell and cross need a column of times, and the rows have none"
     assert {number for _, number, _ in matches_of(built, rows)} == {4}
     assert len(built_of(subscriptions).unanswered) == 2
 

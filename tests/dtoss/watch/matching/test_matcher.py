@@ -16,7 +16,7 @@ from dtoss.conditions.parse import Condition
 from dtoss.geometry.space import Space, space_of
 from dtoss.watch.index.build_index import build
 from dtoss.watch.matching.matcher import Matcher
-from dtoss.watch.subscription import BOX, CIRCLE, ENTER, EVERYWHERE, INSIDE, LEAVE, POLYGON
+from dtoss.watch.subscription import BOX, CIRCLE, ENTER, EVERYWHERE, INSIDE, LEAVE, POLYGON, with_later_columns
 from dtoss.watch.watch_settings import Rows
 from tests.dtoss.watch.place_worlds import (
     COLUMNS,
@@ -237,7 +237,7 @@ def test_a_million_subscriptions_on_one_place():
             "version": pa.nulls(count, pa.int64()),
         }
     )
-    built = build(table, SPHERE, {}, text=False)
+    built = build(with_later_columns(table), SPHERE, {}, text=False)
     matcher = Matcher(built, np.ones(count, np.bool_))
     pieces = list(matcher.pieces(Rows(np.array([[2.0, 48.0], [2.0, 48.001], [2.0, 48.0]])), most=1 << 18))
     assert [len(piece) for piece in pieces if len(piece)] == [count, count]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dtoss
@@ -31,7 +34,9 @@ TYPES = settings_of().schema
 
 
 def _drawn(rng, count):
-    made = [random_asked(rng, f"s{number:03}") | {"expires": None, "version": 0} for number in range(count)]
+    made = [
+        random_asked(rng, f"s{number:03}", stays=False) | {"expires": None, "version": 0} for number in range(count)
+    ]
     return [one for one in made if one["kind"] != EVERYWHERE]
 
 
@@ -53,6 +58,8 @@ def test_outside_is_what_is_not_inside(seed, most):
     """Of circles, boxes and polygons, of the poles and the antimeridian, with conditions; ordinary ones beside them."""
     rng = np.random.default_rng(seed)
     asked, rows = _drawn(rng, 30), rows_of(random_rows(rng, 80))
+    speeds = pa.array(rng.uniform(0, 2000, len(rows)), mask=rng.random(len(rows)) < 0.3)
+    rows = replace(rows, attributes={**rows.attributes, "speed": speeds})
     turned = [one | {"events": one["events"] | COMPLEMENT} if number % 3 else one for number, one in enumerate(asked)]
     inside = {(row, sub) for row, sub, _ in _matched(asked, rows, 1 << 20)}
     everywhere = [one | {"kind": EVERYWHERE, "events": 1} for one in asked]

@@ -23,9 +23,9 @@ from dtoss.errors import StoreError
 from dtoss.watch.events.cursor import BEGINNING
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import told_events
-from dtoss.watch.events.event_retention import clear_debris, retain
+from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.readers import cursor_of_reader
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.current import table_at
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home
@@ -102,7 +102,7 @@ def tends(home: Home, done: Path, folder: Path) -> dict[str, int]:
         try:
             folded += fold_watch(home, now).events
             removed += retain(home, 0, now, SPARED_SECONDS).events
-            clear_debris(home, SPARED_SECONDS)
+            clear_watch(home, SPARED_SECONDS)
             if removed:
                 (folder / "removed").touch()
         except Conflict:

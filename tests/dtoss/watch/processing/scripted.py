@@ -22,9 +22,9 @@ from dtoss.commits.offsets import Source
 from dtoss.watch.events.cursor import BEGINNING, END_OF_BATCH, Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.event_retention import clear_debris, retain
+from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.readers import cursor_of_reader, readers
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home, Limits
@@ -35,6 +35,7 @@ from tests.dtoss.watch.streams import (
     SECOND,
     SPHERE,
     random_asked,
+    random_pairs,
     random_rows,
     rows_of,
     settings_of,
@@ -49,6 +50,8 @@ EVERY = 1200 * SECOND
 SET_BACK = 5 * 3_600 * SECOND
 """By which somebody sets the wall clock back, now and then."""
 READER = "reader"
+SOME = 5
+"""Events of a kind that are enough."""
 AHEAD = NOW + 10**14
 """A time that nobody believes."""
 SUBSCRIPTIONS = [f"s{number}" for number in range(6)]
@@ -71,7 +74,7 @@ def script_of(seed, batches=4):
     """Steps of a stream, drawn by a seed, and the time after which silent objects are gone."""
     rng = np.random.default_rng(seed)
     rows = random_rows(rng, 8 * batches, seconds=int(rng.integers(10, 120)))
-    steps = []
+    steps = [("subscribe", [random_pairs(np.random.default_rng(seed), "near")])]
     for number, part in enumerate(np.array_split(np.arange(len(rows)), batches)):
         some = [rows[row] for row in part]
         if rng.random() < 0.4:
@@ -129,7 +132,7 @@ def play(home, script, done, began, tasks):
             if readers(home):  # else all would go, read or not
                 retain(home, 0, now, 0.0)
         elif kind == "clear":
-            clear_debris(home, 0.0)
+            clear_watch(home, 0.0)
         began("done")
         with _OPENED(done, "w") as file:
             file.write(str(number + 1))
@@ -315,8 +318,12 @@ def check_told(home, script, done):
             assert (row["batch"], row["number"]) > last, "twice, or not in order"
             last = (row["batch"], row["number"])
             assert found.setdefault(last, row) == row, "another one under the same number"
-    told = {}
+    told, pairs = {}, {}
     for _, row in sorted(found.items()):
+        if row.get("near") is not None:
+            both = tuple(row[name] for name in ("kind", "subscription", "version", "object", "t", "reason", "near"))
+            pairs.setdefault(row["batch"], []).append(both)
+            continue
         event = (row["kind"], row["subscription"], row["version"], row["object"], row["t"], row["reason"])
         told.setdefault(row["batch"], []).append(event)
     folded, read = None, []
@@ -334,11 +341,12 @@ def check_told(home, script, done):
             assert document["counts"]["ahead"] == len(batches[read[-1]]) - len(rows)
         wanted = loop.batch(rows, document["changes"], tables[document["changes"]])
         mine = told.pop(number, [])
+        assert Counter(pairs.pop(number, [])) == Counter(loop.told_of_pairs), number
         assert Counter(mine) == Counter(wanted), number
         assert by_object(mine) == by_object(wanted), number
         assert document["clock"] == loop.clock
     assert read == sorted(batches)
-    assert told == {}
+    assert (told, pairs) == ({}, {})
     return counts
 
 
@@ -357,7 +365,7 @@ def check_whole(home):
 
 def check_nothing_left(home):
     """Check that clearing leaves what the newest commits name, and nothing that is passing."""
-    clear_debris(home, 0.0)
+    clear_watch(home, 0.0)
     check_whole(home)
     document = home.batches.head().document
     assert set(home.folder.files("state")) == {run["name"] for run in document["state"]}
@@ -370,9 +378,12 @@ def check_nothing_left(home):
 
 
 def fault_at_each(folder, wanted, streams):
-    """Play streams with faults until one was at each wanted kind of file, and return how many events were told."""
+    """Play streams with faults until one was at each wanted kind of file, and return how many events were told.
+
+    Of each kind of event there are some, too.
+    """
     counts, at, seed = {}, set(), 0
-    while not at >= wanted and seed < streams:
+    while not (at >= wanted and min(counts.values()) > SOME) and seed < streams:
         _, told = faulty(folder / str(seed), seed, len(wanted), at, 3, wanted)
         counts = {kind: counts.get(kind, 0) + told[kind] for kind in ("leave", "enter", "inside", "reset")}
         seed += 1

@@ -13,7 +13,7 @@ import pytest
 import dtoss
 from dtoss.geometry.space import space_of
 from dtoss.watch.events.event_lines import json_lines
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.subscription import BOX, CIRCLE, CROSS, ENTER, LEAVE
 from dtoss.watch.watch_folder import EVENTS, Home, Limits
 from tests.dtoss.watch.judged_ways import met_in_plane

@@ -17,9 +17,8 @@ from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_watch
 from dtoss.watch.events.event_counts import event_counts
 from dtoss.watch.events.event_log import events
-from dtoss.watch.events.event_retention import Debris, clear_debris
 from dtoss.watch.events.readers import cursor_of_reader
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.index import large_and_small
 from dtoss.watch.processing import state_runs
 from dtoss.watch.processing.watch_commit import commit_batch
@@ -199,18 +198,18 @@ def test_clearing_leaves_what_a_batch_under_way_has_written(tmp_path):
     age(home, 2)
     plan = plan_batch(home, settings_of(), source, Options(), NOW)
     done = run_task(plan, 0, np.arange(256), rows)
-    clear_debris(home)
+    clear_watch(home)
     commit_batch(plan, [done])
     forget()
     assert verify_watch(home).damaged == []
     assert sum(len(table) for table in events(home)) > 60
     # what a batch that lost had written goes once it is old
     lost = run_task(plan, 1, np.arange(256), rows_of([at(77, 50, occupied=0, kind=None)]))
-    clear_debris(home)
+    clear_watch(home)
     assert home.folder.is_file("events", lost.events["name"])
     assert home.folder.is_file("state", lost.state["name"])
     age(home, 2)
-    clear_debris(home)
+    clear_watch(home)
     assert not home.folder.is_file("events", lost.events["name"])
     assert not home.folder.is_file("state", lost.state["name"])
     assert verify_watch(home).damaged == []
@@ -219,12 +218,12 @@ def test_clearing_leaves_what_a_batch_under_way_has_written(tmp_path):
 def test_clearing_of_nothing_and_of_what_never_began(tmp_path):
     """Without a commit all old files are debris; without a watch there are none."""
     home = Home(str(tmp_path), "w")
-    assert clear_debris(home, 0.0) == Debris()
+    assert clear_watch(home, 0.0).files == 0
     change(home, [FENCE])
     plan = plan_batch(home, settings_of(), Source(query="q", batch=0), Options(), NOW)
     run_task(plan, 0, np.arange(256), rows_of([at(1, 0)]))
-    assert clear_debris(home) == Debris()
-    assert clear_debris(home, 0.0) == Debris(1, 1, 1)
+    assert clear_watch(home).files == 0
+    assert clear_watch(home, 0.0).files == 3  # events, state and an index of subscriptions
     assert run(home, settings_of(), [at(1, 0)], source=Source(query="q", batch=0)).number == 1
     assert verify_watch(home).damaged == []
 
@@ -241,7 +240,7 @@ def test_files_and_commits_stay_few_over_many_batches(tmp_path, batches):
         if batch % 20 == 0:
             change(home, [circle(f"s{batch}", 1.0, 0.0, 5.0)])
         commit = run(home, settings_of(), [at(batch % 500, 1 + batch)], 2)
-        clear_debris(home, 0.0)
+        clear_watch(home, 0.0)
         most = max(most, len(home.folder.files("state")), len(home.asked.files("built")))
         sizes.append(Path(home.batches.path(commit.number)).stat().st_size)
         opened.append(sum(key[0] == home for key in state_runs._opened))

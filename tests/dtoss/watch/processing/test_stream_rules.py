@@ -287,7 +287,7 @@ def test_checkpoints_of_others_are_refused(tmp_path):
     assert "would be lost" in refused(home, Source(query="a", batch=4))
     taken = run(home, settings_of(), [at(1, 9)], source=Source(query="b", batch=0), new_source=True)
     assert taken.document["ledger"]["batches"] == {"a": 2, "b": 0}
-    assert "no such column" in refused(home, Source(query="a", batch=3), carry=("speed",))
+    assert "no such column" in refused(home, Source(query="a", batch=3), carry=("colour",))
     # the last commit is gone: its batch would be passed over
     home.batches.folder.remove("commits", f"{taken.number:020}.json")
     with pytest.raises(StoreError, match=f"{taken.number:020}.json is missing: CURRENT says that it was committed"):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dtoss.commits.offsets import Source
 from dtoss.geometry.space import space_of
 from dtoss.watch import watch_settings as product
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.subscriptions.validation import Against, check_subscriptions

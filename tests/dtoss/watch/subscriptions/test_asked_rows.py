@@ -86,7 +86,7 @@ def reason_of(row, against=None):
         ({"where": "x = 1 and " * 20_000 + "x = 1"}, "where has 200,005 characters: at most 100,000"),
         ({"where": "(" * 40_000 + "1 = 1" + ")" * 40_000}, "where"),
         ({"where": "speed > '\ud800'"}, "a text is wanted"),
-        ({"events": []}, "some of inside, enter, leave and cross are wanted"),
+        ({"events": []}, "some of inside, enter, leave, cross and dwell are wanted"),
         ({"events": ["inside", "exit"]}, "events is ['inside', 'exit']"),
         ({"events": 7}, "events is 7"),
         ({"events": [["inside"]]}, "events is"),

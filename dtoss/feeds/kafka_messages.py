@@ -1,0 +1,98 @@
+"""Messages of a topic of Kafka, read as one of a group: an offset is committed once the rows before it are on disk."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from dtoss.brokers.kafka_settings import kafka_settings, need_kafka
+from dtoss.client.http_connections import Later
+from dtoss.errors import InputError
+from dtoss.feeds.choose_feed import Origin
+from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
+
+FIXED_BY_US = {"enable.auto.commit": False, "enable.auto.offset.store": False, "enable.partition.eof": True}
+"""Settings of librdkafka that no file changes: nothing is committed that is not on disk."""
+
+
+class KafkaMessages:
+    """A topic and a group of its readers."""
+
+    def __init__(self, origin: Origin) -> None:
+        place = origin.place
+        self._kafka = need_kafka(place)
+        said = place.options("group")
+        usual = {"group.id": said.get("group", "dtoss"), "auto.offset.reset": "earliest"}
+        self._settings = kafka_settings(place, origin.secret, usual, FIXED_BY_US)
+        self._place, self._topic, self._timeout = place, place.name, origin.timeout
+        self._consumer: Any = None
+        self._behind: set[int] = set()  # Partitions of which there may be more now
+        self._assigned = False
+
+    def __str__(self) -> str:
+        return f"{self._place} ({self._topic})"
+
+    def take(self, seconds: float) -> Batch | None:
+        """Return the next messages; those that were not committed come again after a start."""
+        try:
+            return self._taken(seconds)
+        except self._kafka.KafkaException as error:
+            self.close()
+            raise Later(f"{self} cannot be read ({error.args[0].str()})") from None
+
+    def acknowledge(self, batch: Batch) -> None:
+        """Commit the offsets behind messages; those of a partition that another reader has now are its own."""
+        parts = [self._kafka.TopicPartition(self._topic, part, offset) for part, offset in batch.mark.items()]
+        try:
+            if self._consumer is not None:
+                self._consumer.commit(offsets=parts, asynchronous=False)
+        except self._kafka.KafkaException as error:
+            name = error.args[0].name()
+            self.close()
+            # the group has given the partitions to others, and these messages come again there
+            if name not in ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST"):
+                raise Later(f"{self} has not taken what was read ({error.args[0].str()})") from None
+
+    def close(self) -> None:
+        """Leave the group."""
+        held, self._consumer, self._assigned = self._consumer, None, False
+        if held is not None:
+            held.close()
+
+    def _taken(self, seconds: float) -> Batch | None:
+        consumer = self._open()
+        ends = time.monotonic() + seconds
+        latest = time.monotonic() + max(self._timeout, seconds)
+        while True:
+            messages, upto = [], dict[int, int]()
+            for one in consumer.consume(MESSAGES_AT_ONCE, max(min(0.2, ends - time.monotonic()), 0.01)):
+                error = one.error()
+                if error is None:
+                    messages.append(one.value() or b"")
+                    upto[one.partition()] = one.offset() + 1
+                    self._behind.add(one.partition())
+                elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
+                    self._behind.discard(one.partition())
+                else:
+                    raise self._kafka.KafkaException(error)
+            if messages:
+                return Batch(tuple(messages), upto)
+            known = self._assigned and not self._behind
+            if time.monotonic() > ends and known:
+                return None
+            if time.monotonic() > latest:
+                self.close()
+                raise Later(f"{self} has not answered")
+
+    def _open(self) -> Any:
+        if self._consumer is None:
+            try:
+                made = self._kafka.Consumer(self._settings)
+            except self._kafka.KafkaException as error:
+                raise InputError(f"--secret-file: Kafka does not know its settings ({error.args[0].str()})") from None
+            made.subscribe([self._topic], on_assign=self._note)
+            self._consumer = made
+        return self._consumer
+
+    def _note(self, _consumer: Any, parts: list[Any]) -> None:
+        self._assigned, self._behind = True, {one.partition for one in parts}
