@@ -70,7 +70,7 @@ check-data: setup ## full data sets and long fuzzing, against brute force
 	@$(BIN)/python -m tests.pipelines.windowing.run_kills
 	@$(BIN)/python -m tests.bench.windows.enorm_long
 	@$(BIN)/python -m bench.windows.balance
-	@$(BIN)/python -m bench.windows.fusion --operators 12 30
+	@$(BIN)/python -m bench.run enorm_14_15 --out build/results
 
 bench: setup ## benchmarks (docs/benchmarks.md says what each measures), and a hundred kills
 	@$(BIN)/python -m pytest bench -q --benchmark-only

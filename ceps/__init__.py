@@ -17,7 +17,7 @@ from ceps.plan.overload import overload_risk
 from ceps.plan.planning import METHODS, plan
 from ceps.plan.plans import Plan, PlanDiff, diff, load_plan
 from ceps.reporting.report import build_report
-from ceps.reporting.write import write_report
+from ceps.reporting.report_page import write_report
 
 __all__ = [
     "CATALOGUES",

@@ -21,8 +21,6 @@ from datasets.tables.legal_positions import Numbers
 from datasets.tables.standard_rows import Part, assemble, number_rows, save, standard_schema
 from datasets.tables.time_notations import parse_times
 
-__all__ = ["SCHEMA", "aircraft"]
-
 NEEDED = ("timestamp", "icao24", "longitude", "latitude")
 SCHEMA = standard_schema(
     uid_type=pa.string(),

@@ -23,8 +23,6 @@ from datasets.tables.fields import header
 from datasets.tables.format_source import Column, Source, read_source, source_schema
 from datasets.tables.standard_rows import Part, number_rows, save
 
-__all__ = ["DECODED", "POSITIONS", "SCHEMA", "ais"]
-
 DECODED = Source(
     position=("x", "y"),
     uid="mmsi",

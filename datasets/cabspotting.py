@@ -19,8 +19,6 @@ from datasets.tables.fields import Layout
 from datasets.tables.format_source import Column, Source, read_source, source_schema
 from datasets.tables.standard_rows import Part, save
 
-__all__ = ["SCHEMA", "SOURCE", "cabspotting"]
-
 
 def _cab(path: Path) -> str:
     found = re.search(r"new_([a-z]+)", path.name)

@@ -18,11 +18,8 @@ from datasets.tables.command import Out, expand, run
 from datasets.tables.fields import Layout, read_fields
 from datasets.tables.format_source import BAD_ID, NO_ID, Source, identity, read_source, source_schema
 from datasets.tables.legal_positions import Numbers
-from datasets.tables.row_counts import Counts
-from datasets.tables.standard_rows import Part, assemble, collect, number_rows, save, standard_schema
+from datasets.tables.standard_rows import Counts, Part, assemble, collect, number_rows, save, standard_schema
 from datasets.tables.time_notations import parse_times
-
-__all__ = ["SCHEMA", "capri"]
 
 PLACES = Source(
     layout=Layout(names=("place", "lat", "lon"), delimiter="\t", quote=None),

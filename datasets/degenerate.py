@@ -19,8 +19,6 @@ from datasets.tables.command import BadInput, Out, run, say
 from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 from datasets.uniform import PLANE_SCHEMA, SPHERE_SCHEMA, Metric
 
-__all__ = ["PLANE", "SPHERE", "Kind", "degenerate"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Points = tuple[Floats, Floats]

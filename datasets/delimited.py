@@ -20,8 +20,6 @@ from datasets.tables.legal_positions import is_missing
 from datasets.tables.standard_rows import Part, save
 from dtoss.delimited.dialect import character
 
-__all__ = ["delimited", "guess_id_types"]
-
 
 def delimited(files: list[Path], source: Source) -> tuple[pa.Schema, Iterator[Part]]:
     """Return the columns of described files, and the parts to come.

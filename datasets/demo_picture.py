@@ -12,8 +12,6 @@ from datasets.cities.taxis import Fleet
 from dtoss.export.land import land_outline
 from dtoss.partitioning.region_polygons import region_shapes
 
-__all__ = ["draw_partitions"]
-
 Box = tuple[float, float, float, float]
 
 WORLD: Box = (-180.0, -58.0, 180.0, 80.0)

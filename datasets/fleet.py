@@ -20,8 +20,6 @@ from datasets.tables.command import BadInput, run, say
 from datasets.tables.seeded_batches import spans, write_csv, write_parquet
 from dtoss.export.targets import check_file, check_folder
 
-__all__ = ["SCHEMA", "START", "fleet_at", "fleet_updates"]
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
     [

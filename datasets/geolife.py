@@ -19,8 +19,6 @@ from datasets.tables.fields import Layout
 from datasets.tables.format_source import Column, Source, read_source, source_schema
 from datasets.tables.standard_rows import Part, save
 
-__all__ = ["SCHEMA", "SOURCE", "geolife"]
-
 
 def _person(path: Path) -> int | None:
     found = re.search(r"(\d{3})[/\\_]Trajectory", path.as_posix())

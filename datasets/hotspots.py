@@ -18,8 +18,6 @@ from datasets.cities.land_mask import on_land
 from datasets.tables.command import BadInput, Out, run, say
 from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 
-__all__ = ["SCHEMA", "Hotspots", "Sizes", "choose_hotspots", "hotspots"]
-
 SCHEMA = pa.schema([("id", pa.int64()), ("lon", pa.float64()), ("lat", pa.float64()), ("hotspot", pa.int32())])
 DECIMALS = 7
 """Digits kept of a degree (1 cm), so that another processor's last bit of a sine does not show."""

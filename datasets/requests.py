@@ -20,8 +20,6 @@ from datasets.tables.command import BadInput, run, say
 from datasets.tables.seeded_batches import spans, stream, write_csv, write_parquet
 from dtoss.export.targets import check_file
 
-__all__ = ["SCHEMA", "requests"]
-
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("t", pa.timestamp("us", tz="UTC")), ("lon", pa.float64()), ("lat", pa.float64())]
 )

@@ -16,8 +16,6 @@ from datasets.tables.fields import Layout
 from datasets.tables.format_source import Column, Source, read_source, source_schema
 from datasets.tables.standard_rows import Part, save
 
-__all__ = ["SCHEMA", "SOURCE", "snap"]
-
 SOURCE = Source(
     layout=Layout(names=("user", "time", "lat", "lon", "place"), delimiter="\t", quote=None),
     uid="user",

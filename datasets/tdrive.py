@@ -16,8 +16,6 @@ from datasets.tables.fields import Layout
 from datasets.tables.format_source import Source, read_source, source_schema
 from datasets.tables.standard_rows import Part, save
 
-__all__ = ["SCHEMA", "SOURCE", "tdrive"]
-
 SOURCE = Source(
     layout=Layout(names=("taxi", "time", "lon", "lat"), quote=None),
     uid="taxi",

@@ -15,8 +15,6 @@ from datasets.tables.command import Out, expand, run
 from datasets.tables.format_source import Column, Source, read_source, source_schema
 from datasets.tables.standard_rows import Part, save
 
-__all__ = ["SCHEMA", "SOURCE", "uber"]
-
 SOURCE = Source(
     position=("Lon", "Lat"),
     time=("Date/Time",),

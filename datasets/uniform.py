@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from datasets.tables.command import BadInput, Out, run, say
 from datasets.tables.seeded_batches import BATCH_ROWS, spans, stream, write_parquet
 
-__all__ = ["GLOBE", "PLANE_SCHEMA", "SPHERE_SCHEMA", "UD_BOX", "uniform_plane", "uniform_sphere"]
-
 Box = tuple[float, float, float, float]
 
 UD_BOX: Box = (0.0, 0.0, 1e9, 1e9)

@@ -37,8 +37,6 @@ WHAT = ("objects", "cells", "regions")
 EDGES = ("planar", "spherical")
 FORMATS = {".parquet": "GeoParquet", ".geoparquet": "GeoParquet", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 """What files are, by their last suffix."""
-EDGE = "An edge is an arc of a great circle on the sphere, a straight line in a plane."
-"""What an edge of what dtoss draws is, unless planar edges are asked for."""
 _AHEAD = 2
 Batch = tuple[Columns, Geometries]
 _Item = TypeVar("_Item")

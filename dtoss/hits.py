@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import take_rows
 from dtoss.extras import need
 from dtoss.names import free_names, position_names
 from dtoss.partition import numbers
@@ -96,13 +97,7 @@ class Hits:
     def __getitem__(self, row: Any) -> Any:
         """Return the hit of a number, from the end where it is negative, as (query, id, distance); of a slice, Hits."""
         if isinstance(row, slice):
-            begin, end, step = row.indices(len(self))
-            if step == 1:  # nothing of a column is copied
-                columns = {name: column.slice(begin, max(end - begin, 0)) for name, column in self.columns.items()}
-            else:
-                rows = numbers(np.arange(begin, end, step))
-                columns = {name: column.take(rows) for name, column in self.columns.items()}
-            return Hits(self.query[row], self.id[row], self.distance[row], columns, self.origin)
+            return take_rows(self, row)
         try:
             at = operator.index(row)
         except TypeError:
@@ -129,8 +124,7 @@ class Hits:
 
     def only(self, kept: NDArray[np.bool_]) -> Hits:
         """Return some of the hits, in the same order."""
-        columns = {name: column.filter(pa.array(kept)) for name, column in self.columns.items()}
-        return Hits(self.query[kept], self.id[kept], self.distance[kept], columns, self.origin)
+        return take_rows(self, kept)
 
     def rank(self) -> NDArray[np.int64]:
         """Return each hit's place among its query's, int64 (n,), from 1."""

@@ -16,9 +16,10 @@ from dtoss.index import Index
 from dtoss.partition import Partition
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
 from dtoss.save_index import SnapshotRecord
+from dtoss.snapshots.lineage import entries_of
 from dtoss.snapshots.manifest import reach_of, regions_of_manifest, space_of_manifest
 from dtoss.snapshots.mapped_file import Source
-from dtoss.snapshots.read_file import borders_in, check_sum, entries_of, partition_in
+from dtoss.snapshots.read_file import borders_in, check_sum, partition_in
 from dtoss.snapshots.store import Store
 
 if TYPE_CHECKING:

@@ -38,9 +38,6 @@ def numbers(values: NDArray[Any], valid: NDArray[np.bool_] | None = None) -> pa.
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [mask, held])
 
 
-_NUMPY = {"double": "float64", "float": "float32"}
-
-
 def values_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """Return the numbers, or the truths, of a column without nulls; ``to_numpy`` says the same, and loads pandas first.
 

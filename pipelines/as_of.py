@@ -23,7 +23,7 @@ from dtoss.names import not_carried
 from dtoss.rows.input_columns import DELETED, attribute_column
 from dtoss.rows.store_clock import Scale
 from dtoss.snapshots.column_types import type_name
-from pipelines.cycles.work_context import WorkContext
+from pipelines.cycles.spread import WorkContext
 from pipelines.engines.rows import Batches, Work
 from pipelines.engines.spark_rows import SparkRows
 from pipelines.history_tasks.scans import (

@@ -20,6 +20,7 @@ from ceps.model.costs import RequestCosts
 from ceps.model.number_text import how_many, per_cent
 from ceps.model.patterns import WEEK
 from ceps.plan.plans import Plan
+from ceps.reporting.bill_section import bill_numbers
 from ceps.reporting.realised import Bill, change_dollars, rentals, slot_of, to_cents, with_hindsight
 from dtoss.commits.named import path_in
 from dtoss.commits.offsets import Ledger
@@ -256,44 +257,27 @@ def _a_million(dollars: float, requests: float) -> str:
 
 
 def facts(billed: Billed) -> dict[str, Any]:
-    """Return what a program wants to know of a bill."""
+    """Return what a program wants to know of a bill: the figures of report.json, how it was read, and each server."""
     found = billed.bill
-    made, late, dollars = found.plan, found.late(found.loads), float(found.dollars.sum())
-    best = found.hindsight
+    made, late, best = found.plan, found.late(found.loads), found.hindsight
     return {
-        "from": datetime.fromtimestamp(found.since, UTC).isoformat(),
-        "to": datetime.fromtimestamp(found.until, UTC).isoformat(),
-        "time_zone": made.time_zone,
-        "hours": found.hours,
+        **bill_numbers(found),
+        "timeZone": made.time_zone,
         "read": billed.read,
         "bad": billed.bad,
         "outside": billed.outside,
-        "rented": [vars(one) | {"dollars": one.dollars} for one in rentals(found)],
-        "change_dollars": change_dollars(found),
-        "dollars": dollars,
-        "requests": found.requests,
-        "planned_requests": found.planned_requests,
         "reads": found.reads,
-        "late_share": found.late_share,
-        "planned_late_share": found.planned_late_share,
-        "dollars_per_million": dollars / found.requests * 1e6 if found.requests else None,
-        "planned_dollars_per_million": dollars / found.planned_requests * 1e6 if found.planned_requests else None,
-        "hindsight": None if best is None else {
-            "dollars": found.hindsight_dollars,
-            "lower_bound": best.lower_bound * found.hours / 24,
-            "prices": found.hindsight_way,
-            "plan_dollars_at_these": found.beside_hindsight,
-            "servers": [kind.name for kind in best.types],
-        },
-        "no_hindsight_because": found.no_hindsight or None,
+        "hindsightLowerBound": None if best is None else best.lower_bound * found.hours / 24,
+        "hindsightServers": None if best is None else [kind.name for kind in best.types],
+        "noHindsightBecause": found.no_hindsight or None,
         "servers": [
             {
-                "server": number, "type": made.types[k].name, "dollars": float(found.dollars[k]),
-                "busy_at_most": float(found.busy[k].max(initial=0.0)),
-                "planned_at_most": float(found.planned_busy[k].max(initial=0.0)),
-                "busy_mean": found.mean(found.busy[k]),
-                "planned_mean": found.mean(found.planned_busy[k]),
-                "late": float(late[k]),
+                "server": number, "type": made.types[k].name, "rate": float(found.dollars[k]),
+                "busyAtMost": float(found.busy[k].max(initial=0.0)),
+                "plannedBusyAtMost": float(found.planned_busy[k].max(initial=0.0)),
+                "busyMean": found.mean(found.busy[k]),
+                "plannedBusyMean": found.mean(found.planned_busy[k]),
+                "overload": float(late[k]),
             }
             for k, number in enumerate(made.server_ids.tolist())
         ],

@@ -22,9 +22,8 @@ from dtoss.commits.lease import Writer
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.names import columns_of_manifest, renames
-from dtoss.rows.input_columns import attribute_column
+from dtoss.rows.input_columns import attribute_column, columns_of
 from dtoss.rows.store_clock import Clock
-from dtoss.rows.store_columns import columns_of
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
 from dtoss.snapshots.partition_choice import Shape
 from dtoss.snapshots.retention import snapshot_of
@@ -36,18 +35,15 @@ from pipelines.cycles.collect import Target, collect, profile_of_tallies, timely
 from pipelines.cycles.column_agreement import agree_columns
 from pipelines.cycles.current_state import Stands, bounds_of_cycle, everybody, nothing_stands, stands_of
 from pipelines.cycles.merge_tasks import compare
-from pipelines.cycles.policy import why_anew
-from pipelines.cycles.spread import USUAL, Here, spread_work
+from pipelines.cycles.partitions import why_anew
+from pipelines.cycles.spread import USUAL, Here, WorkContext, spread_work
 from pipelines.cycles.store_now import HeardQuery, HeardTimes, hear_times, moment_after, moment_of, said_of
 from pipelines.cycles.upsert_rules import rule
-from pipelines.cycles.work_context import WorkContext
 from pipelines.cycles.write_snapshot import SnapshotFiles, built_anew, plan_of, renew_snapshot
-from pipelines.engines.stage_progress import Stages
+from pipelines.engines.progress import Stages
 from pipelines.options.merging import Merging
 from pipelines.options.snapshot_options import SnapshotOptions
-from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.position_frame import Positions, screen_positions, taken_of
+from pipelines.rows.position_frame import Positions, screen_positions, source_of, taken_of, time_of, without_forgotten
 from pipelines.rows.read_files import positions_in
 from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge
@@ -142,7 +138,7 @@ def cycle(
         "error", or "null" where the updates may lack a column of the store.
     pivots
         "keep", "balanced" chooses new ones, "auto" does that when the last ones are good no more
-        (:mod:`pipelines.cycles.policy`).
+        (:mod:`pipelines.cycles.partitions`).
     in_place_until
         With more updates than this share of the objects everything is built anew, and comes out the same.
     max_bad, wrap, min_objects, max_shrink, allow_empty, keep, seed
@@ -218,12 +214,12 @@ def merge(
     ``columns``: fields of :class:`dtoss.rows.input_columns.Columns`: of a frame, what is not as the store's last
     rebuild had it; of positions, ``deleted``.
     """
-    heard, keeping = work.heard, options.keeping
+    warn, keeping = work.warn_or_stderr, options.keeping
     home = Store(str(store)).absolute
     rules = _Rules(options, columns, ledger, anew)
-    held = work.lock or home.writer(heard, lease=keeping.lease)
+    held = work.lock or home.writer(warn, lease=keeping.lease)
     try:
-        home.clear(None, lock=held, warn=heard)
+        home.clear(None, lock=held, warn=warn)
         for attempt in range(TRIES):
             head = home.head()
             try:
@@ -232,13 +228,13 @@ def merge(
             except Conflict as error:
                 if attempt == TRIES - 1:
                     raise
-                heard(f"{error}: the updates are merged with that")
+                warn(f"{error}: the updates are merged with that")
             except Exception:
                 # without the lease others may clear what this cycle still reads
                 if keeping.lease or attempt == TRIES - 1 or _number(home.head()) == _number(head):
                     raise
-                heard(f"{home.path} was committed to meanwhile: the updates are merged with that")
-        home.tidy(keeping.keep, held, heard, keep_for=keeping.keep_for)
+                warn(f"{home.path} was committed to meanwhile: the updates are merged with that")
+        home.tidy(keeping.keep, held, warn, keep_for=keeping.keep_for)
     finally:
         if held is not work.lock:
             held.release()
@@ -280,7 +276,7 @@ def _attempt(
         positions, pairs = agree_columns(positions, stands.manifest, stands.order, merging.missing)
         types = {name: positions.types[column] for column, name in pairs}
     choose = _why_chosen(stands, merging)
-    with home.fresh(work.heard) as snapshot:
+    with home.fresh(work.warn_or_stderr) as snapshot:
         place = Place(home, snapshot)
         place.make()
         arrivals, profile = Arrivals(place, (), None), profile_of_tallies([], clock.scale)
@@ -289,7 +285,7 @@ def _attempt(
                 to = (stands.regions, stands.reach) if choose is None else everybody(stands.space)
                 target, carried = Target(place, *to, stands.space), [column for column, _ in pairs]
                 arrivals, profile = collect(positions, target, carried, clock, work.here.update_bytes)
-                judge(profile, stands.space, reading.max_bad, work.told)
+                judge(profile, stands.space, reading.max_bad, work.warn_or_silent)
         why = choose or _too_many(len(arrivals), stands.objects, merging.in_place_until)
         box = bounds_of_cycle(stands, profile.low, profile.high)
         names = tuple(name for _, name in pairs)
@@ -323,13 +319,13 @@ def _attempt(
         kept = stands.objects + counts["added"] - counts["deleted"] - counts["expired"]
         before = None if last is None else last["objects"]
         guards = replace(rules.options.guards, allow_empty=True) if before == 0 else rules.options.guards
-        guards.check(kept, before, work.told, _why_none(clock, counts))
+        guards.check(kept, before, work.warn_or_silent, _why_none(clock, counts))
         if why is None:
             always = names != stands.order or _bounds_differ(box, stands.bounds)
             made = renew_snapshot(session, plan, ruling, found, always, stands, stages, work.here)
         else:
             made = built_anew(session, plan, ruling, found, stands, types, choose is None, stages)
-        tombstones = None if ruling.tombstones is None else _buried(home, snapshot, ruling.tombstones, clock)
+        tombstones = None if ruling.tombstones is None else _write_tombstones(home, snapshot, ruling.tombstones, clock)
         rejected = []
         if positions is not None and profile.good < profile.read:
             with stages.stage("quarantine"):
@@ -340,7 +336,7 @@ def _attempt(
         )
         manifest = _manifest(snapshot, stands, positions, types, box, made, tally, stages)
         manifest["tombstones"], manifest["quarantine"] = tombstones, rejected
-        manifest["ledger"] = _read(rules, stands).as_json()
+        manifest["ledger"] = _ledger_after(rules, stands).as_json()
         home.finish(snapshot, manifest, held, after=head)
     return manifest
 
@@ -416,7 +412,7 @@ def _manifest(
     return manifest
 
 
-def _read(rules: _Rules, stands: Stands) -> Ledger:
+def _ledger_after(rules: _Rules, stands: Stands) -> Ledger:
     """Return what of files and streams is read once the cycle is current; none of it counts where nothing stood."""
     before = Ledger.of((stands.manifest or {}).get("ledger"))
     return before if rules.ledger is None else rules.ledger(before)
@@ -498,7 +494,7 @@ def _too_many(updates: int, objects: int, until: float) -> str | None:
     return None
 
 
-def _buried(home: Store, snapshot: str, tombstones: pa.Table, clock: Clock) -> dict[str, Any]:
+def _write_tombstones(home: Store, snapshot: str, tombstones: pa.Table, clock: Clock) -> dict[str, Any]:
     ids = tombstones.column("id").combine_chunks()
     if not pa.types.is_large_string(ids.type):
         ids = ids.to_numpy()

@@ -28,10 +28,9 @@ from pipelines.history_tasks.scans import home_of
 from pipelines.options.merging import Merging
 from pipelines.options.reading import Reading
 from pipelines.options.snapshot_options import SnapshotOptions
-from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import Inputs, some_of
 from pipelines.rows.log_segments import columns_of_log
-from pipelines.rows.position_frame import Positions, screen_positions
+from pipelines.rows.position_frame import Positions, screen_positions, without_forgotten
 from pipelines.rows.read_files import positions_in, read_positions
 
 if TYPE_CHECKING:

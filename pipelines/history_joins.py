@@ -20,8 +20,7 @@ from dtoss.history.query.scan_blocks import condition_on, stored_name
 from dtoss.history.schema import Schema
 from dtoss.names import not_carried
 from dtoss.rows.input_columns import Columns
-from pipelines.history_tasks.history_answers import PastAsk, answer_batch, asked_of
-from pipelines.history_tasks.interval_columns import Interval
+from pipelines.history_tasks.history_answers import Interval, PastAsk, answer_batch, asked_of
 from pipelines.history_tasks.query_groups import Parts, parts_of, router
 from pipelines.history_tasks.scans import home_of, open_version, spark_types
 from pipelines.join import slices

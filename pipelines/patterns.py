@@ -26,8 +26,8 @@ from dtoss.partition import values_of
 from dtoss.rows.input_columns import REASON
 from dtoss.snapshots.manifest import regions_of_manifest, space_of_manifest
 from dtoss.snapshots.store import Store
+from pipelines.engines.progress import Stages
 from pipelines.engines.rows import Batches, Rows, one_value
-from pipelines.engines.stage_progress import Stages
 from pipelines.load_patterns.patterns_of_sums import EPOCH, TOUCHED, CountedPatterns, RowCounts, check_seen, counted_of
 from pipelines.load_patterns.reads_by_request import Reader, sets_of, sum_cells, unpack_sets
 from pipelines.rows import day_counts

@@ -26,15 +26,13 @@ from dtoss.snapshots.partition_choice import Shape, Wishes
 from dtoss.snapshots.store import Store
 from pipelines.cycles.build_tasks import BuildPlan
 from pipelines.cycles.partitions import choose_regions, make_partitions, repeats
-from pipelines.cycles.work_context import WorkContext
-from pipelines.engines.stage_progress import Stages
+from pipelines.cycles.spread import WorkContext
+from pipelines.engines.progress import Stages
 from pipelines.loop.known_sources import current_manifest
 from pipelines.options.reading import Reading
 from pipelines.options.snapshot_options import Guards, Keeping, SnapshotOptions
 from pipelines.rows.by_id import count_ids
-from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.position_frame import Positions, screen_positions, taken_of
+from pipelines.rows.position_frame import Positions, screen_positions, source_of, taken_of, time_of, without_forgotten
 from pipelines.rows.read_files import positions_in
 from pipelines.rows.rejected_row_files import quarantine
 from pipelines.rows.survey import Profile, judge, objects_now, survey
@@ -186,7 +184,7 @@ def build_snapshot(
         raise ValueError(f"on_duplicate is {on_duplicate!r}: error or any is wanted")
     space = reading.space_of(positions.crs)
     reading.check_wrap(space)
-    heard, warn = work.heard, work.told
+    report, warn = work.warn_or_stderr, work.warn_or_silent
     session = positions.session
     if session is not None:
         configure_session(session)
@@ -197,16 +195,16 @@ def build_snapshot(
     held = work.lock
     try:
         if not dry_run:
-            held = held or home.writer(heard, options.keeping.lease)
+            held = held or home.writer(report, options.keeping.lease)
             # what was left goes first: it may be what fills the disk
-            home.clear(None, lock=held, warn=heard)
+            home.clear(None, lock=held, warn=report)
         last = home.last()
         per = wishes.objects_per_partition or OBJECTS_PER_PARTITION
         with stages.stage("sample"):
             profile = survey(positions, space, wishes.partitions, per, wishes.seed)
         judge(profile, space, reading.max_bad, warn)
         if reserved := renames(positions.attributes):
-            heard(f"attributes with reserved names are stored under others: {said_renamed(reserved)}")
+            report(f"attributes with reserved names are stored under others: {said_renamed(reserved)}")
         before = objects_now(home)
         # there are no more objects than rows
         guards.check(profile.good, before, lambda message: None)
@@ -227,7 +225,7 @@ def build_snapshot(
             stood = _last_regions(home, space) if wishes.pivots == "keep" else None
             regions, reaches = choose_regions(session, positions, space, profile, box, wishes, stood)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        with home.fresh(heard) as snapshot:
+        with home.fresh(report) as snapshot:
             plan = BuildPlan(home, snapshot, space, regions, reaches, box, positions.attributes)
             entries, borders, duplicates = make_partitions(positions, plan, profile, on_duplicate, stages)
             rejected = []
@@ -263,7 +261,7 @@ def build_snapshot(
             manifest["renamed"] = renames(positions.attributes)
             manifest["input"] = profile.extent | taken_of(positions)
             home.finish(snapshot, manifest, held, last)
-        home.tidy(options.keeping.keep, held, heard, options.keeping.keep_for)
+        home.tidy(options.keeping.keep, held, report, options.keeping.keep_for)
     finally:
         if held is not None and held is not work.lock:
             held.release()

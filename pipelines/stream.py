@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dtoss.commits.offsets import Ledger
 from dtoss.errors import InputError
 from dtoss.history.append_frame import OF_STREAM, Key, check_stream
-from dtoss.rows.store_columns import columns_of
+from dtoss.rows.input_columns import columns_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import cycle
 from pipelines.history import append, options_of_cycle

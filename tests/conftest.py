@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -13,15 +14,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from pipelines.spark.garbage import LOOKS
 from tests.command import Command
 from tests.costs import Costs, kept_seconds
 from tests.examples import ALL
+from tests.sources import trees
 
 HERE = Path(__file__).parent
 MANY_CASES = 4
 """Cases of one test from which on a fast run takes every fourth."""
 FAST_SECONDS = 0.15
 """A fast run leaves out what has last taken longer, by the clock or of a processor, for each case."""
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+"""Signals that commands take for an end; a command that ran in this process may have left its handler."""
 
 os.environ["DTOSS_QUIET"] = "compiling"  # tests compare stderr, and may be the first to compile
 os.environ["DTOSS_PROGRESS_AFTER"] = "600"  # nor does it matter how busy the machine is
@@ -58,9 +63,13 @@ def pytest_report_header(config):
 
 @pytest.fixture(autouse=True)
 def settings_stay():
-    """No test leaves another setting of ours to those that follow: which do depends on the process."""
+    """No test leaves another setting of ours or handler of a signal to those that follow: which do is chance."""
     before = {name: value for name, value in os.environ.items() if name.startswith("DTOSS_")}
+    handlers = [(number, signal.getsignal(number)) for number in HANDLED]
     yield
+    for number, handler in handlers:
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
     assert {name: value for name, value in os.environ.items() if name.startswith("DTOSS_")} == before
 
 
@@ -169,21 +178,36 @@ def needs_spark(module):
     return re.search(r"def \w+\((?:[^)]*, )?spark[,)]", (HERE.parent / module).read_text()) is not None
 
 
+@cache
+def reads_sources(path):
+    """Return whether a module reads the syntax trees of our files."""
+    return "from tests.sources import" in path.read_text(encoding="utf-8")
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Keep syntax trees until no module that reads them follows: to make them and to let go of them takes seconds."""
+    if reads_sources(item.path) and not (nextitem and reads_sources(nextitem.path)):
+        trees.cache_clear()
+
+
 def pytest_collection_finish(session):
-    """Leave what was collected, half a million objects, out of every later collection of garbage."""
+    """Leave what was collected, half a million objects, out of every later collection of garbage; look for it less."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
+    LOOKS[0] = 0  # what tests make is not left out where a task runs in this process: hypothesis looks who refers to it
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """A free process takes the next module; all modules with Spark are one, so that one session is started."""
+    """A free process takes the next module; all with Spark are one, so that one session is started, and all that read
+    our sources, so that they are parsed once."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneSpark(LoadFileScheduling):
         def _split_scope(self, nodeid):
             module = nodeid.partition("::")[0]
-            return "spark" if needs_spark(module) else module
+            return "spark" if needs_spark(module) else "sources" if reads_sources(HERE.parent / module) else module
 
     return OneSpark(config, log)
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 import dtoss
 from dtoss.commits.offsets import Source
-from dtoss.erasure.mentions import encode_rejected
+from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.history_facts_of import counting_files
-from dtoss.history.maintenance.verify_history import verify as verify_history
+from dtoss.history.maintenance.history_table import verify_history
 from dtoss.history.versions import Home as PastHome
 from dtoss.serve.observability.access_log import AccessFiles, Waiting
 from dtoss.serve.observability.partition_counts import Sample
@@ -24,12 +24,12 @@ from dtoss.snapshots.verify_store import verify_store
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_compaction import fold_events
 from dtoss.watch.events.readers import Filter, Reader, keep_reader
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.processing.watch_commit import commit_batch
 from dtoss.watch.processing.watch_plan import Options, plan_batch
-from dtoss.watch.processing.watch_task import REJECTED, run_task
+from dtoss.watch.processing.watch_task import run_task
 from dtoss.watch.watch_folder import Home as WatchHome
-from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.sets import current_home
 from dtoss.windows.storage.spec_file import read_spec
@@ -149,7 +149,7 @@ def windows(store, kind):
 def damages(folder):
     """What is wrong with any of it."""
     store = str(folder / "store")
-    found = [str(one) for one in verify_history(PastHome(str(folder / "history")))]
+    found = verify_history(PastHome(str(folder / "history"))).damaged
     found += verify_watch(WatchHome(store)).damaged + verify_windows(kept.Home(store, "w")).damaged
     return found + list(verify_store(Store(store)).damaged)
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import dtoss
+from dtoss.kinds.kind import Search
 from dtoss.shards.merge_answers import Together, answered_by
-from dtoss.shards.shard_queries import ShardQuery
 from dtoss.shards.share import Share
 
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ def wrong(w: World, partitions: int) -> list[str]:
         "by itself": [index.knn(place, 1).id[0] for place in w.places],
         "located": index.locate(w.places),
         "located by itself": [index.locate(place)[0] for place in w.places],
-        "servers": _told(index, ShardQuery(w.places, np.full(len(w.places), np.inf), 1)).column("id").to_numpy(),
+        "servers": _told(index, Search(w.places, np.full(len(w.places), np.inf), 1)).column("id").to_numpy(),
     }
     lines = []
     for way, found in told.items():
@@ -112,7 +112,7 @@ def wrong(w: World, partitions: int) -> list[str]:
     return lines
 
 
-def _told(index: dtoss.Index, asked: ShardQuery) -> pa.Table:
+def _told(index: dtoss.Index, asked: Search) -> pa.Table:
     """Return what two servers that hold every other partition each say, as the first of them asks both."""
     server_of = np.arange(len(index.parts)) % 2
     shares = [Share(index, set(np.flatnonzero(server_of == one).tolist())) for one in (0, 1)]

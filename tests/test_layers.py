@@ -25,7 +25,7 @@ LIBRARIES = {
     "ceps": {"numpy", "scipy", "numba", "llvmlite"},
 }
 """What a layer may need where a module is imported; inside functions it may ask for more."""
-ABOVE = {("datasets", name) for name in ("demo.py", "demo_fence.py", "demo_picture.py", "replay.py")}
+ABOVE = {("datasets", name) for name in ("demo.py", "demo_picture.py", "replay.py")}
 """The demo runs the jobs, a replay feeds them: they are entrances, which nothing else imports."""
 
 MOST_FILES = 40

@@ -74,10 +74,7 @@ def _table(said: Any) -> Mapping[str, Any]:
 
 
 def findings_of(figures: Sequence[Figure], today: date, most_days: float) -> tuple[Finding, ...]:
-    """Return what is missing, stale or odd, in the order of the figures.
-
-    ``today``: the day.
-    """
+    """Return what is missing, stale or odd, in the order of the figures. ``today``: the day."""
     found = []
     price = {one.server: one.value for one in figures if one.field == "dollars_per_hour"}
     for one in figures:

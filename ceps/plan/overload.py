@@ -11,7 +11,7 @@ from ceps.model.risk import GRADES, Risk
 from ceps.model.variation import Floats
 from ceps.plan.plans import Plan
 
-_PRECISE = 1e7  # shape of a gamma variable from which on it is taken as normal: nothing tells them apart
+PRECISE = 1e7  # shape of a gamma variable from which on it is taken as normal: nothing tells them apart
 
 
 def overload_risk(plan: Plan) -> Risk:
@@ -28,7 +28,7 @@ def overload_risk(plan: Plan) -> Risk:
     total = float(requests.sum())
     if not len(plan) or total <= 0:
         return Risk(0.0, 0, -1, (0.0,) * days, ((0.0,) * days,) * len(plan))
-    excess = _over_levels(plan, _mean_excess)
+    excess = over_levels(plan, _mean_excess)
     by_server = excess.reshape(len(plan), days, -1).sum(axis=2)
     asked = requests.reshape(len(plan), days, -1).sum(axis=2)
     by_day = by_server.sum(axis=0) / np.maximum(asked.sum(axis=0), 1e-300)
@@ -38,16 +38,7 @@ def overload_risk(plan: Plan) -> Risk:
     return Risk(float(excess.sum()) / total, grade, worst, tuple(by_day.tolist()), tuple(map(tuple, shares.tolist())))
 
 
-def overloaded_slots(plan: Plan) -> Floats:
-    """float64 (N, days), how many slots of each day of the pattern must be expected above each server's capacity.
-
-    By the same model as `overload_risk`. O(Q N T).
-    """
-    days = max(1, plan.loads.shape[1] * plan.slot_seconds // DAY)
-    return _over_levels(plan, _chance_above).reshape(len(plan), days, -1).sum(axis=2)
-
-
-def _over_levels(plan: Plan, measure: Callable[[Floats, Floats, Floats], Floats]) -> Floats:
+def over_levels(plan: Plan, measure: Callable[[Floats, Floats, Floats], Floats]) -> Floats:
     """Mean over the levels of what `measure` says of means, variances and limits of requests a slot, (N, T)."""
     requests = plan.loads * plan.slot_seconds
     limit = plan.capacity_by_slot * plan.slot_seconds
@@ -65,28 +56,18 @@ def _over_levels(plan: Plan, measure: Callable[[Floats, Floats, Floats], Floats]
     return found / len(levels)
 
 
-def _shape_and_scale(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+def shape_and_scale(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return those of gamma variables of these means and variances, arrays of any shape."""
     safe = np.where(variance > 0, variance, 1.0)
     return mean * mean / safe, safe / np.where(mean > 0, mean, 1.0)
-
-
-def _chance_above(mean: Floats, variance: Floats, limit: Floats) -> Floats:
-    """Chance that a gamma variable of this mean and variance is above `limit`; a normal one where it is precise."""
-    from scipy.special import gammaincc, ndtr
-
-    shape, scale = _shape_and_scale(mean, variance)
-    gamma = gammaincc(np.minimum(np.maximum(shape, 1e-12), _PRECISE), limit / scale)
-    normal = ndtr(-(limit - mean) / np.sqrt(np.where(variance > 0, variance, 1.0)))
-    found = np.where(shape > _PRECISE, normal, gamma)
-    return np.where((variance > 0) & (mean > 0), found, mean > limit)
 
 
 def _mean_excess(mean: Floats, variance: Floats, limit: Floats) -> Floats:
     """Mean of what a gamma variable of this mean and variance exceeds `limit` by; a normal one where it is precise."""
     from scipy.special import gammaincc, gammaln, ndtr
 
-    shape, scale = _shape_and_scale(mean, variance)
-    rough = np.minimum(np.maximum(shape, 1e-12), _PRECISE)
+    shape, scale = shape_and_scale(mean, variance)
+    rough = np.minimum(np.maximum(shape, 1e-12), PRECISE)
     x = limit / scale
     above = gammaincc(rough, x)
     density = np.exp(rough * np.log(np.maximum(x, 1e-300)) - x - gammaln(rough + 1))
@@ -94,6 +75,6 @@ def _mean_excess(mean: Floats, variance: Floats, limit: Floats) -> Floats:
     spread = np.sqrt(np.where(variance > 0, variance, 1.0))
     z = (limit - mean) / spread
     normal = spread * (np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi) - z * ndtr(-z))
-    found = np.where(shape > _PRECISE, normal, gamma)
+    found = np.where(shape > PRECISE, normal, gamma)
     found = np.where((variance > 0) & (mean > 0), found, mean - limit)
     return np.maximum(found, 0.0)

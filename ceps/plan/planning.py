@@ -41,11 +41,11 @@ Planner = Callable[..., Outcome]
 
 METHODS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "fleet": ("fleet_first", "fleet_first", {}),
-    "gain": ("gain", "gain_and_dissolve", {}),
+    "gain": ("ahr", "gain_and_dissolve", {}),
     "tv": ("ahr", "ahr", {"metric": "tv"}),
-    "tabu": ("literal_tabu", "literal_tabu", {}),
+    "tabu": ("ahr", "literal_tabu", {}),
     "gp": ("grid", "grid", {}),
-    "gp-r": ("random_grid", "random_grid", {}),
+    "gp-r": ("grid", "random_grid", {}),
     "gp-aas": ("autoscale", "autoscale", {}),
 }
 """Methods by name: ours ("fleet", "gain"), CEPS- ("tv") and CEPS+ ("tabu") as written, and the competitors."""

@@ -1,1 +1,1 @@
-"""Planners: one file each, one call shape, `planner(problem, rng, effort, progress=None, **options) -> Outcome`."""
+"""Planners of one call shape, `planner(problem, rng, effort, progress=None, **options) -> Outcome`."""

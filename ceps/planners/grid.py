@@ -1,4 +1,4 @@
-"""GP: one contiguous cell of the map a server, whatever it is asked for."""
+"""GP and GP-R: a cell of the map a server, whatever it is asked for; or many small cells, dealt out at random."""
 
 from __future__ import annotations
 
@@ -79,3 +79,29 @@ def kd_cells(problem: Problem, cells: int) -> Ints:
         stack.append((members[order[cut:]], parts - low))
         stack.append((members[order[:cut]], low))
     return labels
+
+
+def random_grid(
+    problem: Problem,
+    rng: np.random.Generator,
+    effort: Effort,
+    progress: Progress | None = None,
+    *,
+    cells: int | None = None,
+) -> Outcome:
+    """Items on `cells` servers at random, each server of the cheapest type that holds it.
+
+    Extras: `cells`; and `typical`, the mean cost for one to two servers a unit of load, without `cells`.
+    """
+    if cells is not None:
+        return price(problem, rng.integers(cells, size=len(problem)), cells=cells)
+    units = load_in_units(problem)
+    found: dict[int, Outcome] = {}
+    for k in range(1, max(1, min(2 * units, len(problem))) + 1):  # more servers than items stand empty
+        if effort.over and any(np.isfinite(outcome.cost_per_day) for outcome in found.values()):
+            break
+        found[k] = price(problem, rng.integers(k, size=len(problem)))
+    best = min(found, key=lambda k: (found[k].cost_per_day, k))
+    typical = [found[k].cost_per_day for k in found if k >= units] or [found[best].cost_per_day]
+    extras = {"cells": best, "typical": float(np.mean(typical))}
+    return Outcome(found[best].labels, found[best].type_of, found[best].cost_per_day, extras)

@@ -16,11 +16,10 @@ SHOWN = 40
 """Servers that the table shows at the most."""
 
 
-def realised_numbers(bill: Bill) -> dict[str, Any]:
-    """Return what report.json says of a bill, and the rows of the page's table."""
+def bill_numbers(bill: Bill) -> dict[str, Any]:
+    """Return the figures of a bill by the names that ``dtoss bill --json`` and report.json have for them."""
     zone = ZoneInfo(bill.plan.time_zone)
     dollars, best = float(bill.dollars.sum()), bill.hindsight_dollars
-    columns, rows = server_rows(bill)
     return {
         "from": datetime.fromtimestamp(bill.since, zone).isoformat(),
         "to": datetime.fromtimestamp(bill.until, zone).isoformat(),
@@ -40,9 +39,13 @@ def realised_numbers(bill: Bill) -> dict[str, Any]:
         "hindsightRate": best,
         "hindsightPrices": None if best is None else bill.hindsight_way,
         "planRateAtHindsightPrices": None if best is None else bill.beside_hindsight,
-        "columns": [*columns],
-        "servers": [[*row] for row in rows],
     }
+
+
+def realised_numbers(bill: Bill) -> dict[str, Any]:
+    """Return what report.json says of a bill: its figures, and the rows of the page's table."""
+    columns, rows = server_rows(bill)
+    return {**bill_numbers(bill), "columns": [*columns], "servers": [[*row] for row in rows]}
 
 
 def realised_section(numbers: Mapping[str, Any] | None) -> str:

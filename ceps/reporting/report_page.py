@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from ceps.model.number_text import bytes_text, dollars, how_many, per_cent
 from ceps.plan.offer import NAMES, NO_RISK
+from ceps.plan.plans import Plan
 from ceps.reporting import charts
 from ceps.reporting.bill_section import realised_section
 from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, steps, table, terms
-from ceps.reporting.report import Report
+from ceps.reporting.report import Report, build_report
 from ceps.reporting.sentences import (
     PAYING,
     kinds,
@@ -383,3 +387,27 @@ def _foot(report: Report) -> str:
         f"{source} "
         "Taxes, other discounts, network and volumes are not included.</footer>\n"
     )
+
+
+def write_report(folder: str | Path, plans: Sequence[Plan], **options: Any) -> Path:
+    """Write report.html, report.json and report.csv into `folder`; returns the path of the page.
+
+    `options` are those of `build_report`. The page holds all that it shows and needs no network.
+
+    Raises
+    ------
+    ValueError
+        As `build_report`.
+    """
+    report = build_report(plans, **options)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    html = page(report)
+    text = json.dumps(report.numbers, indent=1, allow_nan=False)
+    (target / "report.json").write_text(text + "\n", encoding="utf-8")
+    with (target / "report.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(report.numbers["methods"][0]))
+        writer.writeheader()
+        writer.writerows(report.numbers["methods"])
+    (target / "report.html").write_text(html, encoding="utf-8")
+    return target / "report.html"

@@ -303,17 +303,11 @@ class Groups:
         return float(self.bytes[(self.home >= 0) & (self.home != worker_of)].sum())
 
     def affordable(self, worker_of: Ints) -> bool:
-        """Return whether a placement moves no more than the budget.
-
-        ``worker_of``: int64 (G,).
-        """
+        """Return whether a placement moves no more than the budget. ``worker_of``: int64 (G,)."""
         return self.moved(worker_of) <= self.budget * (1 + SAME)
 
     def imbalance(self, worker_of: Ints) -> float:
-        """Return the largest share of a worker in a slot.
-
-        ``worker_of``: int64 (G,).
-        """
+        """Return the largest share of a worker in a slot. ``worker_of``: int64 (G,)."""
         return imbalance(self.shares, worker_of, self.workers)
 
     def packing(self, worker_of: Ints, most: float = 1.0) -> Packing:
@@ -354,10 +348,7 @@ def fill_homeless(groups: Groups) -> Ints:
 
 
 def first_placement(groups: Groups, start: Ints, bound: float, rng: np.random.Generator) -> Ints:
-    """Return a first placement of the least imbalance found, from `start` on.
-
-    ``start``: int64 (G,), a placement.
-    """
+    """Return a first placement of the least imbalance found, from `start` on. ``start``: int64 (G,), a placement."""
     packing = groups.packing(start)
     packing.balance(rng, _PLACING, target=bound)
     return packing.label

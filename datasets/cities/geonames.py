@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from datasets.cities.land_mask import land, on_land
 from datasets.tables.command import BadInput
 
-__all__ = ["EARTH_RADIUS", "Cities", "cities", "find_city", "travel"]
-
 EARTH_RADIUS = 6_371_008.8
 """Metres; the mean radius that the index uses."""
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dtoss.export.land import land_geometry
 
-__all__ = ["land", "on_land"]
-
 
 @cache
 def land() -> Any:

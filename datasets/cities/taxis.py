@@ -6,6 +6,8 @@ its city, on the land mask (the streets between may cross water); some are ranks
 taxi off shift stays where it is for `SHIFT` slots.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +15,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasets.cities.geonames import EARTH_RADIUS, cities, find_city, travel
-from datasets.cities.hashing import unit
 from datasets.cities.land_mask import on_land
 from datasets.tables.command import BadInput
 from datasets.tables.seeded_batches import stream
 
-__all__ = ["FASTEST", "SLOT", "Fleet", "State", "make_fleet", "where"]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(seed: int, purpose: int, *keys: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return 64 well-mixed bits for each row of ``keys``: splitmix64's finaliser, once a key.
+
+    ``purpose``: A small number that keeps draws of the same keys apart.
+    """
+    start = np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
+    state = _finish(_finish(start) ^ np.uint64(purpose))
+    for key in keys:
+        state = _finish(state ^ np.asarray(key).astype(np.uint64))
+    return state
+
+
+def unit(seed: int, purpose: int, *keys: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return uniform numbers in [0, 1) of 53 bits, by the same rule as `mix`.
+
+    Examples
+    --------
+    >>> taxi = np.arange(3)
+    >>> bool((unit(7, 0, taxi)[2:] == unit(7, 0, taxi[2:])).all())
+    True
+    """
+    return (mix(seed, purpose, *keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _finish(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = z + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,8 +10,6 @@ import typer
 from dtoss.errors import InputError
 from dtoss.export.targets import check_file
 
-__all__ = ["BadInput", "Out", "expand", "run", "say"]
-
 
 class BadInput(ValueError):
     """A mistake in what the user gave; its message says what is wrong and what to do."""

@@ -14,14 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from datasets.tables.command import BadInput
-from datasets.tables.row_counts import Counts
+from datasets.tables.standard_rows import Counts
 from dtoss.delimited import record_batches
 from dtoss.delimited.dialect import Dialect, check_encoding
 from dtoss.delimited.record_batches import CORRUPT, FLAW
 from dtoss.delimited.records import UNENDED
 from dtoss.errors import InputError
-
-__all__ = ["Layout", "header", "read_fields"]
 
 BLOCK = 1 << 20
 """Bytes parsed at a time."""

@@ -15,11 +15,8 @@ import pyarrow.compute as pc
 from datasets.tables.command import BadInput
 from datasets.tables.fields import Layout, read_fields
 from datasets.tables.legal_positions import Bools, Numbers, is_missing, judge, look_swapped, numbers, pair, wkt
-from datasets.tables.row_counts import Counts
-from datasets.tables.standard_rows import Part, assemble, number_rows, or_null, standard_schema
+from datasets.tables.standard_rows import Counts, Part, assemble, number_rows, or_null, standard_schema
 from datasets.tables.time_notations import TIMESTAMP, Times, check_formats, parse_times, times_of_parts
-
-__all__ = ["Column", "Notation", "Source", "identity", "read_source", "source_schema"]
 
 NO_ID = "no {}"
 BAD_ID = "{} is not a whole number"

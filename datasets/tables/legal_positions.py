@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from dtoss.geometry import land_squares
 
-__all__ = ["Numbers", "judge", "look_swapped", "numbers", "pair", "wkt"]
-
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -45,10 +43,7 @@ def is_missing(texts: pa.Array) -> pa.Array:
 
 
 def numbers(texts: pa.Array, decimal: str = ".") -> Numbers:
-    """Read numbers in any notation that a CSV uses.
-
-    ``texts``: strings, (n,); blanks round a number do not matter.
-    """
+    """Read numbers in any notation that a CSV uses. ``texts``: strings, (n,); blanks round a number do not matter."""
     trimmed = pc.utf8_trim_whitespace(texts)
     if decimal != ".":
         trimmed = pc.replace_substring(trimmed, decimal, ".")

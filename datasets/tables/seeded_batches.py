@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 
 from datasets.tables.command import BadInput
 
-__all__ = ["BATCH_ROWS", "spans", "stream", "write_csv", "write_parquet"]
-
 BATCH_ROWS = 131_072
 """Rows of a generated batch and of a row group: 5 MB at five columns."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from datasets.tables.command import BadInput
 from datasets.tables.legal_positions import Bools, Floats, Numbers, is_missing, numbers
 
-__all__ = ["TIMESTAMP", "Times", "check_formats", "parse_times", "times_of_parts"]
-
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 NAMED = ("auto", "iso", "excel", "epoch-s", "epoch-ms", "epoch-us")
 

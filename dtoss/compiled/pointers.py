@@ -12,9 +12,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-SIGN_BIT = 63
-"""The bit of a float64 that is set where it is negative; shifted down by so many, its bits are 0 or -1."""
-
 
 @intrinsic
 def pointer(typingctx, array):

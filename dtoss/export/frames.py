@@ -36,9 +36,6 @@ from dtoss.result_frames import geo_frame
 if TYPE_CHECKING:
     import geopandas
 
-_MORE = 4
-"""Cells of a partition are made one by one where it has more than so many times as many as are asked for."""
-
 
 def cells_frame(
     view: CellView, string_ids: bool, ids: Iterable[Any] | None, clip: Any, place_of: Callable[[Any], Place]

@@ -293,7 +293,10 @@ def _settle_ties(order, keys, vectors, ranks):
 
 
 def curve_order(
-    vectors: NDArray[np.float64], ranks: NDArray[np.int64], box: NDArray[np.float64] | None = None
+    vectors: NDArray[np.float64],
+    ranks: NDArray[np.int64],
+    box: NDArray[np.float64] | None = None,
+    keys: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int32]:
     """Return the order of objects along the curve: by (curve key, vector, rank).
 
@@ -301,9 +304,10 @@ def curve_order(
     and not on the order in which they came.
 
     Cost O(n), O(n log n) in the longest run of one key. ``vectors``: (n, 2) or (n, 3), C-contiguous; ``ranks``: int64
-    (n,), distinct. The ids, or the ids' places in code point order; ``box``: plane only: as in :func:`curve_keys`.
+    (n,), distinct. The ids, or the ids' places in code point order; ``box``: plane only: as in :func:`curve_keys`;
+    ``keys``: what that returns of the vectors, where it is known.
     """
-    keys = curve_keys(vectors, box)
+    keys = curve_keys(vectors, box) if keys is None else keys
     order = radix_order(keys)
     _settle_ties(order, keys, operand(vectors), operand(ranks, dtype=np.int64))
     return order

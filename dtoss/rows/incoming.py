@@ -18,13 +18,12 @@ from dtoss.errors import InputError
 from dtoss.geometry.space import AXES
 from dtoss.partition import numbers as arrow_of
 from dtoss.partition import values_of
-from dtoss.rows.input_columns import DELETED, MISTYPED, REASON, UNREADABLE_TIME, attribute_column
+from dtoss.rows.input_columns import DELETED, MISTYPED, REASON, UNREADABLE_TIME, attribute_column, columns_of, types_of
 from dtoss.rows.json_values import Kind, batches_of_block, kinds_of_block, schema_of_kinds
 from dtoss.rows.legal_rows import screen_bounds, screen_clock, screen_space
 from dtoss.rows.paths import parts_of
 from dtoss.rows.row_plan import Marks, plan_rows, screen_rows, where, with_reasons
 from dtoss.rows.store_clock import Scale
-from dtoss.rows.store_columns import columns_of, types_of
 from dtoss.snapshots.column_types import is_text, stored_column, type_name
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.partition_choice import Wishes

@@ -75,10 +75,7 @@ def _quoted(name: str) -> str:
 
 
 def check_found(name: str | None, option: str, found: Sequence[str], nested: Sequence[str] = ()) -> None:
-    """Check that a column is among those found.
-
-    ``name``: of the column; None is none.
-    """
+    """Check that a column is among those found. ``name``: of the column; None is none."""
     if name is not None and name not in found:
         there = ", ".join(found) or "none: is there a header line, and are these rows of the format that the name says?"
         inner = [path for path in nested if path not in found]

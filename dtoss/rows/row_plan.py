@@ -38,7 +38,7 @@ from dtoss.rows.input_columns import (
 from dtoss.rows.paths import check_found, leaves, parts_of, type_at
 from dtoss.rows.point_columns import points
 from dtoss.snapshots.column_types import is_text, type_name, type_named
-from dtoss.text import text_types, time_columns
+from dtoss.text import text_types, time_patterns
 from dtoss.text.text_kinds import empty_or_null, read_as, strictly
 from dtoss.text.text_types import MOSTLY, PLAIN_NUMBER
 from dtoss.text.text_values import matching, numbers, of_java, whole_numbers
@@ -347,7 +347,7 @@ def _times(plan: RowPlan, values: pa.Array) -> pa.Array:
     pattern, kind, zone = columns.time_format, plan.kinds.get(name, text_types.AS_TEXT), columns.zone
     t = values
     if is_text(values.type):
-        if pattern in time_columns.COUNTED_TIMES:
+        if pattern in time_patterns.COUNTED_TIMES:
             from dtoss.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(numbers(values, columns.decimal), pattern, zone)
@@ -360,7 +360,7 @@ def _times(plan: RowPlan, values: pa.Array) -> pa.Array:
     elif is_number(values.type):
         if pa.types.is_floating(values.type):
             t = pc.if_else(pc.is_nan(values), None, values)
-        if pattern in time_columns.ONLY_MOMENTS:
+        if pattern in time_patterns.ONLY_MOMENTS:
             from dtoss.text.text_times import moments_of_numbers
 
             t = moments_of_numbers(t, pattern, zone)

@@ -12,6 +12,7 @@ from typing import Any
 
 from litestar import Litestar
 
+from dtoss.kinds.all_kinds import ALL_KINDS
 from dtoss.serve.auth.route_table import CALLS, OPEN
 from dtoss.serve.requests.cluster_requests import PARTIAL
 from dtoss.serve.requests.min_seq import MIN_SEQ
@@ -37,11 +38,7 @@ _PATHS = {
 }
 """Routes by the first part of their paths; all others are questions."""
 OPERATIONS = {
-    "GET /knn": "knn", "POST /knn": "knnOfMany",
-    "GET /range": "inRange", "POST /range": "inRangeOfMany",
-    "GET /count": "count", "POST /count": "countOfMany",
-    "GET /locate": "locate", "POST /locate": "locateMany",
-    "GET /reverse_nearest": "reverseNearest", "POST /reverse_nearest": "reverseNearestOfMany",
+    **{f"{method} /{kind.name}": name for kind in ALL_KINDS.values() for method, name in kind.operations.items()},
     "GET /box": "box", "POST /box": "boxes", "POST /within": "within",
     "GET /objects/{object_id}": "getObject",
     "POST /positions": "tellPositions",

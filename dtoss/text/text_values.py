@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dtoss.partition import texts as texts_of
-from dtoss.text.text_types import LOOSE, MOST_VALUES, WHOLE_NUMBER
+from dtoss.text.text_types import LOOSE, WHOLE_NUMBER
 
 _LOOSE = re.compile(LOOSE, re.ASCII)
 _WHOLE = re.compile(WHOLE_NUMBER.replace(r"\z", r"\Z"), re.ASCII)
-ID_TYPES = {"int": pa.int64(), "text": pa.string()}
-"""What ids are read as, by what a user says that they are."""
 _LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"
 """What ``$`` is to Java: the end, or a line end there."""
 _BLANK = r"[ \t\n\x0b\f\r]"
@@ -96,19 +94,3 @@ def whole_number(text: str | None) -> int | None:
         return None
     number = int(text)
     return number if _LEAST <= number <= _GREATEST else None
-
-
-def type_of_ids(batches: Iterable[pa.Array]) -> pa.DataType:
-    """Return the type of ids in texts: whole numbers where most are, and the others are none then."""
-    filled = whole = 0
-    for texts in batches:
-        found = whole_numbers(texts)
-        there, here = len(found) - found.null_count, len(texts) - texts.null_count
-        whole += there
-        filled += here if there == here else here - texts.to_pylist().count("")
-    return pa.int64() if filled and whole >= MOST_VALUES * filled else pa.string()
-
-
-def ids_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return ids in texts as the type that :func:`type_of_ids` has found."""
-    return whole_numbers(texts) if pa.types.is_integer(kind) else texts

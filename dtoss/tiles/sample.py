@@ -130,10 +130,7 @@ def picked(partition: Partition, one_of: int) -> NDArray[np.int32]:
 
 
 def hashes_of(texts: pa.Array) -> NDArray[np.uint64]:
-    """Return the hashes of texts by which a sample picks them, uint64 (n,).
-
-    ``texts``: large strings without nulls.
-    """
+    """Return the hashes of texts by which a sample picks them, uint64 (n,). ``texts``: large strings without nulls."""
     _, offsets, data = texts.buffers()
     first = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)

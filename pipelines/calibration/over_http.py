@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 import dtoss
 from ceps.model.costs import Curve, RequestCosts
 from ceps.model.number_text import figure
-from dtoss.client.address import Address, address_of
+from dtoss.client.address import address_of
 from dtoss.client.url_and_hits import target
 from dtoss.errors import InputError
-from pipelines.calibration.sender import Where
-from pipelines.calibration.senders import Senders, Window
+from pipelines.calibration.sender import Senders, Where, Window
 from pipelines.rows.list_files import listing
 
 PLACES = 16_384
@@ -99,8 +98,14 @@ def measure_server(
     server.knn(drawn[0], k)  # what is wrong with the question says so
     address = address_of(url)
 
+    names = ("lon", "lat") if server.space.geographic else ("x", "y")
+    asked = [target("", dict(zip(names, place, strict=True))).removeprefix("?") for place in drawn.tolist()]
+    who = f"Authorization: Bearer {token}\r\n" if token else ""
+
     def requests(route: str, **more: Any) -> list[bytes]:
-        return [_request(address, token, server, place, route, more) for place in drawn.tolist()]
+        begin, _, end = target(address.prefix + route, {"place": "", **more}).partition("place=")
+        head = f"{end} HTTP/1.1\r\nHost: {address.authority}\r\n{who}\r\n"
+        return [f"GET {begin}{place}{head}".encode() for place in asked]
 
     where = Where(address.host, address.port, address.scheme == "https", connections)
     with Senders(where, processes) as senders:
@@ -148,15 +153,6 @@ def said(window: Window) -> str:
         f"{window.spare:.0%} to spare"
     )
     return f"{line}, {failed:,} failed" if failed else line
-
-
-def _request(
-    address: Address, token: str | None, server: dtoss.RemoteIndex, place: list[float], route: str, more: dict[str, Any]
-) -> bytes:
-    names = ("lon", "lat") if server.space.geographic else ("x", "y")
-    asked = target(address.prefix + route, dict(zip(names, place, strict=True)) | more)
-    who = f"Authorization: Bearer {token}\r\n" if token else ""
-    return f"GET {asked} HTTP/1.1\r\nHost: {address.authority}\r\n{who}\r\n".encode()
 
 
 def _costs(

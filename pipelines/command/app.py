@@ -17,12 +17,12 @@ from pipelines.command.calibrate_command import calibrate
 from pipelines.command.export_command import export
 from pipelines.command.fast_commands import QUIETLY, UsageError
 from pipelines.command.history.app import history
-from pipelines.command.ingest_command import ingest
+from pipelines.command.ingest_command import ingest, put
 from pipelines.command.maintenance import forget, verify, warm
 from pipelines.command.plans.plan_commands import bill, catalogue, route
 from pipelines.command.plans.replanning import replan
-from pipelines.command.put_command import put
 from pipelines.command.query import knn_and_range
+from pipelines.command.query.kind_commands import commands_of_kinds
 from pipelines.command.query.sql import sql
 from pipelines.command.query.within import within
 from pipelines.command.serve import serve
@@ -31,9 +31,8 @@ from pipelines.command.terminal.option_objects import GroupedCommands, add_comma
 from pipelines.command.watch import watch_command
 from pipelines.command.watch.deliver_command import deliver
 from pipelines.command.watch.events_command import events
-from pipelines.command.watch.list_subscriptions import subscriptions
 from pipelines.command.watch.rehearse_command import rehearse
-from pipelines.command.watch.subscribe import subscribe, unsubscribe
+from pipelines.command.watch.subscribe import subscribe, subscriptions, unsubscribe
 from pipelines.command.windows.app import windows
 
 _ParserError: type[Exception] = typer.BadParameter.__mro__[2]  # what the parser raises for bad arguments
@@ -92,6 +91,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Ask": {
         "knn": knn_and_range.knn,
         "range": knn_and_range.range_,
+        **commands_of_kinds(),
         "within": within,
         "sql": sql,
         "history": history,

@@ -15,8 +15,8 @@ from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.notes import say as windows_say
 from pipelines.command.terminal.notes import say_json as windows_say_json
 from pipelines.command.terminal.option_objects import Without
-from pipelines.options.beats import Beats
 from pipelines.options.snapshot_options import SnapshotOptions
+from pipelines.options.streaming import Beats
 
 Done = Annotated[str | None, Option("What to do with files that all snapshots have read: delete, or move:DIR.", "WHAT")]
 History = Annotated[str | None, Option("Path or URI of a history of positions.", "H")]
@@ -67,7 +67,7 @@ def run_cycles(
     from dtoss.snapshots.store import on_stderr
     from pipelines.loop.disposal import disposal_of
     from pipelines.loop.loop_metrics import Metrics
-    from pipelines.rows.option_checks import check_said
+    from pipelines.rows.delimited_frame import check_said
     from pipelines.ticks.run import CyclesFailed
     from pipelines.ticks.run import run as loop
     from pipelines.ticks.three_commits import Beside, Listeners

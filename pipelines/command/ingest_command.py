@@ -1,27 +1,104 @@
-"""``dtoss ingest``: rows of a source that goes on, told to a server as they come."""
+"""``dtoss put`` and ``dtoss ingest``: rows of files, or of a source that goes on, told to a server."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
 
 from dtoss.errors import InputError
 from dtoss.option import Option
 from dtoss.snapshots.source_columns import Columns
-from pipelines.command.put_command import PATIENCE, Receiver, Rows
 from pipelines.command.query.one_place import token_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json
 from pipelines.command.terminal.secret_file import read_secret
+from pipelines.options.reading import SaidOf
 from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
     from dtoss.feeds.feed import Batch, Feed
     from pipelines.command.told_rows import Told
     from pipelines.loop.stopping import Stopping
+
+
+PATIENCE = 60.0
+"""Seconds for which rows are sent again."""
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Where rows go."""
+
+    title: ClassVar[str] = "Where rows go"
+    to: Annotated[str, Option("URL of dtoss serve with --allow-positions.", "URL")]
+    token_file: Annotated[str | None, Option("Holds the token that --to wants; DTOSS_TOKEN may, too.", "FILE")] = None
+    patience: Annotated[
+        float | None,
+        Option(
+            "How long rows are sent again while a server is away or busy; 1min if not given.", "TIME", parse=duration()
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is read of rows."""
+
+    title: ClassVar[str] = "What is read"
+    columns: Annotated[Mapping[str, Any], SaidOf(Columns)] = field(default_factory=dict)
+
+
+def put(
+    receiver: Receiver,
+    rows: Rows,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, directories or globs, as of rebuild; stdin, JSON lines or CSV, is -, or none."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell a server rows of positions; they are on its disk then, and in its answers a second later."""
+    import dtoss
+    from pipelines.command.told_rows import Told, most_said, tell_files
+    from pipelines.engines.progress import work_shown
+
+    index = dtoss.connect(receiver.to, token_of(receiver.token_file))
+    patience = PATIENCE if receiver.patience is None else receiver.patience
+    told = Told()
+    with ExitStack() as stack:
+        paths = files or ["-"]
+        if "-" in paths:
+            if len(paths) > 1:
+                raise InputError("- is all of stdin: files beside it are another command's")
+            paths = [stack.enter_context(_stdin())]
+
+        def show() -> None:
+            stack.enter_context(work_shown("rows are sent"))
+
+        tell_files(paths, index, rows.columns, patience, told, show)
+    if told.read and not told.taken:
+        raise InputError(f"none of {told.read:,} rows could be used: {most_said(told.reasons)}")
+    print(json.dumps(told.facts() | {"reasons": dict(told.reasons)}) if as_json else str(told))
+
+
+@contextmanager
+def _stdin() -> Iterator[str]:
+    """Give the path of a file of what comes on stdin, as long as the ``with`` lasts."""
+    with tempfile.TemporaryDirectory(prefix="dtoss-put-") as folder:
+        text = sys.stdin.read()
+        kind = "jsonl" if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") else "csv"
+        path = Path(folder) / f"stdin.{kind}"
+        path.write_text(text, encoding="utf-8")
+        yield str(path)
+
 
 SECRET_NAME = "DTOSS_INGEST_SECRET"
 """The variable that holds what a secret file may."""
@@ -35,10 +112,15 @@ class Source:
 
     title: ClassVar[str] = "Where rows come from"
     source: Annotated[
-        str, Option("redis://HOST/0?stream=NAME, https://HOST/PATH, http://HOST/PATH.", "URL", name="--from")
+        str,
+        Option(
+            "redis://HOST/0?stream=NAME, mqtt://HOST/TOPIC, kafka://HOST/TOPIC, https://HOST.",
+            "URL",
+            name="--from",
+        ),
     ]
     secret_file: Annotated[
-        str | None, Option(f"Holds the password or token that opens it; {SECRET_NAME} may, too.", "FILE")
+        str | None, Option(f"Holds the password, token or settings that open it; {SECRET_NAME} may, too.", "FILE")
     ] = None
     every: Annotated[
         float | None, Option("How often a URL is looked at.", "TIME", parse=duration(None), shown="10s")
@@ -47,13 +129,13 @@ class Source:
 
 
 def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False) -> None:
-    """Tell a server the rows of a stream of Redis or of a URL, each at least once; it goes on until it is ended."""
+    """Tell a server the rows of Redis, MQTT, Kafka or a URL, each at least once; it goes on until it is ended."""
     import dtoss
     from dtoss.feeds.choose_feed import feed_at
     from pipelines.command.told_rows import Told, tell_files
     from pipelines.engines.progress import end_beginning
     from pipelines.loop.stopping import Stopping
-    from pipelines.rows.option_checks import check_said
+    from pipelines.rows.delimited_frame import check_said
 
     check_said(Columns(**rows.columns))
     if source.every is None or source.every <= 0:

@@ -142,7 +142,7 @@ def patterns(
         return
     from ceps import write_patterns
     from dtoss.snapshots.store import Store
-    from pipelines.engines.stage_progress import Stages
+    from pipelines.engines.progress import Stages
     from pipelines.local_joins.first_look import look_at
     from pipelines.patterns import patterns as run
     from pipelines.rows.access_rows import access_columns
@@ -361,7 +361,7 @@ def plan(
         if value is not None and change.previous is None:
             raise ValueError(f"{option} {value:g} is about the change from a plan in force: name it (--previous PLAN)")
     from ceps.offers.schedules import Terms
-    from pipelines.engines.compiling_steps import show_compiling
+    from pipelines.engines.progress import show_compiling
 
     with show_compiling():
         made, changes = run(

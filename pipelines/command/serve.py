@@ -107,6 +107,10 @@ class Serving:
     allow_positions: Annotated[
         bool, Option("Add rows to that log by POST /positions; with tokens, those with the word positions may.")
     ] = False
+    expire: Annotated[
+        float | None,
+        Option("Delete objects that were not heard of for so long, by rows of that log.", "TIME", parse=duration()),
+    ] = None
     watch: Annotated[str, Option("Watch whose events and subscriptions are served.", "NAME")] = DEFAULT_NAME
     allow_subscribe: Annotated[bool, Option("Let tokens with the word subscribe change subscriptions.")] = False
 
@@ -216,6 +220,7 @@ def serve(
         peers=serving.peers,
         updates=serving.updates,
         allow_positions=serving.allow_positions,
+        expire=serving.expire,
     )
 
     def ready(served: ServedSnapshot, url: str) -> None:
@@ -264,7 +269,7 @@ def _grid(length: Length | None, digits: int | None, store: str, snapshot: str |
         return None
     from dataclasses import replace
 
-    from dtoss.serve.observability.rounded_places import rounding_of
+    from dtoss.serve.observability.partition_counts import rounding_of
     from dtoss.snapshots.manifest import space_of_manifest
     from dtoss.snapshots.store import Store
     from pipelines.command.terminal.lengths import in_space

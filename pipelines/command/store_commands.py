@@ -1,13 +1,13 @@
-"""The commands of a store: rebuild, info and rollback."""
+"""The commands of a store: rebuild, also of a past moment (``--as-of``), info and rollback."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,18 +15,18 @@ from dtoss.compiled.notice import quiet
 from dtoss.errors import DtossError, InputError
 from dtoss.option import Option
 from pipelines.command import cycles
-from pipelines.command.history.as_of_rebuild import Past, rebuild_past
-from pipelines.command.terminal.engine_choice import Engine
+from pipelines.command.terminal.engine_choice import IN_MEMORY, Engine, too_large
 from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import Json, Snapshot, Store
 from pipelines.command.terminal.output import print_table
 from pipelines.command.terminal.store_info import facts_of_manifest, print_info, roll_back
-from pipelines.options.beats import Beats
 from pipelines.options.said_amounts import duration
 from pipelines.options.snapshot_options import Lease, SnapshotOptions
+from pipelines.options.streaming import Beats
 
 if TYPE_CHECKING:
     from pipelines.rows.inputs import Inputs
+
 
 SKIPPED_SHOWN = 10
 """Files that are named on stderr where they are skipped."""
@@ -106,8 +106,8 @@ def _rebuild_all(
     from dtoss.snapshots.store import Store as StorePlace
     from dtoss.snapshots.store import on_stderr
     from pipelines.cycle import merge
-    from pipelines.cycles.work_context import WorkContext
-    from pipelines.engines.stage_progress import Stages
+    from pipelines.cycles.spread import WorkContext
+    from pipelines.engines.progress import Stages
     from pipelines.local_joins.first_look import look_at, said_of_ids
     from pipelines.rebuild import build_snapshot, summary
     from pipelines.rows.log_segments import columns_of_log
@@ -224,3 +224,48 @@ def info(
 def rollback(store: Store, lease: Lease = True) -> None:
     """Make the snapshot before the current one current again."""
     roll_back(store, lease=lease)
+
+
+@dataclass(frozen=True)
+class Past:
+    """A moment of a history."""
+
+    history: str | None
+    moment: str | None
+    max_age: float | None  # Seconds before it, after which an object that was not heard of does not stand
+    version: int | None
+
+
+def rebuild_past(store: str, past: Past, wanted: SnapshotOptions, engine: Engine, dry_run: bool, as_json: bool) -> int:
+    """Build a snapshot of what stood at a time, say what it is, and return the exit code."""
+    if past.history is None:
+        raise InputError("--as-of, --max-age and --version are for a past moment of a history: name it (--history H)")
+    if past.moment is None:
+        raise InputError("--max-age and --version are for a past moment: name it (--as-of TIME)")
+    from dtoss.snapshots.store import Store as StorePlace
+    from dtoss.snapshots.store import on_stderr
+    from pipelines.as_of import build_past, bytes_of, moment_in, standing_at
+    from pipelines.cycles.spread import WorkContext
+    from pipelines.engines.progress import Stages
+    from pipelines.rebuild import summary
+
+    known = moment_in(past.history, past.moment, past.version)
+    with nullcontext() if dry_run else StorePlace(store).writer(lease=wanted.keeping.lease) as lock:
+        needs = too_large(IN_MEMORY["parquet"] * bytes_of(past.history, known["version"]))
+        session = engine.session(needs=needs)
+        columns = wanted.reading.columns.get("attributes", "all")
+        positions = standing_at(
+            session, past.history, past.moment, max_age=past.max_age, version=known["version"], columns=columns
+        )
+        work = WorkContext(Stages(session, shown=not quiet()), on_stderr, lock)
+        manifest = build_past(positions, past.history, known["version"], store, wanted, work, dry_run=dry_run)
+    if as_json:
+        facts = manifest if dry_run else facts_of_manifest(manifest)
+        print(json.dumps(facts | {"input": {**known, **manifest["input"]}}))
+    else:
+        print_table([*summary(manifest), ("history", _version_text(known))])
+    return 0
+
+
+def _version_text(known: Mapping[str, Any]) -> str:
+    return f"{known['history']} as of {known['as_of']}, by its version {known['version']}"

@@ -21,8 +21,7 @@ from dtoss.rows.legal_rows import screen_bounds, screen_clock
 from dtoss.rows.store_clock import Clock, Scale
 from pipelines.cycles.arrivals import Arrivals, Parcels, Place, send
 from pipelines.engines.local_rows import rows_of_batches
-from pipelines.engines.spark_rows import SparkRows
-from pipelines.engines.tasks_done import done_by_all
+from pipelines.engines.spark_rows import SparkRows, done_by_all
 from pipelines.rows.by_id import task_count
 from pipelines.rows.position_frame import Positions
 from pipelines.rows.screened_frame import Tally, part_good

@@ -19,8 +19,7 @@ from dtoss.snapshots.partition_choice import Wishes
 from dtoss.snapshots.partition_file import decode
 from dtoss.snapshots.read_file import tombstones_of
 from dtoss.snapshots.store import FORMAT, Store
-from pipelines.rows.manifest_columns import time_of
-from pipelines.rows.position_frame import Positions
+from pipelines.rows.position_frame import Positions, time_of
 
 
 @dataclass(frozen=True)

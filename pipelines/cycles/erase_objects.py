@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from dtoss.commits.chain import Commit
 from dtoss.commits.lease import Writer
-from dtoss.erasure.mentions import Mentions, encode_rejected, read_rejected, without_mentions
+from dtoss.commits.rejected_rows import encode_rejected, read_rejected
+from dtoss.erasure.mentions import Mentions, without_mentions
 from dtoss.partition import Ids
 from dtoss.rows.input_columns import attribute_column
 from dtoss.snapshots.manifest import make_manifest, write_tombstones
@@ -29,7 +30,7 @@ from pipelines.cycles.merge_tasks import CyclePlan, erased_of
 from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.upsert_rules import Ruling
 from pipelines.cycles.write_snapshot import renew_snapshot
-from pipelines.engines.stage_progress import Stages
+from pipelines.engines.progress import Stages
 
 QUARANTINE = "quarantine"
 

@@ -1,18 +1,23 @@
 """Work on groups of partitions: in this process where it is little, in Spark's tasks where it is much.
 
-How much of a cycle the process that runs it does itself: where there is little, a job of Spark's costs more.
+What a rebuild or a cycle runs with beside what is wanted of it: how much this process does itself, stages, who is told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pipelines.engines.tasks_done import done_by_number
+from dtoss.commits.lease import Writer
+from dtoss.snapshots.store import on_stderr
+from pipelines.engines.progress import Stages
+from pipelines.engines.spark_rows import done_by_number
 from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 T = TypeVar("T")
 
@@ -68,3 +73,23 @@ class Here(NamedTuple):
 USUAL = Here()
 NOTHING = Here(-1, -1, -1, -1)
 """All is done by Spark's tasks."""
+
+
+@dataclass(frozen=True)
+class WorkContext:
+    """The context of one run."""
+
+    stages: Stages | None = None  # Times the stages and shows them
+    warn: Callable[[str], None] | None = None  # Is told what looks wrong but is legal
+    lock: Writer | None = None  # The right to write to the store, if the caller has it already
+    here: Here = USUAL  # How much this process does itself
+
+    @property
+    def warn_or_stderr(self) -> Callable[[str], None]:
+        """Who is told what could not be done; stderr where nobody is named."""
+        return self.warn or on_stderr
+
+    @property
+    def warn_or_silent(self) -> Callable[[str], None]:
+        """Who is told what looks wrong; nobody where nobody is named."""
+        return self.warn or (lambda message: None)

@@ -25,8 +25,8 @@ from pipelines.cycles.newer_updates import Findings
 from pipelines.cycles.partitions import choose_regions, make_partitions
 from pipelines.cycles.spread import USUAL, Here, spread_work
 from pipelines.cycles.upsert_rules import Ruling
+from pipelines.engines.progress import Stages
 from pipelines.engines.spark_rows import numbered_tasks
-from pipelines.engines.stage_progress import Stages
 from pipelines.rows.position_frame import Positions, positions_of_rows
 from pipelines.rows.survey import survey
 

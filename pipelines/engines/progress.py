@@ -9,11 +9,18 @@ import os
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from dtoss.compiled.notice import quiet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 POLL_SECONDS = 0.2
 SHOW_AFTER = 2.0
@@ -174,3 +181,74 @@ def _show_bar(work: Work, after: float) -> None:
                 bar.update(line, completed=done, total=tasks, tasks=f"{done}/{tasks} tasks")
         tasks = max(work.count()[1], 1)
         bar.update(line, completed=tasks, total=tasks, tasks=f"{tasks}/{tasks} tasks" if tasks > 1 else "")
+
+
+@dataclass
+class Stages:
+    """The stages of a job: seconds of each, by name, and how far it is where that is ``shown``."""
+
+    session: SparkSession | None = None
+    shown: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    after: float | None = None  # Seconds after which a stage is shown, where not after the usual ones
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage; the tasks that begin in it are counted."""
+        began = time.perf_counter()
+        try:
+            with self._show(name) if self.shown else nullcontext():
+                yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+    @contextmanager
+    def _show(self, name: str) -> Iterator[None]:
+        count = None
+        if self.session is not None:
+            group = f"{name}-{uuid.uuid4().hex[:8]}"
+            self.session.sparkContext.setJobGroup(group, name)
+            count = partial(_tasks, self.session.sparkContext.statusTracker(), group)
+        with work_shown(name, count, self.after):
+            yield
+
+
+def _tasks(tracker: object, group: str) -> tuple[int, int]:
+    """Return (finished, all) tasks of the stages of a job group, as far as Spark still remembers them."""
+    done = total = 0
+    for job in tracker.getJobIdsForGroup(group):  # type: ignore[attr-defined]
+        info = tracker.getJobInfo(job)  # type: ignore[attr-defined]
+        for stage in info.stageIds if info else ():
+            about = tracker.getStageInfo(stage)  # type: ignore[attr-defined]
+            if about:
+                done += about.numCompletedTasks
+                total += about.numTasks
+    return done, total
+
+
+@contextmanager
+def show_compiling() -> Iterator[None]:
+    """Show the kernel that is compiled while inside, if any; one that another one calls is no kernel of its own."""
+    from numba.core.event import Event, Listener, install_listener
+
+    class Kernels(Listener):
+        """Is told by numba when it compiles."""
+
+        begun = depth = 0
+        before = ""
+
+        def on_start(self, event: Event) -> None:
+            """Show the kernel."""
+            if not self.depth:
+                self.begun += 1
+                self.before = show_step(f"compiling once for this processor, kernel {self.begun}")
+            self.depth += 1
+
+        def on_end(self, event: Event) -> None:
+            """Show it no longer."""
+            self.depth -= 1
+            if not self.depth:
+                show_step(self.before)
+
+    with install_listener("numba:compile", Kernels()):
+        yield

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from dtoss.errors import InputError
 from pipelines.engines.local_rows import LocalRows, rows_of_batches, tasks_here
-from pipelines.engines.rows import Batches, NumberedWork, Rows, Schema, Work
-from pipelines.spark.by_bucket import collect_small, freeze_imports, shuffle_rows
+from pipelines.engines.rows import Batches, NumberedWork, Rows, Schema, Work, one_value
+from pipelines.spark.by_bucket import collect_small, shuffle_rows
 from pipelines.spark.causes import raised_in_task
+from pipelines.spark.garbage import leave_out_what_stays
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +42,7 @@ class SparkRows:
         """The rows as Spark has them."""
         if not self.works:
             return self.source
-        return self.source.mapInArrow(freeze_imports(partial(_one_by_one, self.works)), struct_of(self.schema))
+        return self.source.mapInArrow(partial(_one_by_one, self.works), struct_of(self.schema))
 
     def map(self, work: Work, schema: Schema) -> SparkRows:
         """As :meth:`Rows.map`."""
@@ -99,6 +101,7 @@ class SparkRows:
 def _one_by_one(works: Sequence[NumberedWork], batches: Batches) -> Batches:
     from pyspark import TaskContext
 
+    leave_out_what_stays()
     task = TaskContext.get()
     number = task.partitionId() if task else 0
     for work in works:
@@ -119,11 +122,11 @@ def struct_of(schema: Schema) -> StructType | str:
     from pyspark.sql.pandas.types import from_arrow_type
 
     fields = []
-    for field in schema:
+    for one in schema:
         try:
-            fields.append(T.StructField(field.name, from_arrow_type(field.type, True)))
+            fields.append(T.StructField(one.name, from_arrow_type(one.type, True)))
         except (PySparkException, TypeError):
-            raise InputError(f"column {field.name!r} is {field.type}, which Spark does not have") from None
+            raise InputError(f"column {one.name!r} is {one.type}, which Spark does not have") from None
     return T.StructType(fields)
 
 
@@ -135,3 +138,66 @@ def numbered_tasks(session: SparkSession | None, tasks: int, size: int | None = 
     if session is None:
         return tasks_here(tasks)
     return SparkRows(session.range(0, tasks, 1, tasks), here=None if size is None else (tasks_here(tasks), size))
+
+
+def done_by_bucket(
+    rows: Rows,
+    column: str | None,
+    tasks: int,
+    work: Callable[[int, pa.Table], Any],
+    task_of: Sequence[int] | None = None,
+    few: int = -1,
+) -> list[Any]:
+    """Return what tasks say that they have done. One exchange and one action; nothing that grows with rows comes back.
+
+    ``column``, ``tasks``, ``task_of``: as :meth:`pipelines.engines.rows.Rows.exchange_by_bucket`; ``work``: takes the
+    number of the task and its rows, a table without columns where it has none. One without rows may not run in Spark;
+    ``few``: bytes of rows, as far as Spark can tell beforehand, up to which all is done in this process.
+    """
+    return done_by_all(rows.brought_here(few).exchange_by_bucket(tasks, column, task_of), work)
+
+
+def done_by_number(session: SparkSession | None, tasks: int, work: Callable[[int], Any]) -> list[Any]:
+    """Return what tasks that have no rows say that they have done; in this process without a session."""
+    return done_by_all(numbered_tasks(session, tasks), lambda task, rows: work(task))
+
+
+def done_by_all(rows: Rows, work: Callable[[int, pa.Table], Any]) -> list[Any]:
+    """Return what each task says that it has done; ``work`` as :func:`done_by_bucket` has it."""
+
+    def run(task: int, batches: Batches) -> Batches:
+        kept = list(batches)
+        done = work(task, pa.Table.from_batches(kept) if kept else pa.table({}))
+        yield one_value("done", pickle.dumps(done))
+
+    return [pickle.loads(one) for one in rows.map_numbered(run, "done binary").values()]
+
+
+class TaskCounts(Protocol):
+    """Counts by the number of the task; one that runs again says its own again."""
+
+    value: dict[int, int]
+
+    def add(self, counts: dict[int, int]) -> None:
+        """Take over counts of some tasks."""
+        ...
+
+
+@dataclass
+class CountsHere:
+    """Counts of tasks of this process."""
+
+    value: dict[int, int] = field(default_factory=dict)
+
+    def add(self, counts: dict[int, int]) -> None:
+        """As :meth:`TaskCounts.add`."""
+        self.value.update(counts)
+
+
+def task_counts(session: SparkSession | None) -> TaskCounts:
+    """Return counts that tasks can add to, none yet; they are known once an action has ended."""
+    if session is None:
+        return CountsHere()
+    from pipelines.spark.counts_by_task import BY_TASK
+
+    return session.sparkContext.accumulator({}, BY_TASK)

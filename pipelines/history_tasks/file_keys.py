@@ -13,8 +13,8 @@ from pyarrow import fs
 
 from dtoss.errors import InputError
 from dtoss.history.append_frame import OF_FILE, Key
-from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import Inputs
+from pipelines.rows.list_files import sha256_of
 
 _AT_ONCE = 4
 """Files that are read at a time."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space
 from dtoss.history.append_frame import NEEDS_TIME
@@ -27,10 +27,9 @@ from dtoss.history.versions import Home
 from dtoss.rows.input_columns import AHEAD_OF_NOW, DELETED, RAW, REASON, UNREADABLE_TIME, attribute_name
 from dtoss.rows.row_plan import as_double, is_number, where, with_reasons
 from dtoss.snapshots.column_types import stored_type
-from dtoss.text.time_columns import LAST_SECOND
+from dtoss.text.time_patterns import LAST_SECOND
 from pipelines.engines.rows import Batches, NumberedWork, one_value
 from pipelines.rows.position_frame import Positions
-from pipelines.rows.rejected_row_files import SCHEMA as QUARANTINED
 from pipelines.rows.screened_frame import Step
 
 FILE_ROWS = 2_000_000
@@ -205,14 +204,10 @@ def _file(home: Home, parts: list[pa.Table], schema: Schema, of: str) -> NewFile
 
 def _set_aside(home: Home, batches: Batches) -> Batches:
     """Write rows that are bad, as they were read, to the quarantine."""
-    tables = [pa.Table.from_batches([batch]).rename_columns(["reason", "row"]).cast(QUARANTINED) for batch in batches]
+    tables = [pa.Table.from_batches([batch]).rename_columns(["reason", "row"]).cast(REJECTED) for batch in batches]
     if not tables:
         return
-    table = pa.concat_tables(tables)
-    order = pc.sort_indices(table, sort_keys=[("reason", "ascending"), ("row", "ascending")])
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.take(order), sink, compression="zstd")
-    data = sink.getvalue()
+    data = encode_rejected(pa.concat_tables(tables))
     name = f"{hashlib.sha256(data).hexdigest()[:_NAMED]}.parquet"
     write_named(home.folder, data, QUARANTINE, name)
     yield _answer(_ASIDE, f"{QUARANTINE}/{name}")

@@ -27,7 +27,7 @@ from dtoss.queries.covered import boxes_of
 from dtoss.snapshots.column_types import stored_type, type_name
 from pipelines.engines.rows import Batches, Rows, Work
 from pipelines.engines.spark_rows import numbered_tasks
-from pipelines.spark.by_bucket import freeze_imports
+from pipelines.spark.garbage import leave_out_what_stays
 from pipelines.spark.session import configure_session
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def rows_frame(session: SparkSession, scan: PastScan, chosen: ChosenBlocks, call
     if not tasks:
         return configure_session(session).createDataFrame([], types)
     read = _reader(scan, tasks, to_arrow_schema(types, timezone="UTC"))
-    return configure_session(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(freeze_imports(read), types)
+    return configure_session(session).range(0, len(tasks), 1, len(tasks)).mapInArrow(read, types)
 
 
 def scan_rows(
@@ -123,6 +123,7 @@ def _reader(
     """Return what reads the blocks of tasks whose numbers it is given, in the columns of a schema."""
 
     def read(batches: Batches) -> Batches:
+        leave_out_what_stays()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for chosen in tasks[number : number + 1]:

@@ -17,12 +17,11 @@ from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns, attribute_names
 from dtoss.rows.paths import check_found, leaves, type_at
 from dtoss.snapshots.column_types import is_text
-from pipelines.rows.delimited_frame import layout_in
+from pipelines.rows.delimited_frame import check_said, layout_in
 from pipelines.rows.file_splits import blocks_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.log_segments import columns_of_log
-from pipelines.rows.option_checks import check_said
 from pipelines.rows.table_formats import PACKED, TABLE_FORMATS
 
 FIRST_BYTES = 1 << 20

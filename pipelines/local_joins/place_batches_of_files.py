@@ -15,8 +15,8 @@ import pyarrow as pa
 from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
 from pipelines.engines.local_rows import LocalRows
+from pipelines.rows.delimited_frame import check_said
 from pipelines.rows.inputs import look
-from pipelines.rows.option_checks import check_said
 from pipelines.rows.read_files import read_positions
 
 QUERY = ("query_id", "x", "y")

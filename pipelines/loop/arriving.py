@@ -14,9 +14,8 @@ from dtoss.commits.lease import held_by
 from dtoss.commits.offsets import Ledger, Source
 from dtoss.errors import InputError
 from dtoss.log.segment_names import HIDDEN, ask_to_seal, is_asked
-from pipelines.rows.hashes import sha256_of
 from pipelines.rows.inputs import AT_ONCE, Inputs, format_of, kind_in, look_in
-from pipelines.rows.list_files import Listing, escape_glob, is_as_written, join_listings, listing
+from pipelines.rows.list_files import Listing, escape_glob, is_as_written, join_listings, listing, sha256_of
 
 YOUNG_SECONDS = 2.0
 """A text file that was written to less than this ago waits: nothing in it says where it ends."""

@@ -69,10 +69,7 @@ def _below(target: str, updates: str) -> tuple[str, ...] | None:
 
 
 def read_by_all(store: Store, others: Sequence[Ledger] = ()) -> Ledger:
-    """Return the files that every snapshot of a store has read, and all others who read them.
-
-    O(files) a snapshot.
-    """
+    """Return the files that every snapshot of a store has read, and all others who read them. O(files) a snapshot."""
     found = []
     for name in store.snapshots():
         try:

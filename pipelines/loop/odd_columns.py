@@ -116,10 +116,7 @@ def check_ids(inputs: Inputs, column: str | None, id_type: str | None, what: str
 
 
 def check_rows(frame: ScreenedFrame, max_bad: float) -> None:
-    """Read all of some rows, and check how many are bad. An action.
-
-    ``max_bad``: the share that is borne.
-    """
+    """Read all of some rows, and check how many are bad. An action. ``max_bad``: the share that is borne."""
     bad, rows = frame.tally.bad, frame.tally.read
     if sum(bad.values()) > max_bad * rows:
         worst = ", ".join(f"{count:,} {reason}" for reason, count in sorted(bad.items(), key=lambda x: -x[1])[:3])

@@ -160,10 +160,7 @@ def facts_of(
     a_day: float,
     prices: StorePrices,
 ) -> dict[str, Any]:
-    """Return all that the page tells of a history.
-
-    ``a_day``: questions a day.
-    """
+    """Return all that the page tells of a history. ``a_day``: questions a day."""
     asked = compared(questions)
     g = request_bytes(version)
     reads = {"ours": own_reads(version, asked)[0], **rival_reads(sample, asked, read_over(version))}

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from ceps.balance.cell_layout import Layout
 from ceps.balance.rehearse import StrategyRun
 from ceps.model.number_text import bytes_text, how_many, per_cent
-from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, table, terms
+from ceps.reporting.kit.html_page import Card, cards, document, fold, notes, section, step_through, table, terms
 from ceps.reporting.kit.maps import Ground, map_chart, maps, whole_view
 from ceps.reporting.kit.palette import series
-from ceps.reporting.kit.steps import step_through
 from ceps.reporting.kit.svg_charts import Bar, Curve, Tick, bars, curves, legend, nice, short
 from dtoss.watch.sharding.routing_grid import RoutingGrid
 from pipelines.simulation.rounds import Rounds
@@ -258,10 +257,7 @@ _MAP_BYTES = 40_000
 
 
 def film(name: str, rounds: Rounds, result: StrategyRun, geographic: bool) -> str:
-    """Return a map for some rounds, of which one is shown at a time.
-
-    ``geographic``: whether positions are degrees.
-    """
+    """Return a map for some rounds, of which one is shown at a time. ``geographic``: whether positions are degrees."""
     shown = np.unique(np.linspace(0, result.rounds - 1, min(MOST_FRAMES, result.rounds)).round().astype(int)).tolist()
     there = rounds.asked.stored_by_cell > 0
     there[rounds.cell] = True

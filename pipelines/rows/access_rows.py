@@ -22,7 +22,7 @@ from dtoss.rows.input_columns import REASON, REASONS, UNREADABLE_TIME, Columns, 
 from dtoss.rows.row_plan import as_double, is_number, where
 from dtoss.snapshots.column_types import is_text, type_name
 from dtoss.text.text_times import moments_of_numbers
-from dtoss.text.time_columns import LAST_SECOND
+from dtoss.text.time_patterns import LAST_SECOND
 from pipelines.rows.position_frame import Positions
 
 MILLIONTHS = 1_000_000

@@ -19,6 +19,7 @@ from dtoss.delimited.record_batches import CORRUPT, FLAW, Layout, Part, ends_ins
 from dtoss.errors import InputError
 from dtoss.partition import values_of
 from dtoss.rows.input_columns import Columns
+from dtoss.text.time_patterns import check_times
 from pipelines.engines.rows import Batches, one_value
 from pipelines.engines.spark_rows import numbered_tasks, struct_of
 from pipelines.rows.file_splits import (
@@ -41,6 +42,7 @@ from pipelines.spark.session import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 AT_HAND = 1 << 30
 """Bytes on this machine's disks that are looked at in this process, a second of work; of more, tasks look."""
@@ -201,3 +203,13 @@ def _unpacked(row: dict[str, object]) -> Iterator[bytes]:
     )
     with pa.input_stream(pa.py_buffer(row["content"]), compression=packed) as stream:
         yield from blocks_in(stream)
+
+
+def check_said(columns: Columns) -> None:
+    """Check what is said of rows, whatever they are."""
+    check_text(columns)
+    check_times(columns.time_format, columns.zone)
+    if columns.geometry is not None and (columns.x is not None or columns.y is not None):
+        raise InputError("--geometry and --x, --y are two ways to say where positions are: name one")
+    if columns.id_type not in (None, "int", "text"):
+        raise ValueError(f"id_type is {columns.id_type!r}: int or text is wanted")

@@ -146,10 +146,7 @@ def some_of(inputs: Inputs, chosen: Sequence[int], *, schema: str = "union", enc
 def look_in(
     where: Listing, files: Sequence[str], kind: str, *, schema: str = "union", encoding: str | None = None
 ) -> Inputs:
-    """Return some of the files of a folder, all of one format that is known.
-
-    ``files``: of these, at least one.
-    """
+    """Return some of the files of a folder, all of one format that is known. ``files``: of these, at least one."""
     folders = dict(zip(where.files, where.folders, strict=True))
     base = where.path if _valued(where.path, [folders[file] for file in files]) else None
     named = tuple(where.named(file) for file in files)

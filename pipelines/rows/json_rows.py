@@ -1,21 +1,27 @@
-"""Rows of JSON lines with the columns, types and values that Spark gives them, without Spark."""
+"""Rows of JSON lines with the columns, types and values that Spark gives them, without Spark: tasks look, then read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dtoss.partition import values_of
 from dtoss.rows.json_values import BATCH_ROWS, Kind, batches_of_block, kinds_of_block, merge_kinds, schema_of_kinds
-from pipelines.rows.file_splits import Piece, Place, blocks_of, reading
+from pipelines.engines.rows import Batches, one_value
+from pipelines.engines.spark_rows import numbered_tasks
+from pipelines.rows.file_splits import LEAST, Piece, Place, blocks_of, groups_in, reading
+from pipelines.rows.inputs import Inputs
 from pipelines.rows.table_formats import PACKED
+from pipelines.rows.table_tasks import folder_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 _MARK = b"\xef\xbb\xbf"
-
-
-def json_schema(files: Sequence[Place], *, multiline: bool = False) -> pa.Schema:
-    """Return the columns that Spark finds in all lines of files, or with ``multiline`` in each file as one value."""
-    return schema_of_kinds([kinds_of_lines(place, None, multiline=multiline) for place in files])
 
 
 def kinds_of_lines(place: Place, piece: Piece | None, *, multiline: bool) -> dict[str, Kind]:
@@ -31,7 +37,7 @@ def kinds_of_lines(place: Place, piece: Piece | None, *, multiline: bool) -> dic
 def json_batches(
     place: Place, schema: pa.Schema, piece: Piece | None = None, *, multiline: bool = False, most: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file or a piece in the columns of :func:`json_schema`, null where a value is of another type.
+    """Yield the rows of a file or a piece in these columns, null where a value is of another type.
 
     What is no object, or not wholly of these types, stands in ``_corrupt_record`` if there is that column.
     """
@@ -56,3 +62,31 @@ def _blocks(place: Place, whole: bool, piece: Piece | None) -> Iterator[bytes]:
             rest = rest[end:]
     if rest:
         yield rest
+
+
+def json_tasks(
+    session: SparkSession | None, inputs: Inputs, *, multiline: bool, least: int = LEAST
+) -> tuple[list[list[Piece]], Callable[..., Iterator[pa.RecordBatch]], pa.Schema]:
+    """Return groups of pieces of JSON lines, what yields columns of one, and the columns of all, in the types they say.
+
+    With ``multiline`` a file is one value. No file of fewer than ``least`` bytes is shared by tasks.
+    """
+    places, folders = inputs.places, folder_columns(inputs)
+    groups = groups_in(session, places, [multiline or place[1].lower().endswith(PACKED) for place in places], least)
+
+    def look(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in values_of(batch.column(0)).tolist():
+                kinds = [kinds_of_lines(places[piece.file], piece, multiline=multiline) for piece in groups[number]]
+                yield one_value("kinds", pickle.dumps(kinds))
+
+    seen = numbered_tasks(session, len(groups)).map(look, "kinds binary").values()
+    inside = schema_of_kinds([kinds for some in seen for kinds in pickle.loads(some)])
+
+    def read(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in json_batches(places[piece.file], inside, piece, multiline=multiline):
+            for name, values in folders.items():
+                batch = batch.append_column(name, pa.repeat(values[piece.file], len(batch)))
+            yield batch.select(list(columns))
+
+    return groups, read, pa.schema([*inside, *((name, values.type) for name, values in folders.items())])

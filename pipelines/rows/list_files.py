@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -288,3 +289,15 @@ def _pattern(glob: str) -> re.Pattern[str]:
         else:
             text += re.escape(piece[-1])
     return re.compile(text)
+
+
+_PIECE = 1 << 22
+
+
+def sha256_of(filesystem: fs.FileSystem, path: str) -> str:
+    """Return the SHA-256 of a file's bytes, as hexadecimal digits. Cost O(bytes)."""
+    digest = hashlib.sha256()
+    with filesystem.open_input_stream(path, compression=None) as stream:
+        while data := stream.read(_PIECE):
+            digest.update(data)
+    return digest.hexdigest()

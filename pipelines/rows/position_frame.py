@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.erasure.forgotten import forgotten_in
 from dtoss.errors import InputError
 from dtoss.frames.crs_names import check_crs
 from dtoss.geometry.space import NO_CRS, Space
@@ -22,6 +23,7 @@ from dtoss.rows.legal_rows import screen_space
 from dtoss.rows.paths import parts_of
 from dtoss.rows.row_plan import RowPlan, plan_rows, say_taken, where
 from dtoss.snapshots.column_types import stored_type, type_name, type_named
+from dtoss.text.time_patterns import is_numeric
 from pipelines.engines.rows import Rows
 from pipelines.rows.row_sources import FrameSource, MadeRows, Source
 from pipelines.rows.screened_frame import Screen, ScreenedFrame
@@ -201,3 +203,35 @@ def placed_rows(positions: Positions) -> Positions:
 def without_deletions(positions: Positions) -> Positions:
     """Return positions without the rows that delete an object, and without the column that says so."""
     return placed_rows(positions).only([name for name in positions.columns if name != DELETED])
+
+
+def without_forgotten(positions: Positions, path: str) -> Positions:
+    """Return positions without the rows of those who are forgotten in a store or a history.
+
+    How many these are is ``forgotten`` of what is returned, once the rows were read. Nothing is done where nobody is
+    forgotten, or rows have no ids.
+    """
+    known = forgotten_in(path)
+    if known is None or (positions.source is not None and positions.source.id is None):
+        return positions
+    return replace(positions, frame=positions.frame.without(known))
+
+
+def time_of(positions: Positions) -> dict[str, Any] | None:
+    """Return the manifest's ``time``: the column, Spark's type, and the unit where times are numbers; None without.
+
+    Numbers are seconds unless the time format says milliseconds.
+    """
+    if not positions.timed:
+        return None
+    kind, source = positions.types["t"], positions.source
+    unit = None
+    if is_numeric(kind):
+        unit = "ms" if source is not None and source.time_format == "epoch_ms" else "s"
+    column = "t" if source is None or source.time is None else source.time
+    return {"column": column, "type": kind, "unit": unit}
+
+
+def source_of(positions: Positions) -> dict[str, Any] | None:
+    """Return the manifest's ``source``: which columns meant what and how text was read; a cycle takes them again."""
+    return None if positions.source is None else positions.source.facts()

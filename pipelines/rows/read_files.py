@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,26 +16,41 @@ from dtoss.errors import InputError
 from dtoss.frames.arrow_tables import arrow_of
 from dtoss.ids import as_ids
 from dtoss.rows.input_columns import Columns
-from dtoss.rows.row_plan import plan_rows
+from dtoss.rows.row_plan import RowPlan, kinds_asked, plan_rows
 from dtoss.snapshots.column_types import stored_column, stored_type
-from pipelines.rows.delimited_frame import text_by_spark, text_tasks
+from dtoss.text.text_kinds import add_counts, kinds_of_texts
+from pipelines.engines.rows import Batches, one_value
+from pipelines.rows.delimited_frame import check_said, text_by_spark, text_tasks
 from pipelines.rows.file_splits import size_of
 from pipelines.rows.geoparquet_in import crs_taken, point_of
 from pipelines.rows.inputs import Inputs, look
-from pipelines.rows.json_tasks import json_tasks
+from pipelines.rows.json_rows import json_tasks
 from pipelines.rows.log_segments import columns_of_log
-from pipelines.rows.option_checks import check_said
 from pipelines.rows.position_frame import Positions, arrow_columns, from_frame, positions_by, without_deletions
-from pipelines.rows.row_sources import FileSource, FrameSource, KeptSource, Source, TableSource
+from pipelines.rows.row_sources import FileSource, FrameSource, KeptSource, Read, Source, TableSource
 from pipelines.rows.table_formats import types_meant
 from pipelines.rows.table_tasks import table_tasks
-from pipelines.rows.text_looks import kinds_in
 from pipelines.spark.causes import raised_in_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from dtoss.frames.frame_types import Frame
+
+
+def kinds_in(source: Source, plan: RowPlan) -> dict[str, str]:
+    """Return the kinds of columns of text, from all their values: an action."""
+    names, tolerant = kinds_asked(plan)
+    if not names:
+        return {}
+    columns, decimal, wanted = plan.needed, plan.columns.decimal, plan.wanted
+
+    def look(number: int, read: Read) -> Batches:
+        yield one_value("seen", pickle.dumps(kinds_of_texts(read(columns), names, tolerant, decimal, wanted)))
+
+    seen = add_counts([pickle.loads(counts) for counts in source.rows(look, columns, "seen binary").values()])
+    return {name: seen[name].kind(name in tolerant, wanted.get(name)) for name in names}
+
 
 KEPT_BYTES = 1 << 30
 """Of files of text up to which this process keeps their rows between two looks at them; larger ones are read twice."""
@@ -76,7 +92,7 @@ def read_positions(
 
     ``columns``: which columns mean what, and how text is written; ``schema``: "union" takes the columns of all Parquet
     files, "strict" wants all of them in each; ``wanted``: the Spark types that columns of text and JSON lines are to
-    have, :func:`dtoss.rows.store_columns.types_of`; what all values of these files look like when None;
+    have, :func:`dtoss.rows.input_columns.types_of`; what all values of these files look like when None;
     ``timeless``: no column is a time unless it is named; ``kept_bytes``: of files of text whose rows this process keeps
     between two looks at them; larger ones are read twice.
 

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow.compute import sort_indices
 
+from dtoss.commits.rejected_rows import REJECTED, encode_rejected
 from dtoss.snapshots.partition_file import checksum
 from dtoss.snapshots.store import Store
 from pipelines.engines.rows import one_value
 from pipelines.rows.position_frame import Positions
 
 ROWS_PER_FILE = 1_000_000
-SCHEMA = pa.schema([("reason", pa.large_string()), ("row", pa.large_string())])
 
 
 def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> list[dict[str, Any]]:
@@ -33,14 +31,11 @@ def quarantine(positions: Positions, store: Store, snapshot: str, rows: int) -> 
 
 def _writer(store: Store, snapshot: str) -> Callable[..., Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept = [batch.cast(SCHEMA) for batch in batches]
+        kept = [batch.cast(REJECTED) for batch in batches]
         if not kept:
             return
         table = pa.Table.from_batches(kept)
-        order = sort_indices(table, sort_keys=[("reason", "ascending"), ("row", "ascending")])
-        sink = pa.BufferOutputStream()
-        pq.write_table(table.take(order), sink, compression="zstd")
-        data = sink.getvalue()
+        data = encode_rejected(table)
         digest = checksum(data)
         file = f"quarantine/{digest[:16]}.parquet"
         store.write(snapshot, file, data)

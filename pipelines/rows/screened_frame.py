@@ -20,7 +20,7 @@ from dtoss.rows.input_columns import RAW, REASON
 from dtoss.rows.row_plan import ZERO, RowPlan, screen_rows
 from pipelines.engines.local_rows import LocalRows
 from pipelines.engines.rows import Batches, Rows, Schema, one_value
-from pipelines.engines.task_counts import TaskCounts, task_counts
+from pipelines.engines.spark_rows import TaskCounts, task_counts
 from pipelines.rows.row_sources import Read, Source
 
 Step = Callable[[pa.RecordBatch], pa.RecordBatch]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ceps.balance.rehearse import StrategyRun, rehearse
 from ceps.balance.round_costs import WorkModel
@@ -14,9 +15,11 @@ from ceps.balance.subscription_load import SubscriptionLoad
 from ceps.strategies import AUTO, names, strategy_of
 from dtoss.errors import InputError
 from dtoss.geometry.space import Space, space_of
+from dtoss.rows.input_columns import Columns, attribute_column
 from dtoss.watch.index.build_index import build
 from dtoss.watch.index.large_and_small import Standing
 from dtoss.watch.processing.in_memory_watch import columns_in
+from dtoss.watch.rows_of_frames import given_rows
 from dtoss.watch.sharding.routing_grid import SIDE
 from dtoss.watch.sharding.subscription_cells import asked_cells, grid_of_standing
 from dtoss.watch.subscriptions.current import change_number, table_at
@@ -25,8 +28,59 @@ from dtoss.watch.subscriptions.subscription_files import read_files
 from dtoss.watch.watch_folder import Home, check_there
 from dtoss.watch.watch_settings import Rows
 from pipelines.options.streaming import Questions
+from pipelines.rows.inputs import look
+from pipelines.rows.position_frame import screen_positions
+from pipelines.rows.read_files import names_in, read_positions
 from pipelines.simulation.rounds import Rounds, rounds_of
-from pipelines.simulation.stream_in import Names, read_stream
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which columns mean what."""
+
+    # id, x, y, time, text: of ids, positions, times and texts; None takes ``id``, ``lon`` or ``x``, ``lat`` or ``y``,
+    # ``t``, and no text
+    id: str | None = None
+    x: str | None = None
+    y: str | None = None
+    time: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows by time."""
+
+    rows: Rows
+    skipped: int  # Rows that cannot be used, as a job judges them: without a legal position, say, or a time
+
+
+def read_stream(path: str, space: Space, names: Names, wanted: Sequence[str] = ()) -> Stream:
+    """Return the rows of files, which are read as those of any job. All rows are held in memory."""
+    inputs = look([path])
+    columns = Columns(id=names.id, x=names.x, y=names.y, time=names.time or "t", attributes="none")
+    there = names_in(None, inputs, columns)
+    if columns.id is None and "id" in there:
+        columns = replace(columns, id="id")
+    called = {"x": "lon", "y": "lat", "t": "t"} if space.geographic else {"x": "x", "y": "y", "t": "t"}
+    if columns.id is not None:
+        called["id"] = "id"
+    named = [*wanted, *([] if names.text is None else [names.text])]
+    others = [name for name in dict.fromkeys(named) if name not in called.values()]
+    for name in others:
+        if name not in there:
+            raise InputError(f"{path} has no column {name!r}; there are {', '.join(there)}")
+    # what all texts look like is no matter: words are asked of them
+    text = {} if names.text is None else {names.text: "string"}
+    read = read_positions(None, inputs, replace(columns, attributes=others or "none"), wanted=text)
+    frame = screen_positions(read, space).frame
+    called |= {attribute_column(name): name for name in others}
+    kept = frame.rows(list(called)).table(pa.schema([frame.schema.field(name) for name in called]))
+    rows = given_rows(kept.rename_columns(list(called.values())), space, names.text, set(wanted)).rows
+    assert rows.t is not None
+    order = np.argsort(rows.t, kind="stable")
+    return Stream(rows.take(order), frame.tally.read - len(kept))
+
 
 MICROSECONDS = 1_000_000
 NEAR_BEST = 0.05

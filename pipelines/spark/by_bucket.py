@@ -1,13 +1,8 @@
-"""Rows shuffled by the bucket of their object; few are brought to this process, which costs less than a shuffle.
-
-Tasks whose workers do not search all that they have imported for garbage, as Spark's do after every task.
-"""
+"""Rows shuffled by the bucket of their object; few are brought to this process, which costs less than a shuffle."""
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -61,27 +56,3 @@ def _expected_bytes(frame: DataFrame) -> int:
     """Return how large Spark expects rows to be; very large where it does not know."""
     java: object = frame._jdf
     return int(str(java.queryExecution().optimizedPlan().stats().sizeInBytes()))  # type: ignore[attr-defined]
-
-
-_SETTLED = [0]
-
-
-def freeze_imports(task: Callable[..., Iterator[pa.RecordBatch]]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Return a task for ``mapInArrow`` that does the same, and leaves what its worker has imported out of collections.
-
-    A worker of Spark's collects garbage between two tasks: a twentieth of a second with what the kernels import.
-    """
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from task(batches)
-        settle()
-
-    return run
-
-
-def settle() -> None:
-    """Leave what there is now out of all later collections, where modules were imported since the last time."""
-    if len(sys.modules) > _SETTLED[0]:
-        gc.collect()
-        gc.freeze()
-        _SETTLED[0] = len(sys.modules)

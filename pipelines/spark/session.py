@@ -79,6 +79,8 @@ def spark_session(
             os.environ["PYSPARK_PYTHON"] = sys.executable
             os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
             builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+            if sys.platform == "linux":  # elsewhere libraries of the system may not have been used before a fork
+                builder = builder.config("spark.python.daemon.module", "pipelines.spark.worker_daemon")
     elif master:
         builder = builder.master(master)
     # PySpark asks Java where in our code each expression was made: half of what a small job costs here

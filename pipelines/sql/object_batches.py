@@ -15,8 +15,7 @@ from dtoss.opening import open_index
 from dtoss.partition import Partition
 from dtoss.snapshots.manifest import space_of_manifest
 from dtoss.snapshots.store import Store
-from pipelines.sql.partition_filter import asked_for, column_of
-from pipelines.sql.pushed_filters import satisfying
+from pipelines.sql.pushed_filters import asked_for, column_of, satisfying
 from pipelines.sql.store_scan import Scan, manifest_of
 
 ROWS = 65_536

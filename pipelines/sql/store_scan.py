@@ -68,7 +68,7 @@ def scan_of(options: Mapping[str, str]) -> Scan:
     box = None if "box" not in given else _box(given["box"], space_of_manifest(manifest))
     scan = Scan(path, manifest["snapshot"], columns, given.get("where"), box, check, int(tasks), filters)
     if scan.where is not None:
-        from pipelines.sql.partition_filter import check_condition
+        from pipelines.sql.pushed_filters import check_condition
 
         index = open_once(path, scan.snapshot, check)
         check_condition(scan.where, index.parts[0], index.space)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dtoss.errors import DtossError, StoreError
-from dtoss.rows.store_columns import columns_of
+from dtoss.rows.input_columns import columns_of
 from dtoss.snapshots.store import Store
 from pipelines.loop.known_sources import current_manifest
 from pipelines.loop.stopping import Stopping
-from pipelines.options.beats import Beats
 from pipelines.options.snapshot_options import SnapshotOptions
+from pipelines.options.streaming import Beats
 from pipelines.spark.causes import cause_text
 from pipelines.spark.session import renew_session
 from pipelines.ticks.three_commits import Beside, Busy, Listeners, Steady

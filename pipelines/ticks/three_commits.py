@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from dtoss.errors import DtossError, StoreError
 from dtoss.names import types_in_input
-from dtoss.rows.input_columns import Columns
-from dtoss.rows.store_columns import columns_of, types_of
+from dtoss.rows.input_columns import Columns, columns_of, types_of
 from dtoss.snapshots.store import Store, on_stderr
 from pipelines.cycle import merge
 from pipelines.cycles.column_agreement import check_columns
-from pipelines.cycles.work_context import WorkContext
+from pipelines.cycles.spread import WorkContext
 from pipelines.history import append_files, options_of_cycle
 from pipelines.history_tasks.file_keys import KeyedFile, key_files
 from pipelines.local_joins import first_look

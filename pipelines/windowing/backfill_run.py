@@ -31,9 +31,8 @@ from dtoss.windows.storage.window_plan import Options
 from pipelines.local_joins.first_look import check_columns
 from pipelines.loop.arriving import YOUNG_SECONDS, Arrivals, Patience, list_arrivals
 from pipelines.loop.arriving_batches import Sources
-from pipelines.rows.forgotten_rows import without_forgotten
 from pipelines.rows.inputs import look_in
-from pipelines.rows.position_frame import Positions
+from pipelines.rows.position_frame import Positions, without_forgotten
 from pipelines.rows.read_files import read_positions
 from pipelines.spark.session import cores
 from pipelines.watching.typed_rows import fit_rows, of_time, span_of, types_wanted

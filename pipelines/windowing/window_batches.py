@@ -19,8 +19,8 @@ from dtoss.watch.watch_settings import Settings
 from dtoss.windows.processing.hour_compaction import merge_hours
 from dtoss.windows.processing.panes_task import ReduceResult, tell
 from dtoss.windows.processing.window_commit import commit_batch
-from dtoss.windows.processing.window_orphans import clear_merged, clear_state
 from dtoss.windows.processing.window_task import MapResult, run_task
+from dtoss.windows.processing.windows_tables import clear_merged, clear_state
 from dtoss.windows.state.state_files import PARTS
 from dtoss.windows.storage.spec_file import FixedSpec
 from dtoss.windows.storage.window_document import begun_windows as begun_windows
@@ -30,11 +30,10 @@ from dtoss.windows.storage.window_plan import Options, Plan, as_it_stands, plan_
 from dtoss.windows.trajectories.sorted_rows import WindowRows
 from dtoss.windows.watermark import follow_clock
 from pipelines.engines.rows import Rows
-from pipelines.engines.tasks_done import done_by_bucket, done_by_number
+from pipelines.engines.spark_rows import done_by_bucket, done_by_number
 from pipelines.loop.batch_report import Ran, Turns
 from pipelines.loop.odd_columns import check_rows
-from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.position_frame import Positions
+from pipelines.rows.position_frame import Positions, without_forgotten
 from pipelines.watching.tasks import rows_in
 from pipelines.watching.typed_rows import first_settings, fit_rows, with_ahead
 from pipelines.windowing.move_groups import Moving, placed

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ceps
+from bench.ceps.insert import insert
 from ceps import Patterns
 from ceps.model.problem import build_problem
-from ceps.plan.incremental import insert
 from tests.ceps.instances import M3, assert_holds, servers, small_patterns, waves
 
 MEDIUM = M3[:1]

@@ -1,7 +1,6 @@
 """The modules as commands in this process, with what they say."""
 
 import runpy
-import signal
 import warnings
 
 import pytest
@@ -16,15 +15,10 @@ class Command:
     def __call__(self, module, *options, code=0):
         self.capfd.readouterr()
         self.monkeypatch.setattr("sys.argv", [f"datasets.{module}", *map(str, options)])
-        kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # it may be loaded already, by tests of its functions
-                with pytest.raises(SystemExit) as end:
-                    runpy.run_module(f"datasets.{module}", run_name="__main__")
-        finally:
-            for number, handler in kept.items():
-                signal.signal(number, handler)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # it may be loaded already, by tests of its functions
+            with pytest.raises(SystemExit) as end:
+                runpy.run_module(f"datasets.{module}", run_name="__main__")
         said = self.capfd.readouterr()
         assert (end.value.code or 0) == code, said.err
         assert said.out == ""

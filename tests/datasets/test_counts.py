@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from datasets.tables.row_counts import Counts, add_up
+from datasets.tables.standard_rows import Counts, add_up
 
 
 def test_counts_add_by_reason_and_keep_the_first_example():

@@ -18,7 +18,7 @@ import pytest
 import dtoss
 from datasets.demo import main
 from dtoss.geometry.distance import distance
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import Home
 from tests.dtoss.serve.processes.started import started
 

@@ -6,7 +6,7 @@ import pytest
 
 from datasets.tables.command import BadInput
 from datasets.tables.fields import BLOCK, Layout, header, read_fields
-from datasets.tables.row_counts import add_up
+from datasets.tables.standard_rows import add_up
 
 
 def fields(path, wanted, **layout):

@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 
 from datasets.cities.geonames import EARTH_RADIUS, cities, find_city
-from datasets.cities.hashing import mix, unit
 from datasets.cities.land_mask import on_land
-from datasets.cities.taxis import FASTEST, NOISE, REACH, make_fleet, where
+from datasets.cities.taxis import FASTEST, NOISE, REACH, make_fleet, mix, unit, where
 from datasets.fleet import START, fleet_at, fleet_updates
 from datasets.tables.command import BadInput
 

@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datasets.replay import main, pieces
+from datasets.replay import main, microseconds, pieces, read_tables
 from datasets.tables.command import BadInput
-from datasets.tables.whole_files import microseconds, read_tables
 
 ROOT = Path(__file__).parents[2]
 HOUR = 3_600_000_000

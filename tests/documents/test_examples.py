@@ -12,12 +12,14 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +40,7 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "d
 SHELLS = ("", "sh", "bash", "console", "shell")
 SHOWN_URL = "http://127.0.0.1:8080"
 """Of a server, as pages have it."""
+IN_PROCESS = ("dtoss ", "python -m datasets.")
 COMMANDS = ("dtoss", "curl")
 """Who is told what to type with one of these is shown an example."""
 
@@ -166,6 +169,19 @@ def words_of(command):
     return words
 
 
+def run_here(words):
+    """Run ``dtoss``, or ``python -m`` a module, until it exits."""
+    if words[0] == "dtoss":
+        main(words[1:])
+    argv, sys.argv = sys.argv, words[2:]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # what has been imported here is run once more
+            runpy.run_module(words[2], run_name="__main__")
+    finally:
+        sys.argv = argv
+
+
 def typed(command, servers):
     """What a command prints to stdout; ours run in this process, what stands behind a pipe in a shell.
 
@@ -174,7 +190,7 @@ def typed(command, servers):
     if command.startswith("dtoss serve "):
         return servers.start(words_of(command)[1:])
     command = command.replace(SHOWN_URL, servers.url)
-    if not command.startswith("dtoss "):
+    if not command.startswith(IN_PROCESS):
         python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         ours = os.environ | {"PATH": python, "PYTHONPATH": str(ROOT)}
         return subprocess.run(
@@ -182,10 +198,10 @@ def typed(command, servers):
         ).stdout
     command, pipe, behind = command.partition(" | ")
     command, _, file = command.partition(" > ")
-    words = words_of(command)[1:]
+    words = words_of(command)
     out = io.StringIO()
     with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as done:
-        main(words)
+        run_here(words)
     assert done.value.code in (0, None), command
     said = out.getvalue().replace(f"{Path.cwd()}/", "")
     if file:
@@ -277,6 +293,9 @@ def watched(names, folder):
     (folder / "alarms.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
     gate = {"id": "gate", "circle": [-122.41, 37.78, 60], "events": ["enter", "leave", "cross"]}
     (folder / "gate.jsonl").write_text(json.dumps(gate) + "\n")
+    near = {"metres": 50, "where": "occupied = 1"}
+    pair = {"id": "met", "where": "occupied = 0", "near": near, "events": ["enter", "leave"]}
+    (folder / "near.jsonl").write_text(json.dumps(pair) + "\n")
     names["folder"] = str(folder / "moves")
 
 
@@ -328,14 +347,12 @@ def a_log(store):
 
 def queries(names, folder):
     """Places and a store for Spark."""
-    from pipelines.rebuild import rebuild
-
-    spark = names["spark"]
     fleet(names, folder)
-    objects = spark.read.parquet(str(folder / "positions")).selectExpr("*", "'taxi' as kind")
-    rebuild(objects, str(folder / "taxis"), partitions=2)
-    names["store"] = str(folder / "taxis")
-    names["queries"] = objects.selectExpr("id as query_id", "lon", "lat", "100.0 as radius").limit(20)
+    objects = pq.read_table(folder / "positions" / "a.parquet")
+    objects = objects.append_column("kind", pa.array(["taxi"] * len(objects)))
+    names["store"] = made(objects, folder / "taxis", partitions=2)
+    places = names["spark"].createDataFrame(objects.slice(0, 20))
+    names["queries"] = places.selectExpr("id as query_id", "lon", "lat", "100.0 as radius")
 
 
 def sql(names, folder):

@@ -160,6 +160,7 @@ def test_every_method_with_every_name(how, kind, tmp_path):
         facts = {"crs", "bounds", "sites", "border", "place_of"}  # which no attribute touches
         facts |= {"filters", "search_vectors"}  # asked by `where` and by searches
         facts |= {"cells", "regions", "plot"}  # of places alone
+        facts |= {"ask"}  # by which searches go
         facts |= {"save"}  # of files, which test_save_index reads
         assert called | facts == {name for name in dir(Index) if not name.startswith("_")}
     write(index, "objects", str(tmp_path / "objects.parquet"))

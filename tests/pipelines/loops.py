@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from pipelines.options.beats import Beats
 from pipelines.options.snapshot_options import SnapshotOptions
+from pipelines.options.streaming import Beats
 from pipelines.ticks.run import run
 from pipelines.ticks.three_commits import Beside, Listeners
 

@@ -93,10 +93,10 @@ def asked(url: str, body: bytes | None = None) -> tuple[int, bytes]:
 def heard() -> dict[str, object]:
     """Return messages of one server of a plan to another one, and its answers, in the words of this release."""
     import dtoss
+    from dtoss.kinds.kind import Search
     from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
     from dtoss.serve.requests.bundles import packed_bundle, packed_group
-    from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-    from dtoss.shards.shard_queries import ShardQuery
+    from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, PART_STEPS, ShareQuestion
 
     ports = [free_port(), free_port()]
     Path("peers.toml").write_text("".join(f'{n} = "http://127.0.0.1:{port}"\n' for n, port in enumerate(ports)))
@@ -117,22 +117,22 @@ def heard() -> dict[str, object]:
         places = np.array([[8.1, 50.1], [8.3, 50.05], [8.2, 50.19], [179.9, -60.0]])
         far = np.array([9_000.0, np.inf, 4_000.0, 1e7])
         nearest, within = (
-            ShardQuery(places, far, 5, None, ("speed", "lon"), "speed < 7"),
-            ShardQuery(places, far, 0, "speed > 2"),
+            Search(places, far, 5, None, ("speed", "lon"), "speed < 7"),
+            Search(places, far, 0, "speed > 2"),
         )
         homes = [row for row in range(len(places)) if asked_home(url, places[row])]
         zone = json.dumps(ZONE).encode()
         questions = {
-            "homes": HomeQuestion(nearest.take(np.array(homes, np.int64)), mine),
-            "hits": HitsQuestion(within, mine),
-            "numbers": CountQuestion(within, mine),
-            "nearest to": NearestToQuestion(places, mine),
+            "homes": ShareQuestion(AT_HOMES, nearest.take(np.array(homes, np.int64)), mine),
+            "hits": ShareQuestion(BY_SHARES, within, mine),
+            "numbers": ShareQuestion(COUNTED_BY_SHARES, within, mine),
+            "nearest to": ShareQuestion(PART_STEPS["reverse_nearest"], Search(places, np.zeros(0), 0), mine),
             "box": ShapesQuestion(b"[8.0,50.0,8.3,50.1]", "box", None, None, ("speed",), mine, 1000, False),
             "within": ShapesQuestion(zone, "within", "speed > 1", "speed < 8", (), mine, 1000, False),
             "within, counted": ShapesQuestion(zone, "within", None, None, (), mine, 1000, True),
             "object": ObjectQuestion(str(index.parts[mine[0]].ids[0]), False, True, True, False),
             "no object": ObjectQuestion("999", False, False, False, False),
-            "not held": HitsQuestion(within, (0, 1, 2, 3)),
+            "not held": ShareQuestion(BY_SHARES, within, (0, 1, 2, 3)),
         }
         said = {name: ("/partial", pack_question(one, snapshot, 20.0)) for name, one in questions.items()}
         said["gone"] = ("/partial", pack_question(questions["hits"], "20200101T000000.000000Z", 20.0))
@@ -155,12 +155,12 @@ def heard() -> dict[str, object]:
 
 def asked_home(url: str, place: np.ndarray) -> bool:
     """Return whether a server holds the home of a place, by what it answers alone."""
+    from dtoss.kinds.kind import Search
     from dtoss.serve.cluster.wire_messages import pack_question
-    from dtoss.shards.merge_answers import HomeQuestion
-    from dtoss.shards.shard_queries import ShardQuery
+    from dtoss.shards.merge_answers import AT_HOMES, ShareQuestion
 
     snapshot = json.loads(asked(url + "/readyz")[1])["snapshot"]
-    question = HomeQuestion(ShardQuery(place[None], np.array([1.0]), 1), ())
+    question = ShareQuestion(AT_HOMES, Search(place[None], np.array([1.0]), 1), ())
     return asked(url + "/partial", pack_question(question, snapshot, 20.0))[0] == 200
 
 

@@ -37,10 +37,7 @@ class Node:
 
 
 def nodes_of(ground: Ground, delta: float, theta: int) -> list[Node]:
-    """Return the nodes of the tree, at most ``theta`` (lines 1 to 12).
-
-    ``theta``: nodes at the most.
-    """
+    """Return the nodes of the tree, at most ``theta`` (lines 1 to 12). ``theta``: nodes at the most."""
     waiting = [(ground.whole, ground.likeness(ground.whole))]
     found: list[Node] = []
     while waiting:

@@ -86,10 +86,7 @@ def curves(
     points: Sequence[tuple[float, float, str]] = (),
     height: int = 220,
 ) -> str:
-    """Return a chart of curves over the same stretch of time.
-
-    ``lines``: the curves, the first at the back.
-    """
+    """Return a chart of curves over the same stretch of time. ``lines``: the curves, the first at the back."""
     drawn = "".join(_curve(line, most) for line in lines)
     marks = "".join(
         f'<circle cx="{100 * x:.2f}%" cy="{height * (1 - value / (most or 1.0)):.1f}" r="5" fill="var(--accent)">'

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dtoss.hits import Hits
+from dtoss.kinds.hit_tables import id_column
 from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
 BATCH_HITS = 64_000
@@ -23,9 +24,8 @@ def arrow_pieces(served: ServedSnapshot, hits: Hits, every: int | None = None) -
 
     ``every``: so many hits has each query; then none says of which it is. None where they may differ.
     """
-    ids: pa.Array = pa.array(hits.id, pa.large_string()) if hits.id.dtype == object else pa.array(hits.id)
     query = None if every is not None else hits.query
-    batch = hits_batch(query, ids, hits.distance, hits.columns)
+    batch = hits_batch(query, id_column(hits.id), hits.distance, hits.columns)
     yield beginning(served, batch.schema, every)
     yield from batches(batch)
     yield END

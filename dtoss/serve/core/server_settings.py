@@ -109,6 +109,7 @@ class Settings:
     # Folder of a log: answers hold its rows before a cycle has read them. None holds what the snapshot has
     updates: str | None = None
     allow_positions: bool = False  # Whether requests add rows to the log
+    expire: float | None = None  # Seconds after which rows delete objects that were not heard of; None for never
     # The folder in memory of what answers, where there are ``updates``; made by the parent
     generations: str | None = None
 

@@ -161,10 +161,7 @@ class _Told:
 
 
 class Stream:
-    """What one client has heard.
-
-    ``kinds``: of events, in their order.
-    """
+    """What one client has heard. ``kinds``: of events, in their order."""
 
     __slots__ = ("_heard", "_kinds", "over", "woken")
 

@@ -45,10 +45,7 @@ class Marks:
 
 
 def marks_of(home: Home, head: Document | None) -> Marks:
-    """Return what stands now.
-
-    ``head``: its last batch; None before the first one.
-    """
+    """Return what stands now. ``head``: its last batch; None before the first one."""
     space = head.settings.space if head is not None else asked_space(home) or space_of()
     return Marks(None if head is None else Files.of(head.standing), change_number(home), space)
 

@@ -24,8 +24,7 @@ from pyarrow import fs
 from dtoss.commits.process import is_left, passing_name
 from dtoss.errors import StoreError
 from dtoss.geometry.space import Space
-from dtoss.serve.observability.partition_counts import Homes, Kept, Sample, Values
-from dtoss.serve.observability.rounded_places import rounding_of
+from dtoss.serve.observability.partition_counts import Homes, Kept, Sample, Values, rounding_of
 from dtoss.snapshots.store_location import OBJECT_STORES, filesystem_of
 
 SECONDS_TO_WRITE = 2.0

@@ -93,10 +93,7 @@ class Audit:
         places: tuple[int, list[float]] | None = None,
         asker: bytes | None = None,
     ) -> None:
-        """Write a line.
-
-        ``hits``: how many there were; None where there is no such number.
-        """
+        """Write a line. ``hits``: how many there were; None where there is no such number."""
         facts: dict[str, Any] = {"id": id, "token": token, "client": client[0] if client else None}
         facts |= {"method": method, "route": route, "target": target.decode("latin-1"), "status": status}
         if hits is not None:

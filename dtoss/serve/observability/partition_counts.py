@@ -19,14 +19,59 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.geometry.distance import EARTH_RADIUS
+from dtoss.geometry.space import Space
 from dtoss.locks import Lock
-from dtoss.serve.observability.rounded_places import Rounding
+
+Floats: TypeAlias = NDArray[Any]
+Rounding: TypeAlias = Callable[[Floats, Floats], tuple[Floats, Floats]]
+"""Returns coordinates, float64 (n,) each, as they are kept."""
+A_DEGREE = EARTH_RADIUS * np.pi / 180.0
+"""Metres of a degree of latitude."""
+
+
+def rounding_of(space: Space, digits: int | None, grid: float | None) -> Rounding | None:
+    """Return how places are kept; None where they are kept as they are.
+
+    ``grid``: metres between the places that are kept, or units of a CRS that is not in degrees.
+
+    Examples
+    --------
+    >>> from dtoss.geometry.space import space_of
+    >>> lon, lat = rounding_of(space_of(), None, 1000.0)(np.array([2.3522]), np.array([48.8566]))
+    >>> lon.round(4).tolist(), lat.round(4).tolist()
+    ([2.3512], [48.8601])
+    """
+    if digits is not None and grid is not None:
+        raise ValueError("places are rounded to digits or to a grid: give --access-round or --log-places")
+    if grid is not None and not 0.0 < grid < np.inf:
+        raise ValueError(f"--log-places is {grid:g}: a length above 0 is wanted")
+    if digits is not None:
+        return lambda x, y: (np.round(x, digits), np.round(y, digits))
+    if grid is None:
+        return None
+    return (lambda x, y: _on_sphere(x, y, grid)) if space.geographic else (lambda x, y: (_to(x, grid), _to(y, grid)))
+
+
+def _on_sphere(lon: Floats, lat: Floats, metres: float) -> tuple[Floats, Floats]:
+    """Return degrees on a grid of parallels, each cut into as many equal parts as are no shorter than asked for."""
+    step = metres / A_DEGREE
+    on = np.clip(_to(lat, step), -90.0, 90.0)
+    parts = np.maximum(np.floor(360.0 * np.cos(np.radians(on)) / step), 1.0)
+    east = _to(lon, 360.0 / parts)
+    return np.where(east > 180.0, east - 360.0, np.where(east < -180.0, east + 360.0, east)), on
+
+
+def _to(values: Floats, step: float | Floats) -> Floats:
+    found: Floats = np.round(values / step) * step + 0.0
+    return found
+
 
 MOST_PARTITIONS = 1 << 16
 """Partitions whose requests are counted each by itself; pages that nobody writes to take no memory."""
@@ -109,10 +154,7 @@ class Homes:
         self._left = self._rest = 0  # requests before the one that is drawn; those behind it, which it stands for too
 
     def add(self, x: Values, y: Values, count: int) -> None:
-        """Count requests.
-
-        ``x``, ``y``: their places, arrays (count,), or numbers for one request.
-        """
+        """Count requests. ``x``, ``y``: their places, arrays (count,), or numbers for one request."""
         # no other thread has its turn between these lines: there is no call among them
         self._requests += count
         if self._left >= count:
@@ -258,10 +300,7 @@ class Sample:
         return int(math.log(1.0 - self._random.random()) / math.log1p(-chance))
 
     def kept(self, names: tuple[str, str], rounding: Rounding | None = None) -> Kept:
-        """Return what was kept.
-
-        ``rounding``: of coordinates; they stay as they are when None.
-        """
+        """Return what was kept. ``rounding``: of coordinates; they stay as they are when None."""
         n = self._rows
         t, x, y, k, radius = (column[:n] for column in self._columns)
         if rounding is not None:

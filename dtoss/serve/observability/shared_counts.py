@@ -10,7 +10,9 @@ import mmap
 from bisect import bisect_left
 from collections.abc import Sequence
 
-HOT_ROUTES = ("/knn", "/range", "/objects/{object_id}", "/windows")
+from dtoss.kinds.all_kinds import ALL_KINDS
+
+HOT_ROUTES = (*(f"/{kind.name}" for kind in ALL_KINDS.values() if kind.gathered), "/objects/{object_id}", "/windows")
 """Routes of the short way, by their numbers, as the framework names them; the last one is all that begin so."""
 SECONDS = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,

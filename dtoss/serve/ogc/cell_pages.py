@@ -57,9 +57,9 @@ def cells_page(choice: Choice, after: Any, most: int, stop: Stop) -> tuple[Items
     def meets(items: Items) -> NDArray[np.bool_]:
         kept = _names_cell(index, items)
         rows = np.flatnonzero(kept)
-        inside = choice.holds(items.only(rows))
+        inside = choice.holds(items.take(rows))
         outside = rows[~inside]
-        kept[outside] = reach_into(polygons_of(index, items.only(outside)), boundary)
+        kept[outside] = reach_into(polygons_of(index, items.take(outside)), boundary)
         return kept
 
     near = _near(choice, after)
@@ -77,12 +77,12 @@ def _near(choice: Choice, after: Any) -> Items | None:
     if 2 * int(index.search_vectors(discs.centres, radii, -1).count.sum()) > len(index):
         return None
     found = items_of(index, index.search_vectors(discs.centres, radii, 0))
-    return behind(found.only(np.unique(found.ids, return_index=True)[1]), after)
+    return behind(found.take(np.unique(found.ids, return_index=True)[1]), after)
 
 
 def _small_steps(steps: Iterator[Items], size: int) -> Iterator[Items]:
     """Yield objects so many at a time: none is drawn that a page does not need."""
-    return (items.only(slice(at, at + size)) for items in steps for at in range(0, len(items), size))
+    return (items.take(slice(at, at + size)) for items in steps for at in range(0, len(items), size))
 
 
 def _names_cell(index: Index, items: Items) -> NDArray[np.bool_]:

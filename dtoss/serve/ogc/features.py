@@ -43,7 +43,7 @@ def features_of(
         return Page(region_features(regions, rows[:limit]), len(numbers), _last(rows, limit))
     page = cells_page if one is CELL_SHAPES else page_of
     items, matched = page(choice, after, limit + 1, stop)
-    shown = items.only(slice(0, limit))
+    shown = items.take(slice(0, limit))
     if one is CELL_SHAPES:
         return Page(cell_features(choice.index, shown, text_ids), matched, _last(items.ids, limit))
     features = object_features(choice.index, choice.frame, shown, columns, text_ids)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dtoss.column_rows import join_rows, take_rows
 from dtoss.conditions.matching_objects import Filter
 from dtoss.geometry.space import LONLAT, Space
 from dtoss.index import Index
@@ -44,9 +45,7 @@ class Items:
     def __len__(self) -> int:
         return len(self.part)
 
-    def only(self, rows: Any) -> Items:
-        """Return some of them."""
-        return Items(self.part[rows], self.item[rows], self.ids[rows])
+    take = take_rows
 
     @property
     def hits(self) -> RawHits:
@@ -105,7 +104,7 @@ def page_of(choice: Choice, after: Any, most: int, stop: Stop) -> tuple[Items, i
                 shapes, lambda at, radii: index.search_vectors(at, radii, 0, choice.where), index.parts, index.space,
                 index.string_ids,
             ))  # fmt: skip
-            return behind(found, after).only(slice(0, most)), len(found)
+            return behind(found, after).take(slice(0, most)), len(found)
     return first_of(ids_in_order(index, after, most), choice.holds, most, stop), None
 
 
@@ -115,11 +114,11 @@ def first_of(steps: Iterator[Items], holds: Kept, most: int, stop: Stop) -> Item
     count = 0
     for items in steps:
         stop.check()
-        found.append(items.only(holds(items)))
+        found.append(items.take(holds(items)))
         count += len(found[-1])
         if count >= most:
             break
-    return join_items(found).only(slice(0, most))
+    return join_items(found).take(slice(0, most))
 
 
 def ids_in_order(index: Index, after: Any, about: int) -> Iterator[Items]:
@@ -146,7 +145,7 @@ def ids_in_order(index: Index, after: Any, about: int) -> Iterator[Items]:
             for (partition, rows), some, count in zip(steps, ids, sizes, strict=True)
         ]
         items = join_items(whole)
-        yield items.only(np.argsort(items.ids, kind="stable"))
+        yield items.take(np.argsort(items.ids, kind="stable"))
         for (partition, _), count in zip(steps, sizes, strict=True):
             begins[partition.number] += count
         size = min(2 * size, MOST_IDS)
@@ -160,14 +159,12 @@ def items_of(index: Index, found: RawHits) -> Items:
 
 def behind(items: Items, after: Any) -> Items:
     """Return those whose ids are above one."""
-    return items if after is None else items.only(slice(int(np.searchsorted(items.ids, after, side="right")), None))
+    return items if after is None else items.take(slice(int(np.searchsorted(items.ids, after, side="right")), None))
 
 
 def join_items(some: list[Items]) -> Items:
     """Return objects one after another."""
-    if not some:
-        return Items(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
-    return Items(*(np.concatenate([getattr(one, name) for one in some]) for name in ("part", "item", "ids")))
+    return join_rows(some or [Items(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))])
 
 
 def _place_of(partition: Partition, after: Any) -> int:

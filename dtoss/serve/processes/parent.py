@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dtoss.fresh.builder import Fresh
     from dtoss.serve.answers.open_snapshots import ServedSnapshot
 
+YOUNG_OBJECTS = 700
+"""New objects after which workers look for garbage, as Python does by itself; a command that loads them does not."""
 TIMES_IN_MEMORY = 4
 """What a snapshot takes on the disk, times this, is to be free in memory: for generations of two bases."""
 
@@ -62,6 +64,8 @@ def run_server(
 
 
 def _check_updates(settings: Settings) -> None:
+    if settings.expire is not None and not settings.allow_positions:
+        raise InputError("--expire needs --allow-positions: what deletes objects is added to the log")
     if settings.updates is None:
         if settings.allow_positions:
             raise InputError("--allow-positions needs --updates: the folder whose log rows are added to")
@@ -84,7 +88,7 @@ def _fresh_of(settings: Settings, made: ExitStack) -> Fresh | None:
     from dtoss.fresh.fresh_counts import FreshCounts
     from dtoss.fresh.memory_folder import make_memory_folder
     from dtoss.fresh.shared_folder import join_folder
-    from dtoss.snapshots.read_file import entries_of
+    from dtoss.snapshots.lineage import entries_of
     from dtoss.snapshots.store import Store
 
     size = sum(entry["bytes"] for entry in entries_of(Store(settings.store).manifest()))
@@ -94,7 +98,9 @@ def _fresh_of(settings: Settings, made: ExitStack) -> Fresh | None:
     if settings.peers is not None:
         hosts = [address.host for address in read_peers(settings.peers).addresses.values()]
         made.callback(join_folder(settings.updates, wanted, in_memory=all(map(is_this_machine, hosts))).leave)
-    fresh = Fresh(settings.store, settings.updates, folder, settings.allow_positions, FreshCounts(), server)
+    fresh = Fresh(
+        settings.store, settings.updates, folder, settings.allow_positions, FreshCounts(), server, settings.expire
+    )
     first_generation(fresh)
     return fresh
 
@@ -224,6 +230,7 @@ def _run(
     # pages that nobody writes to stay shared: a collection would write to all of them
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     work = partial(run_worker, common=common)
     code = keep_running(
         port, settings.workers, work, ready=began, died=died, every_second=held.look,

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 
 from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
-from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.admission import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.server_settings import Settings

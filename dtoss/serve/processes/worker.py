@@ -41,13 +41,11 @@ from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.pool import Pool, Unread
 from dtoss.serve.core.server_settings import Settings
 from dtoss.serve.map.map_files import PageFiles
-from dtoss.serve.map.map_state import Showing
-from dtoss.serve.map.partition_loads import settle
+from dtoss.serve.map.map_state import Showing, settle
 from dtoss.serve.observability.access_log import Accesses
 from dtoss.serve.observability.audit import Audit
-from dtoss.serve.observability.fresh_metrics import fresh_families
 from dtoss.serve.observability.log_lines import Log
-from dtoss.serve.observability.metrics import Metrics
+from dtoss.serve.observability.metrics import Metrics, fresh_families
 from dtoss.serve.observability.partition_counts import HomeCounts, Homes
 from dtoss.serve.observability.shared_counts import SharedCounts
 from dtoss.serve.processes.parent_snapshot import Following

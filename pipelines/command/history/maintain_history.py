@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -25,12 +24,10 @@ from pipelines.command.history.query_history import OfVersion, PastHistory
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json
 from pipelines.command.terminal.output import print_table
+from pipelines.command.terminal.table_reports import print_log, print_reports
 from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dtoss.history.maintenance.verify_history import Damage
     from dtoss.history.versions import Home
 
 
@@ -85,17 +82,13 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Say which versions a history had: when, by whom, what was done."""
-    from dtoss.history.maintenance.history_facts_of import log_of
+    from dtoss.commits.table import log_of
+    from dtoss.history.maintenance.history_table import table_of
     from dtoss.history.versions import Home
 
-    said = log_of(Home(history), count)
-    if as_json:
-        print(json.dumps(said))
-        return
-    from pipelines.command.terminal.output import print_columns
-
-    header = ("number", "time", "what", "rows", "detail", "writer")
-    print_columns(header, [[_text(one[name]) for name in header] for one in said])
+    home = Home(history)
+    home.version()  # which says that there is none
+    print_log(log_of(table_of(home), count), as_json)
 
 
 def verify(
@@ -105,46 +98,19 @@ def verify(
     as_json: Json = False,
 ) -> int:
     """Read every file, compare every sum, and name what is damaged (exit code 2) or could not be read (1)."""
+    from dtoss.history.maintenance.history_table import verify_history
     from dtoss.history.maintenance.restore import restore as restore_history
-    from dtoss.history.maintenance.verify_history import Damage
-    from dtoss.history.maintenance.verify_history import verify as damages
     from dtoss.history.versions import Home
 
     home = Home(history)
-    if restore:
-        done = restore_history(home, say=None if as_json else print)
-        left, unread = _told(damages(home))
-        left = [*done.lost, *left]
-        made = [{"order": order, "period": period} for order, period in done.made]
-        if as_json:
-            facts = {"version": done.version.number, "restored": made, "damaged": left, "unread": unread}
-            print(json.dumps(facts))
-        else:
-            _say_damage(left, unread)
-            print(
-                f"version {done.version.number}: {len(made):,} orders were made again, {len(left):,} things are damaged"
-            )
-    else:
-        looked, left, unread = None, [], []
-        try:
-            looked = home.version(version)
-            left, unread = _told(damages(home, looked))
-        except OSError as error:
-            left, unread = _told([Damage.of(error)])
-        if as_json:
-            number, rows = (None, None) if looked is None else (looked.number, looked.rows)
-            print(json.dumps({"version": number, "rows": rows, "damaged": left, "unread": unread}))
-        else:
-            _say_damage(left, unread)
-            if looked is not None and not left and not unread:
-                print(f"version {looked.number}: {looked.rows:,} rows in {len(looked.files.name):,} files are whole")
-    return 2 if left else 1 if unread else 0
-
-
-def _told(damages: Iterable[Damage]) -> tuple[list[str], list[str]]:
-    """Return what is damaged, and what could not be read."""
-    found = list(damages)
-    return [one.what for one in found if not one.unread], [one.what for one in found if one.unread]
+    if not restore:
+        looked = None if version is None else home.version(version)
+        return print_reports({"history": verify_history(home, looked)}, as_json)
+    done = restore_history(home, say=None if as_json else print)
+    found = verify_history(home)
+    found.damaged = [*done.lost, *found.damaged]
+    made = [{"order": order, "period": period} for order, period in done.made]
+    return print_reports({"history": found}, as_json, restored=made)
 
 
 def gc(
@@ -168,7 +134,7 @@ def gc(
     as_json: Json = False,
 ) -> None:
     """Remove old versions, and files that no version needs; with --retain old rows, too."""
-    from dtoss.history.maintenance.vacuum import clear
+    from dtoss.history.maintenance.history_table import clear
     from dtoss.history.versions import Home
 
     home = Home(history)
@@ -177,16 +143,14 @@ def gc(
     facts = {
         "version": done.version.number,
         "ended": done.ended,
-        "files": done.files,
-        "bytes": done.bytes,
+        **asdict(done.removed),
         "rows": rows,
     }
     if as_json:
         print(json.dumps(facts))
         return
     old = "" if retain is None else f"{rows:,} old rows went, "
-    files = f"{done.files:,} files ({done.bytes:,} bytes) went"
-    print(f"version {done.version.number}: {old}{done.ended:,} versions ended, {files}")
+    print(f"version {done.version.number}: {old}{done.ended:,} versions ended, {done.removed} went")
 
 
 def _retain(home: Home, seconds: float | None) -> int:
@@ -249,19 +213,6 @@ def _say_dropped(version: int, rows: int, as_json: bool) -> None:
         print(json.dumps({"version": version, "rows": rows}))
         return
     print(f"version {version}: {rows:,} rows went; older versions have them until dtoss history gc --now")
-
-
-def _say_damage(damaged: list[str], unread: list[str]) -> None:
-    for line in damaged:
-        print(f"damaged: {line}", file=sys.stderr)
-    for line in unread:
-        print(line, file=sys.stderr)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {said}" for name, said in value.items()) or "-"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def settle(

@@ -21,10 +21,7 @@ from pipelines.command.terminal.signals import interrupt_once
 
 
 def start_spark(master: str | None, driver_memory: str | None, end_seconds: float | None = None) -> Any:
-    """Return a Spark session.
-
-    ``end_seconds``: that Java may take to end after a signal; ten when None.
-    """
+    """Return a Spark session. ``end_seconds``: that Java may take to end after a signal; ten when None."""
     try:
         import pyspark  # noqa: F401
     except ImportError:

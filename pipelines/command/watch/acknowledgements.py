@@ -21,10 +21,7 @@ _LONGEST_BYTES = 100
 
 
 class Window:
-    """Events on their way: told, and not acknowledged.
-
-    ``out``: the descriptor to which events are written.
-    """
+    """Events on their way: told, and not acknowledged. ``out``: the descriptor to which events are written."""
 
     def __init__(self, out: int, acks: int, most: int, reading: Reading, stopping: Stopping) -> None:
         self._out, self._acks, self._most = out, acks, most

@@ -33,7 +33,7 @@ class Choice:
         Option("Of N processes of this reader the I-th: each has some subscriptions.", "I/N"),
     ] = None
     subscription: Annotated[str | None, Option("Only those of this subscription.", "ID")] = None
-    kind: Annotated[list[str] | None, Option("Only these: enter, leave, cross, inside, reset.", "K")] = None
+    kind: Annotated[list[str] | None, Option("Only these: enter, leave, dwell, cross, inside, reset.", "K")] = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _retain(home: Home, age: float) -> None:
         done = retain(home, int(age * _MICROSECONDS), time.time_ns() // 1000)
     rows = [
         ("events", f"{done.events:,} removed" + (f"; {done.held_by} has yet to read others" if done.held_by else "")),
-        ("files", f"{done.files:,} of events, {done.state:,} of state, {done.subscriptions:,} of subscriptions"),
+        ("files", str(done.removed)),
         ("commits", f"{done.commits:,}"),
     ]
     print_table(rows)

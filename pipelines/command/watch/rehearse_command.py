@@ -82,8 +82,7 @@ def rehearse(
     from dtoss.snapshots.store import on_stderr
     from pipelines.reports.rehearsal_page import advice, write_rehearsal
     from pipelines.rows.durations_and_shares import bytes_of
-    from pipelines.simulation.simulate import facts_of, rehearse_stream
-    from pipelines.simulation.stream_in import Names
+    from pipelines.simulation.simulate import Names, facts_of, rehearse_stream
 
     check_folder("--out", out)
     counts = _counts(rounds.workers)

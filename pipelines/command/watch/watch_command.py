@@ -37,13 +37,13 @@ def watch(
     watch: WatchName = "default",
     as_json: options.Json = False,
 ) -> int:
-    """Tell when objects enter, leave, cross or are inside what was subscribed to."""
+    """Tell when objects enter, leave, cross, dwell in or are inside what was subscribed to."""
     from dtoss.rows.input_columns import Columns
     from dtoss.snapshots.store import Store, on_stderr
     from dtoss.watch.watch_folder import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
     from pipelines.loop.tick_clock import clock_of
-    from pipelines.rows.option_checks import check_said
+    from pipelines.rows.delimited_frame import check_said
     from pipelines.watch import hold_files, watching_of
     from pipelines.watching.watch_batches import Rowwise
 
@@ -98,7 +98,11 @@ def _say(told: Ran) -> None:
 
     counts, behind = told.counts, lag_of(told)
     rows = counts.get("rows", 0)
-    kinds = [f"{counts[kind]:,} {kind}" for kind in ("enter", "leave", "cross", "inside", "reset") if counts.get(kind)]
+    kinds = [
+        f"{counts[kind]:,} {kind}"
+        for kind in ("enter", "leave", "cross", "dwell", "inside", "reset")
+        if counts.get(kind)
+    ]
     others = ("late", "repeated", "tied", "outdated", "expired", "forgotten")
     left = [f"{counts[name]:,} {name}" for name in others if counts.get(name)]
     bad = sum(told.commit.document["reasons"].values())

@@ -1,23 +1,32 @@
-"""The command that counts arriving positions in windows."""
+"""``dtoss windows run``: arriving positions counted in windows, or with ``--rebuild`` a time counted anew."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtoss.errors import InputError
 from dtoss.option import Option
 from pipelines.command.terminal import options
 from pipelines.command.terminal.engine_choice import Engine
 from pipelines.command.terminal.notes import note, say, say_json
 from pipelines.command.terminal.option_objects import Without
-from pipelines.command.windows.backfill_command import check_alone
-from pipelines.command.windows.backfill_command import rebuild as rebuilt
 from pipelines.options.reading import Reading, SaidOf
 from pipelines.options.streaming import Arriving, CountingOptions, WindowSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.loop.arriving_batches import Sources
+    from pipelines.windowing.backfill_run import Rebuilt
+    from pipelines.windowing.begin_windows import Which
+    from pipelines.windowing.running_sets import How
+
 
 Name = Annotated[str, Option("Name of the windows in the store.", name="--name")]
 
@@ -48,7 +57,7 @@ def run(
     from dtoss.windows.storage.window_folder import Home
     from pipelines.loop.arriving_batches import BatchesFailed, Pace, Sources
     from pipelines.loop.tick_clock import clock_of
-    from pipelines.rows.option_checks import check_said
+    from pipelines.rows.delimited_frame import check_said
     from pipelines.windowing.begin_windows import Which
     from pipelines.windowing.explaining import told_of
     from pipelines.windowing.move_groups import moving_of
@@ -74,7 +83,7 @@ def run(
     sources = Sources(positions, named, reading.schema, arriving.max_rows_per_batch, reading.on_odd_file)
     if asked.rebuild is not None:
         check_alone(asked, arriving, reading)
-        return rebuilt(asked.rebuild, which, sources, how, sessions, as_json)
+        return rebuild(asked.rebuild, which, sources, how, sessions, as_json)
     try:
         pace = Pace(asked.every, asked.every, arriving.once)
         done = count_files(which, sources, pace, how, sessions, renew=sessions.renew)
@@ -90,3 +99,58 @@ def run(
         if arriving.once and done.batches and not done.counts.get("results") and arriving.clock == "data":
             note(WAITING)
     return 0
+
+
+def rebuild(
+    asked: tuple[str, str],
+    which: Which,
+    sources: Sources,
+    how: How,
+    sessions: Callable[[], SparkSession | None],
+    as_json: bool,
+) -> int:
+    """Count windows anew between two times, and say what has changed."""
+    from pipelines.windowing.backfill_run import rebuild_windows, span_asked
+
+    _say(rebuild_windows(which, sources, how, sessions, span_asked(*asked)), as_json)
+    return 0
+
+
+def check_alone(asked: CountingOptions, arriving: Arriving, reading: Reading) -> None:
+    """Check that nothing is asked for that a rebuild does not do."""
+    usual = CountingOptions()
+    for option, given in (
+        ("--max-rows-per-batch", arriving.max_rows_per_batch is not None),
+        ("--retain", asked.retain is not None),
+        ("--clock wall", arriving.clock == "wall"),
+        ("--workers", asked.workers is not None),
+        ("--rebalance", asked.rebalance != usual.rebalance),
+        ("--move-budget", asked.move_budget != usual.move_budget),
+        ("--replace", asked.replace),
+        ("--on-odd-file", reading.on_odd_file != "refuse"),
+    ):
+        if given:
+            raise InputError(f"--rebuild counts a time anew and ends: leave {option} out")
+
+
+def _say(done: Rebuilt, as_json: bool) -> None:
+    from dtoss.windows.backfill.affected_ends import backfill_text
+    from dtoss.windows.durations import time_text
+
+    counts, rebuild = done.counts, done.rebuild
+    if as_json:
+        facts = {
+            "commit": done.commit.number,
+            "reason": done.commit.document["rebuilds"][-1]["reason"],
+            "ends_after": time_text(rebuild.first),
+            "ends_to": time_text(rebuild.last),
+            "state": "replaced" if rebuild.replaced else "kept",
+            "counts": dict(counts),
+            "reasons": done.commit.document["reasons"],
+            "seconds": round(done.seconds, 3),
+        }
+        print(json.dumps(facts))
+        return
+    results = "1 result has" if counts["results"] == 1 else f"{counts['results']:,} results have"
+    state = "; the state was made anew, too" if rebuild.replaced else ""
+    print(f"{counts['rows']:,} rows, {backfill_text(rebuild)}: {results} changed{state}")

@@ -15,6 +15,7 @@ from ceps import Patterns, ServerType
 from ceps.bounds.lower_bounds import fleet_bound, hourly_bound, least_servers
 from ceps.model.packing import Effort
 from ceps.model.problem import build_problem, price
+from ceps.plan.planning import METHODS
 from ceps.planners.fleet_first import fleet_ladder
 from ceps.planners.fleets import cheapest_fleet, fleets_between
 from tests.ceps.instances import assert_holds, small_patterns, waves
@@ -130,7 +131,7 @@ def test_methods_to_compare_with_keep_the_time_limit_too(method, monkeypatch):
     """Once time is over and one plan fits, no other is priced: the first that fits, of many."""
     patterns, kinds = waves(60, 20_000.0), (own(1000, price=1.0, name="a"), own(4000, price=5.0, name="b"))
     problem, rng = build_problem(patterns, kinds), np.random.default_rng(0)
-    name, options = {"gp": ("grid", {}), "gp-r": ("random_grid", {}), "tv": ("ahr", {"metric": "tv"})}[method]
+    name, planner, options = METHODS[method]
     module = import_module(f"ceps.planners.{name}")
     priced = []
 
@@ -139,11 +140,11 @@ def test_methods_to_compare_with_keep_the_time_limit_too(method, monkeypatch):
         return priced[-1]
 
     monkeypatch.setattr(module, "price", counting)
-    found = getattr(module, name)(problem, rng, Effort(deadline=monotonic() - 1), **options)
+    found = getattr(module, planner)(problem, rng, Effort(deadline=monotonic() - 1), **options)
     assert np.isfinite(found.cost_per_day)
     assert [np.isfinite(outcome.cost_per_day) for outcome in priced] == [False] * (len(priced) - 1) + [True]
     late = len(priced)
-    getattr(module, name)(problem, rng, Effort(), **options)
+    getattr(module, planner)(problem, rng, Effort(), **options)
     assert len(priced) > 2 * late or method == "tv"
 
 

@@ -13,11 +13,10 @@ from ceps.bounds.lower_bounds import fleet_bound
 from ceps.model.packing import Effort
 from ceps.model.problem import build_problem
 from ceps.plan.planning import METHODS, run
+from ceps.planners.ahr import literal_tabu
 from ceps.planners.autoscale import autoscale
 from ceps.planners.fleet_first import first_fit_plan, fleet_first
-from ceps.planners.grid import grid, kd_cells
-from ceps.planners.literal_tabu import literal_tabu
-from ceps.planners.random_grid import random_grid
+from ceps.planners.grid import grid, kd_cells, random_grid
 from tests.ceps import oracles
 from tests.ceps.instances import M3, servers, small_patterns, small_servers, waves
 

@@ -19,8 +19,7 @@ import dtoss
 from ceps import Patterns, ServerType
 from ceps.rollout.kubernetes import write_manifests
 from dtoss.client.address import read_peers
-from dtoss.serve.auth.admission import doors_of
-from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.admission import Hosts, doors_of
 from dtoss.serve.cluster.cluster import PeerGroup
 from dtoss.serve.cluster.plan_placement import read_placement
 from dtoss.serve.core.server_settings import Settings

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from dtoss.kinds.kind import Search
 from dtoss.serve.auth.route_table import ADMINS, CALLS, OPEN, READER, SERVER, TELLER, WRITER
 from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pack_question
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import packed_bundle, packed_group
-from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import ShardQuery
+from dtoss.shards.merge_answers import SHARE_STEPS, ShareQuestion
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.map.made_ground import archive, vector_tile
 from tests.dtoss.serve.served import WAIT, Intake, running, until
@@ -102,18 +102,15 @@ def question_of(server, message, places=1, k=4, where=None, most=9, text=None, r
     """What one server asks another."""
     held = tuple(server.serving.now.share.held)
     positions = np.full((places, 2), [10.0, 50.0])
-    some = ShardQuery(positions, np.full(places, 1e5), k, where)
-    if message == "ShapesQuestion":
+    some = Search(positions, np.full(places, 1e5), k, where)
+    if message == "shapes":
         shape = json.dumps({"type": "Polygon", "coordinates": [ring]}).encode()
         return ShapesQuestion(shape if text is None else text, "within" if text is None else "boxes",
                               where, None, (), held, most, True)  # fmt: skip
-    if message == "ObjectQuestion":
+    if message == "object":
         return ObjectQuestion(text or "1", False, True, False, False)
-    if message == "NearestToQuestion":
-        return NearestToQuestion(positions, held)
-    return {"HomeQuestion": HomeQuestion, "HitsQuestion": HitsQuestion, "CountQuestion": CountQuestion}[message](
-        some, held
-    )
+    step = next(step for step in SHARE_STEPS.values() if step.name == message)
+    return ShareQuestion(step, some if step.radii else Search(positions, np.zeros(0), 0), held)
 
 
 def ask(server, method, path, body=None, token=None, **headers):
@@ -182,7 +179,7 @@ def beyond(server, call, limit):
 def question_beyond(server, message, limit):
     """What no server asks another."""
     if limit == "bulk_queries":
-        if message == "ShapesQuestion":
+        if message == "shapes":
             boxes = json.dumps({"boxes": [WIDE] * (LIMITS.bulk_queries + 1)}).encode()
             return question_of(server, message, text=boxes)
         return question_of(server, message, places=6 * LIMITS.bulk_queries + 1, k=1)
@@ -193,7 +190,7 @@ def question_beyond(server, message, limit):
     if limit == "line_bytes":
         return question_of(server, message, text="1" * (LIMITS.line_bytes + 1))
     assert limit == "hits"
-    return question_of(server, message, k=0 if message != "ShapesQuestion" else 4, most=LIMITS.hits + 1)
+    return question_of(server, message, k=0 if message != "shapes" else 4, most=LIMITS.hits + 1)
 
 
 def long_way(server, call):

@@ -25,7 +25,7 @@ from dtoss.conditions import matching_objects
 from dtoss.fresh.intake import Receipt
 from dtoss.serve.answers.open_snapshots import ServedSnapshot, Serving
 from dtoss.serve.app import application
-from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.admission import Hosts
 from dtoss.serve.auth.tokens import EVERYBODY, Token
 from dtoss.serve.core.connection_limits import Guard, GuardedProtocol
 from dtoss.serve.core.pool import Pool, Unread
@@ -184,13 +184,16 @@ class Doors:
 
     def __init__(self, token=None, origins=(), writes=True):
         self.token, self.origins, self.writes = token, origins, writes
-        self.hosts = Hosts()
+        self.hosts, self.given_back = Hosts(), 0
 
     def is_admin(self, token):
         return True
 
     def listening(self, token, over):
         return nullcontext()
+
+    def give_back(self, token):
+        self.given_back += 1
 
     def may_write(self, authorization):
         return self.writes

@@ -22,8 +22,7 @@ from dtoss.geometry.distance import distance
 from dtoss.geometry.space import space_of
 from dtoss.serve.observability import access_log
 from dtoss.serve.observability.access_log import Accesses, Amounts
-from dtoss.serve.observability.partition_counts import Sample
-from dtoss.serve.observability.rounded_places import A_DEGREE, rounding_of
+from dtoss.serve.observability.partition_counts import A_DEGREE, Sample, rounding_of
 from dtoss.snapshots.store import Store
 from tests.dtoss.serve.watched import commit
 from tests.object_store import object_store

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dtoss.serve.auth.admission import Doors
-from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.admission import Doors, Hosts
 from dtoss.serve.auth.route_table import (
     ADMINS,
     BESIDE,
@@ -40,6 +39,7 @@ from dtoss.serve.auth.route_table import (
 from dtoss.serve.cluster import wire_messages
 from dtoss.serve.core.server_settings import Limits, Paces
 from dtoss.serve.requests.bundles import QUICK_GROUPS, packed_bundle
+from dtoss.shards.merge_answers import SHARE_STEPS
 from tests.dtoss.serve.calling import (
     LIMITS,
     ROUTES,
@@ -115,7 +115,7 @@ def test_each_route_and_message_has_a_row(index, folder, asked):
         found |= {(method.upper(), path) for path, of in json.loads(text)["paths"].items() for method in of}
     assert found == set(ROUTES)
     messages = [call.message for call in CALLS if call.message is not None]
-    kinds = [name for name in vars(wire_messages) if re.fullmatch(r"OF_[A-Z]+", name)]
+    kinds = [*(name for name in vars(wire_messages) if re.fullmatch(r"OF_[A-Z]+", name)), *SHARE_STEPS]
     assert (len(messages), len(set(messages))) == (len(kinds), len(kinds))
     assert {call.way for call in CALLS} == set(WAYS)
 
@@ -139,7 +139,7 @@ def shown_calls():
 
 
 def _of(message):
-    return "" if message is None else f" of a `{message}`"
+    return "" if message is None else f" of `{message}`"
 
 
 def _limit(name):

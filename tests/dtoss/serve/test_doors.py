@@ -10,7 +10,7 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.serve.auth.admission import Buckets, Doors, Origins
-from dtoss.serve.auth.tokens import read_tokens
+from dtoss.serve.auth.tokens import EVERYBODY, read_tokens
 from dtoss.serve.core.problems import Problem
 
 SECRET = "s3cret-Of_the.map"
@@ -192,6 +192,18 @@ def test_a_bucket_holds_one_second_and_fills_at_its_rate():
     assert slow.take("a") == 1  # asking in vain takes nothing
     clock.now += 0.5
     assert slow.take("a") == 0
+
+
+def test_a_request_that_another_server_counts_is_given_back():
+    """As if it had never been admitted; who has no rate has nothing to give back."""
+    doors = Doors(None, rate=2.0)
+    for _ in range(9):
+        doors.give_back(doors.admit(None))
+    for _ in range(2):
+        doors.admit(None)
+    with pytest.raises(Problem):
+        doors.admit(None)
+    Doors(None).give_back(EVERYBODY)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.serve.auth.hosts import Hosts
+from dtoss.serve.auth.admission import Hosts
 from dtoss.serve.core.problems import LONGEST_DETAIL, Problem
 from tests.dtoss.serve.served import WAIT, Asker, running, talk, town, until
 

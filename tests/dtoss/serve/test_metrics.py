@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from dtoss.fresh.fresh_counts import FreshCounts
-from dtoss.serve.observability.fresh_metrics import fresh_families
-from dtoss.serve.observability.metrics import Metrics
+from dtoss.serve.observability.metrics import Metrics, fresh_families
 from dtoss.serve.observability.shared_counts import HOT_ROUTES, SECONDS, SIZES, SharedCounts
 
 ROOT = Path(__file__).parents[3]

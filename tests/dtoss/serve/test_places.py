@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dtoss.kinds.alone import Alone
 from dtoss.plain_numbers import is_number
 from dtoss.serve.core.server_settings import Limits
 from tests.dtoss.serve.served import (
@@ -547,7 +548,7 @@ def test_what_fails_after_an_answer_makes_no_second_one(sphere, monkeypatch):
 
 def test_a_failure_inside_is_told_without_its_trace(sphere, monkeypatch):
     """The log has it, under the id that the answer carries."""
-    monkeypatch.setattr(type(sphere.index), "locate", lambda *_: 1 / 0)
+    monkeypatch.setattr(Alone, "answer", lambda *_: 1 / 0)
     with Asker(sphere) as asker:
         status, headers, body = asker.raw("/locate?lon=1&lat=1")
         assert status == 500

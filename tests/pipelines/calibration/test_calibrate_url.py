@@ -19,7 +19,7 @@ from dtoss.errors import InputError
 from dtoss.serve.core.server_settings import Limits
 from pipelines.calibration import over_http
 from pipelines.calibration.over_http import places_of_log
-from pipelines.calibration.senders import Senders, Window
+from pipelines.calibration.sender import Senders, Window
 from tests.dtoss.answering import answering
 from tests.dtoss.serve.served import until
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -46,7 +46,7 @@ class Formula:
     """Senders to a server that keeps a limit up to a rate, and answers fewer questions that ask for more."""
 
     def __init__(self, where, processes):
-        self.where, self.processes, self.loaded = where, processes, []
+        self.where, self.processes, self.loaded = where, processes, []  # loaded: requests, and what they ask for
         MADE.append(self)
 
     def __enter__(self):
@@ -56,11 +56,13 @@ class Formula:
         pass
 
     def load(self, requests):
-        self.loaded.append(requests)
+        self.asked = next((asked for before, asked in self.loaded if before is requests), None)
+        if self.asked is None:
+            (self.asked,) = set(re.findall(rb"[?&](k|radius)=([0-9.e+]+)", b"".join(requests)))
+            self.loaded.append((requests, self.asked))
 
     def rate(self):
-        (asked,) = set(re.findall(rb"[?&](k|radius)=([0-9.e+]+)", b"".join(self.loaded[-1])))
-        return RATE / (1.0 + float(asked[1]) / (100 if asked[0] == b"k" else 1000))
+        return RATE / (1.0 + float(self.asked[1]) / (100 if self.asked[0] == b"k" else 1000))
 
     def at_rate(self, rate, seconds, patience, rng):
         p99 = 0.01 if rate <= self.rate() else 1.0
@@ -137,7 +139,7 @@ def test_a_block_says_that_it_is_over_http(town, command, tmp_path, formula):
     assert (senders.where.connections, senders.processes) == (8, 1)
     assert (f"http://127.0.0.1:{senders.where.port}", senders.where.tls) == (town.url, False)
     objects = {tuple(place) for part in town.opened.parts.all() for place in part.positions.tolist()}
-    for requests in senders.loaded:
+    for requests, _ in senders.loaded:
         assert {tuple(place) for place in places_in(requests).tolist()} <= objects
 
 
@@ -151,7 +153,7 @@ def test_json_has_all_windows_and_places_of_an_access_log(town, command, tmp_pat
     assert 0.95 * RATE / 1.03 < facts["requests_per_second"] <= RATE / 1.03
     assert facts["p99_seconds"] == 0.01
     (senders,) = formula
-    places = places_in(senders.loaded[0])
+    places = places_in(senders.loaded[0][0])
     assert {tuple(row) for row in places.tolist()} == {(10.0, 50.0), (10.1, 50.1)}
     assert (places[:, 0] == 10.0).mean() == pytest.approx(0.9, abs=0.05)
 
@@ -162,8 +164,8 @@ def test_what_is_measured_is_answered(town, formula):
     (senders,) = formula
     rng = np.random.default_rng(0)
     with Senders(replace(senders.where, connections=4), 1) as real:
-        for requests in (senders.loaded[0], senders.loaded[-1]):  # the nearest, and all within the largest radius
-            (asked,) = set(re.findall(rb"[?&](k|radius)=([0-9.e+]+)", b"".join(requests)))
+        # the nearest, and all within the largest radius
+        for requests, asked in (senders.loaded[0], senders.loaded[-1]):
             kind = [float(asked[1]), 0.0] if asked[0] == b"k" else [0.0, float(asked[1])]
             town.heard.accesses.clear()
             real.load(requests)

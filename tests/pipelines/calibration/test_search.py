@@ -8,7 +8,7 @@ import pytest
 
 from dtoss.errors import InputError
 from pipelines.calibration.over_http import highest, rounded_down
-from pipelines.calibration.senders import Window
+from pipelines.calibration.sender import Window
 
 LIMIT = 0.05
 

@@ -14,8 +14,7 @@ import pytest
 
 from dtoss.errors import InputError
 from pipelines.calibration import sender as sender_of_requests
-from pipelines.calibration.sender import Sender, Where
-from pipelines.calibration.senders import Senders
+from pipelines.calibration.sender import Sender, Senders, Where
 from tests.dtoss.certificates import certificate
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

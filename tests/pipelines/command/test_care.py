@@ -77,7 +77,7 @@ def test_the_log_says_who_committed_what(store, command):
     commits = ran.json
     assert (ran.code, ran.err) == (0, "")
     assert [commit["number"] for commit in commits] == [6, 5, 4, 3, 2, 1]
-    assert [commit["kind"] for commit in commits] == ["rollback", *["rebuild"] * 5]
+    assert [commit["what"] for commit in commits] == ["rollback", *["rebuild"] * 5]
     assert [commit["snapshot"] for commit in commits[1:]] == store.snapshots()[::-1]
     assert commits[0]["snapshot"] == store.current() == commits[2]["snapshot"]
     assert {commit["writer"].partition(":")[0] for commit in commits} == {socket.gethostname()}
@@ -85,9 +85,9 @@ def test_the_log_says_who_committed_what(store, command):
     code, out, err = command("log", "--store", store.path, "-n", 2)
     lines = out.splitlines()
     assert (code, err) == (0, "")
-    assert lines[0].split() == ["number", "time", "kind", "snapshot", "objects", "updated", "seconds", "writer"]
-    assert [line.split()[:1] + line.split()[2:4] for line in lines[1:]] == [
-        [str(one["number"]), one["kind"], one["snapshot"]] for one in commits[:2]
+    assert lines[0].split() == ["table", "number", "time", "what", "writer"]
+    assert [line.split()[:2] + line.split()[3:5] for line in lines[1:]] == [
+        ["snapshots", str(one["number"]), f"{one['what']}:", f"{one['snapshot']},"] for one in commits[:2]
     ]
     path = Path(store.chain.path(4))
     path.write_bytes(path.read_bytes()[:-1])

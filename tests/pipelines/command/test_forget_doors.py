@@ -8,8 +8,7 @@ import os
 import dtoss
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
-from pipelines.rows.forgotten_rows import without_forgotten
-from pipelines.rows.position_frame import from_frame
+from pipelines.rows.position_frame import from_frame, without_forgotten
 from tests.dtoss.erasure.decoding import found_in
 from tests.pipelines.stores import objects_of
 
@@ -83,7 +82,7 @@ def test_a_store_without_times_forgets_too_and_whole_numbers_are_ids(tmp_path, w
     before = objects_of(store)
     works("forget", "--store", store, "--id", 7, "--id", "anna")
     assert objects_of(store) == {one: row for one, row in before.items() if one != 7}
-    assert works("log", "--store", store, "--json").json[0]["kind"] == "forget"
+    assert works("log", "--store", store, "--json").json[0]["what"] == "forget"
     done = works("rebuild", tmp_path / "all.csv", "--store", store, "--partitions", 2, "--json").json
     assert (done["counts"]["forgotten"], done["counts"]["kept"]) == (1, 29)
     assert len(Store(str(store)).snapshots()) >= 1

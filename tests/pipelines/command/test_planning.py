@@ -20,8 +20,8 @@ from ceps import Patterns
 from ceps.model.costs import load_costs
 from ceps.model.figure_origins import figures_of, findings_of
 from ceps.rollout.actions import actions
-from dtoss.export.map_rings import densified, region_rings, unrolled
 from pipelines.plan import plan as run_plan
+from pipelines.report import densify, region_rings, unroll
 from tests.ceps.instances import waves
 from tests.ceps.rollout.test_actions import carried_out
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -399,12 +399,12 @@ def test_regions_for_the_map(store):
 def test_rings_are_dense_and_unrolled():
     """An edge of 90 degrees gets corners on its great circle; a ring round the pole ends at both edges of the map."""
     square = np.array([(1.0, 0, 0), (0, 1.0, 0), (-1.0, 0, 0), (0, -1.0, 0), (1.0, 0, 0)])
-    dense = densified(square)
+    dense = densify(square)
     assert len(dense) == 4 * 45 + 1
     np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1.0)
     assert np.degrees(2 * np.arcsin(np.linalg.norm(np.diff(dense, axis=0), axis=1) / 2)).max() < 2.0 + 1e-9
     cap = np.column_stack([[0.0, 90.0, 180.0, -90.0, 0.0], [70.0] * 5])
-    first = unrolled(cap)[0]
+    first = unroll(cap)[0]
     assert first[:, 0].max() - first[:, 0].min() == 360.0
     assert first[:, 1].max() == 90.0
 

@@ -247,6 +247,7 @@ def test_what_cannot_be_and_a_damaged_store_are_one_line(store, own_store, tmp_p
                 readers,
             ),
             "--allow-positions needs --updates": ("--allow-positions",),
+            "--expire needs --allow-positions": ("--expire", "1h"),
             "--snapshot serves one snapshot": ("--updates", tmp_path, "--snapshot", "20200101T000000.000000Z"),
             "has no times, by which of two rows of an id one counts": ("--updates", tmp_path, "--allow-positions"),
             f"--updates {nowhere}: there is no such folder": ("--updates", nowhere),

@@ -72,9 +72,14 @@ def test_a_history_that_could_not_be_read_is_exit_code_1(command, tmp_path):
         line = f"{path} could not be read: {REFUSAL}"
         with unopenable(path):
             ran = command("history", "verify", "--history", folder)
-            assert (ran.code, ran.out, ran.err) == (1, "", f"{line}\n")
+            assert (ran.code, "nothing of what could be read" in ran.out, ran.err) == (1, True, f"{line}\n")
             ran = command("history", "verify", "--history", folder, "--json")
-            assert (ran.code, ran.json["version"], ran.json["damaged"], ran.json["unread"]) == (1, version, [], [line])
+            assert (ran.code, ran.json.get("version"), ran.json["damaged"], ran.json["unread"]) == (
+                1,
+                version,
+                [],
+                [line],
+            )
     with unopenable(rows):
         ran = command("history", "verify", "--history", folder, "--restore")
     assert (ran.code, REFUSAL in ran.err, "nothing is made again" in ran.err) == (1, True, True)

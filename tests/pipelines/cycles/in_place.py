@@ -21,7 +21,7 @@ from pipelines.cycles.current_state import stands_of
 from pipelines.cycles.merge_tasks import compare
 from pipelines.cycles.upsert_rules import rule
 from pipelines.cycles.write_snapshot import plan_of, renew_snapshot
-from pipelines.engines.stage_progress import Stages
+from pipelines.engines.progress import Stages
 from tests.update_worlds import LONLAT, PLANE, table
 
 CARRIED = (("a:name", "name"), ("a:size", "size"))

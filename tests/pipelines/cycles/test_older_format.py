@@ -32,7 +32,7 @@ def test_rebuild_once(engine, tmp_path):
     rebuild(engine.createDataFrame(held), str(tmp_path), partitions=2)
     cycle(updates, str(tmp_path))
     found = verify_store(store)
-    assert (found.damaged, found.commits, len(found.snapshots)) == ([], 3, 3)
-    assert store.rollback()[0] == found.snapshots[1]
+    assert (found.damaged, found.commits, len(found.held["snapshots"])) == ([], 3, 3)
+    assert store.rollback()[0] == found.held["snapshots"][1]
     assert store.rollback()[0] == before
     assert len(dtoss.open(str(tmp_path))) == 60

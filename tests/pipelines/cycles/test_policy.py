@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.cycles.policy import why_anew
+from pipelines.cycles.partitions import why_anew
 
 GOOD = [{"objects": 1_000, "sites": 1_000, "uncertified": 0, "replicas": 0}] * 4
 

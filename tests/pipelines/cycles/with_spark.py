@@ -17,7 +17,7 @@ import numpy as np
 from bench.measuring.machine import family
 from dtoss.snapshots.store import Store
 from pipelines.cycles.spread import NOTHING
-from pipelines.engines.stage_progress import Stages
+from pipelines.engines.progress import Stages
 from pipelines.spark.session import forget_spark, spark_session
 from tests.dtoss.snapshots.small_stores import silent
 from tests.oracles import apply, standing

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.engines.stage_progress import Stages
+from pipelines.engines.progress import Stages
 from tests.pipelines.engines.heard import Heard
 
 

@@ -21,7 +21,7 @@ from dtoss.history.adaptive.adapt import adapt
 from dtoss.history.append_frame import OF_STREAM, AppendResult, Key, check_stream, commit_batch
 from dtoss.history.layouts.compaction import settle
 from dtoss.history.maintenance.erase_rows import forget
-from dtoss.history.maintenance.verify_history import verify
+from dtoss.history.maintenance.history_table import verify_history
 from dtoss.history.sums import sum_of
 from dtoss.history.versions import Home
 from dtoss.rows.input_columns import Columns
@@ -183,7 +183,7 @@ def test_the_same_rows_in_two_batches_have_files_of_their_own(tmp_path):
     assert adapt(home).cut == 2
     assert len(set(home.version().files.name)) == len(home.version().files.name)
     assert forget(home, [int(frame.id[0])]).rows == 2 * int((frame.id == frame.id[0]).sum())
-    assert not list(verify(home))
+    assert not verify_history(home).damaged
 
 
 def test_keys_are_texts_and_others_who_are_faster_are_told(engine, tmp_path, monkeypatch):

@@ -17,7 +17,17 @@ from dtoss.windows.keys import site_keys
 from dtoss.windows.query.window_query import open_windows
 from pipelines.watching.watch_batches import Watching
 from pipelines.windows import run_windows
-from tests.dtoss.watch.streams import BEGIN, SECOND, SPHERE, change, random_asked, random_rows, run, settings_of
+from tests.dtoss.watch.streams import (
+    BEGIN,
+    SECOND,
+    SPHERE,
+    change,
+    random_asked,
+    random_pairs,
+    random_rows,
+    run,
+    settings_of,
+)
 from tests.dtoss.windows.in_memory_windows import Live
 from tests.pipelines.watching.arrivals import OLD, all_told, once, plain
 
@@ -62,6 +72,7 @@ def test_batches_of_a_watch_tell_what_is_told_in_process(session, tmp_path, name
     micros = None if expire is None else expire * SECOND
     for number, rows in enumerate(batches_of(stream)):
         asked = [random_asked(rng, f"s{number}-{one}", crosses=True) for one in range(6)]
+        asked += [random_pairs(np.random.default_rng(1), "near")]
         for home in (here, there):
             change(home, asked, [f"s{number - 1}-0"] if number else [])
         run(here, settings_of(ids=ids), rows, 2, ids=ids, expire=micros)

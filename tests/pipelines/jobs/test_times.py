@@ -16,8 +16,7 @@ from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store import Store
 from dtoss.snapshots.verify_store import verify_store
 from pipelines.rebuild import rebuild
-from pipelines.rows.manifest_columns import source_of, time_of
-from pipelines.rows.position_frame import from_frame
+from pipelines.rows.position_frame import from_frame, source_of, time_of
 from pipelines.rows.read_files import read_positions
 from tests.pipelines.stores import table
 

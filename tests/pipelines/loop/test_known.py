@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dtoss.commits.offsets import Ledger
-from dtoss.rows.input_columns import Columns
-from dtoss.rows.store_columns import columns_of
+from dtoss.rows.input_columns import Columns, columns_of
 from dtoss.snapshots.store import Store
 from pipelines.loop.known_sources import current_manifest, ledger_of
 from tests.dtoss.snapshots.small_stores import commit

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from ceps.model.number_text import per_cent
-from ceps.reporting.kit.steps import step_through
+from ceps.reporting.kit.html_page import step_through
 from pipelines.history_report import history_report
 from tests.ceps.reporting.reading import Reading
 from tests.dtoss.history.worlds import SPHERE

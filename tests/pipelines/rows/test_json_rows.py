@@ -12,9 +12,10 @@ import pytest
 from pyarrow import fs
 
 from dtoss.errors import InputError
+from dtoss.rows.json_values import schema_of_kinds
 from dtoss.rows.raw_json import text_of
 from dtoss.snapshots.column_types import stored_type, type_name
-from pipelines.rows.json_rows import json_batches, json_schema
+from pipelines.rows.json_rows import json_batches, kinds_of_lines
 
 CORRUPT = "_corrupt_record"
 DEEP = f'{{"a":{5000 * "["}{5000 * "]"}}}'
@@ -152,6 +153,11 @@ def drawn_files(seed):
 def places(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     return [(fs.LocalFileSystem(), str(tmp_path / name))]
+
+
+def json_schema(files, multiline=False):
+    """The columns that all lines of files say."""
+    return schema_of_kinds([kinds_of_lines(place, None, multiline=multiline) for place in files])
 
 
 def ours(files, multiline=False):

@@ -15,12 +15,10 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
-from dtoss.rows.input_columns import REASONS, Columns
+from dtoss.rows.input_columns import REASONS, Columns, columns_of
 from dtoss.rows.point_columns import points
-from dtoss.rows.store_columns import columns_of
 from pipelines.local_joins.place_batches_of_files import read_places
-from pipelines.rows.manifest_columns import source_of
-from pipelines.rows.position_frame import screen_positions
+from pipelines.rows.position_frame import screen_positions, source_of
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.survey import Profile, judge
 from tests.pipelines.rows.reading import read_rows, with_points

@@ -18,8 +18,7 @@ import pytest
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
 from dtoss.rows.input_columns import RAW, Columns
-from pipelines.engines.spark_rows import SparkRows, numbered_tasks
-from pipelines.engines.task_counts import task_counts
+from pipelines.engines.spark_rows import SparkRows, numbered_tasks, task_counts
 from pipelines.rows.inputs import Inputs, look
 from pipelines.rows.position_frame import screen_positions
 from pipelines.rows.read_files import positions_in, read_positions

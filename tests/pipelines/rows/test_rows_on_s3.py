@@ -15,7 +15,7 @@ from dtoss.errors import InputError
 from dtoss.rows.input_columns import Columns
 from dtoss.snapshots.store_location import filesystem_of
 from pipelines.rows.inputs import look
-from pipelines.rows.json_tasks import json_tasks
+from pipelines.rows.json_rows import json_tasks
 from pipelines.rows.read_files import read_positions
 from pipelines.rows.table_tasks import table_tasks
 from tests.object_store import object_store

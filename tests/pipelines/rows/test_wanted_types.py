@@ -7,8 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from dtoss.rows.input_columns import MISTYPED, RAW, Columns
-from dtoss.rows.store_columns import types_of
+from dtoss.rows.input_columns import MISTYPED, RAW, Columns, types_of
 from pipelines.rows.read_files import read_positions
 
 MANIFEST = {

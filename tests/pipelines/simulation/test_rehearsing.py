@@ -19,8 +19,7 @@ from dtoss.geometry.space import space_of
 from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.watch_folder import Home
 from pipelines.options.streaming import Questions
-from pipelines.simulation.simulate import best_of, facts_of, rehearse_stream
-from pipelines.simulation.stream_in import Names, read_stream
+from pipelines.simulation.simulate import Names, best_of, facts_of, read_stream, rehearse_stream
 from tests.dtoss.watch.streams import change, circle
 from tests.oracles import asked_holds
 

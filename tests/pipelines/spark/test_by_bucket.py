@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dtoss.errors import InputError
-from pipelines.engines.spark_rows import SparkRows
-from pipelines.engines.tasks_done import done_by_bucket
+from pipelines.engines.spark_rows import SparkRows, done_by_bucket
 
 HERE = 1 << 40
 

@@ -28,8 +28,7 @@ from pyspark.sql.datasource import (
 
 import dtoss
 from dtoss.snapshots.store import Store
-from pipelines.sql.data_source import DtossSource, FilteringReader
-from pipelines.sql.pruning import concerned
+from pipelines.sql.data_source import DtossSource, FilteringReader, objects_to_scan
 from pipelines.sql.pushed_filters import taken
 from pipelines.sql.store_scan import Scan, types_of
 from tests.dtoss.snapshots.damaged_stores import stored
@@ -273,11 +272,11 @@ def test_partitions_far_from_a_box_are_not_read(tmp_path, plane):
     index = dtoss.build(np.arange(200), places, crs="none" if plane else None, partitions=8)
     manifest = Store(stored(index, tmp_path / "store")).manifest()
     x, y = ("x", "y") if plane else ("lon", "lat")
-    everything = concerned(manifest, [])
+    everything = objects_to_scan(manifest, [])
     assert sum(everything.values()) == 200
-    town = concerned(manifest, [GreaterThan((x,), 89.0), LessThan((x,), 91.0), EqualTo(("other",), 3)])
+    town = objects_to_scan(manifest, [GreaterThan((x,), 89.0), LessThan((x,), 91.0), EqualTo(("other",), 3)])
     assert 50 <= sum(town.values()) < 120
-    assert not concerned(manifest, [EqualTo((y,), 60.0)])
+    assert not objects_to_scan(manifest, [EqualTo((y,), 60.0)])
     reader = reader_of(str(tmp_path / "store"), columns=["id", x])
     reader.pushFilters([GreaterThan((x,), 500.0)])
     assert list(reader.partitions()) == []

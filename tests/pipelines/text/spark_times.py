@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from dtoss.text.time_columns import COUNTED_TIMES, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE, names_zone
+from dtoss.text.time_patterns import COUNTED_TIMES, EXCEL_SECONDS, LAST_SECOND, OWN_ZONE, names_zone
 from pipelines.rows.place_columns import number
 
 

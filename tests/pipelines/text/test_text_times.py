@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dtoss.errors import InputError
-from dtoss.text import text_times, time_columns
+from dtoss.text import text_times, time_patterns
 from dtoss.text.time_patterns import check_times
 
 BERLIN = "Europe/Berlin"
@@ -109,7 +109,7 @@ def test_arrow_reads_what_spark_reads(spark):
     cases += [
         ("MMMM d, yyyy", BERLIN),
         ("yyyy-MM-dd HH:mm:ss", "America/New_York"),
-        *((one, BERLIN) for one in time_columns.COUNTED_TIMES),
+        *((one, BERLIN) for one in time_patterns.COUNTED_TIMES),
     ]
     columns = [
         F.unix_micros(spark_times.moment(F.col("text"), pattern, zone)).alias(f"c{i}")
@@ -124,7 +124,7 @@ def test_arrow_reads_what_spark_reads(spark):
         assert any(seen) or pattern in ("yyyyMMddSSS", "dMMyyyy")
         assert [(t, s, f) for t, s, f in zip(texts, seen, found, strict=True) if s != f] == [], (pattern, zone)
     for numbers in TYPED:
-        kinds = [(pattern, zone) for pattern in time_columns.COUNTED_TIMES for zone in (None, BERLIN)]
+        kinds = [(pattern, zone) for pattern in time_patterns.COUNTED_TIMES for zone in (None, BERLIN)]
         one = spark.createDataFrame(pa.table({"n": numbers})).coalesce(1)
         columns = [F.unix_micros(spark_times.counted(F.col("n"), *kind)).alias(f"c{i}") for i, kind in enumerate(kinds)]
         seen = one.select(*columns).toArrow().to_pydict()
@@ -204,7 +204,7 @@ def test_patterns_that_are_not_read_are_refused(pattern):
 
 
 def test_patterns_that_are_read():
-    for pattern in (None, *PATTERNS, *time_columns.COUNTED_TIMES):
+    for pattern in (None, *PATTERNS, *time_patterns.COUNTED_TIMES):
         check_times(pattern, BERLIN)
 
 

@@ -60,8 +60,7 @@ def test_a_user_is_told_and_nothing_is_run_or_written(tmp_path, command, monkeyp
 def test_the_plan_of_spark_has_the_one_shuffle_that_is_told_and_groups_move_in_it(spark, tmp_path):
     """One exchange of a batch; a task has the rows of its groups and no others, wherever these are."""
     from dtoss.buckets import BUCKETS, bucket_of
-    from pipelines.engines.spark_rows import SparkRows
-    from pipelines.engines.tasks_done import done_by_bucket
+    from pipelines.engines.spark_rows import SparkRows, done_by_bucket
 
     ids = np.arange(500)
     rows = SparkRows(spark.createDataFrame(pa.table({"id": ids})))

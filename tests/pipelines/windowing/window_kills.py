@@ -26,7 +26,7 @@ import typer
 
 from bench.measuring.machine import family
 from datasets.tables.command import run, say
-from dtoss.windows.processing.verify_windows import verify_windows
+from dtoss.windows.processing.windows_tables import verify_windows
 from dtoss.windows.storage.window_document import documents, head_of
 from dtoss.windows.storage.window_folder import Home
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dtoss.client.address import Peers, address_of
+from dtoss.kinds.kind import Search
 from dtoss.serve.auth.admission import Doors
 from dtoss.serve.cluster.cluster import ALIVE_PATH, Away, PeerGroup
 from dtoss.serve.cluster.link import Reply
@@ -22,8 +23,7 @@ from dtoss.serve.cluster.wire_messages import ObjectQuestion, ShapesQuestion, pa
 from dtoss.serve.core.connection_limits import Guard
 from dtoss.serve.core.server_settings import Limits
 from dtoss.serve.requests.bundles import QUICK_HITS, packed_bundle, packed_group, read_bodies
-from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import ShardQuery
+from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, PART_STEPS, ShareQuestion
 from tests.dtoss.serve.cluster.several import dealt, several
 from tests.dtoss.serve.cluster.test_failures import places_of, rng_places
 from tests.dtoss.serve.cluster.test_together import world
@@ -150,10 +150,12 @@ def test_more_that_is_unread_is_nothing_that_was_read():
 def messages(index, name, rng):
     """A message of each kind, as servers send it."""
     places = rng_places(index, 3)
-    asked = ShardQuery(places, np.full(3, 1e5), 4, "size > 1", ("size",), None)
+    asked = Search(places, np.full(3, 1e5), 4, "size > 1", ("size",), None)
     questions = [
-        HitsQuestion(asked, (0, 1)), HomeQuestion(asked, (0,)), CountQuestion(asked, (0, 1)),
-        NearestToQuestion(places, (0,)), ObjectQuestion("7", False, True, True, False),
+        ShareQuestion(BY_SHARES, asked, (0, 1)), ShareQuestion(AT_HOMES, asked, (0,)),
+        ShareQuestion(COUNTED_BY_SHARES, asked, (0, 1)),
+        ShareQuestion(PART_STEPS["reverse_nearest"], Search(places, np.zeros(0), 0), (0,)),
+        ObjectQuestion("7", False, True, True, False),
         ShapesQuestion(b"{}", "within", None, None, (), (0,), 10, True),
     ]  # fmt: skip
     return [packed_bundle(name, [group_of(places)]), *(pack_question(one, name, 5.0) for one in questions)]
@@ -161,7 +163,7 @@ def messages(index, name, rng):
 
 def three(k=4):
     """A question about three places."""
-    return ShardQuery(np.full((3, 2), 1.0), np.full(3, 1e5), k)
+    return Search(np.full((3, 2), 1.0), np.full(3, 1e5), k)
 
 
 def within(text, kind="within", most=10):
@@ -172,9 +174,13 @@ def within(text, kind="within", most=10):
 @pytest.mark.parametrize(
     ("question", "status", "said"),
     [
-        (HitsQuestion(ShardQuery(np.zeros((1, 2)), np.zeros(1), 4, None, ("a",) * 1_001), ()), 400, "length <= 1000"),
-        (HitsQuestion(three(), (0,) * ((1 << 17) + 1)), 400, "length <= 524288"),
-        (HitsQuestion(three(2**63 - 1), (0,)), 413, "hits is "),
+        (
+            ShareQuestion(BY_SHARES, Search(np.zeros((1, 2)), np.zeros(1), 4, None, ("a",) * 1_001), ()),
+            400,
+            "length <= 1000",
+        ),
+        (ShareQuestion(BY_SHARES, three(), (0,) * ((1 << 17) + 1)), 400, "length <= 524288"),
+        (ShareQuestion(BY_SHARES, three(2**63 - 1), (0,)), 413, "hits is "),
         (within(b"{}", ["within"] * 9), 400, "no question of a server"),
         (within(b"[0,0,1,1]", "box", "a"), 400, "hits is 'a': a whole number is wanted"),
         (within(b'{"type":"Feature","properties":{"x":"' + b"x" * 4_000_000 + b'"}}'), 413, "corners is "),

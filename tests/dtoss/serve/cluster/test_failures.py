@@ -13,12 +13,12 @@ import pytest
 
 from dtoss.client.address import read_peers
 from dtoss.errors import InputError
+from dtoss.kinds.kind import Search
 from dtoss.serve.cluster.cluster import FAILURES_IN_TEN_SECONDS, PROBE_SECONDS, Health, PeerGroup
 from dtoss.serve.cluster.plan_placement import Placement, read_placement
 from dtoss.serve.cluster.wire_messages import ShapesQuestion, pack_question
 from dtoss.serve.requests.bundles import packed_bundle, packed_group, read_bodies
-from dtoss.shards.merge_answers import CountQuestion, HitsQuestion, HomeQuestion, NearestToQuestion
-from dtoss.shards.shard_queries import ShardQuery
+from dtoss.shards.merge_answers import AT_HOMES, BY_SHARES, COUNTED_BY_SHARES, PART_STEPS, ShareQuestion
 from tests.dtoss.serve.cluster.several import dealt, several, write_plan
 from tests.dtoss.serve.cluster.test_together import world
 from tests.dtoss.serve.served import Asker, running, served_of, until
@@ -154,14 +154,14 @@ def test_a_question_that_is_wrong_is_wrong_on_all_servers(index):
 
 
 HOSTILE = [
-    HitsQuestion(ShardQuery(np.array([[np.nan, 1.0]]), np.array([1.0]), 3), ()),
-    HitsQuestion(ShardQuery(np.array([[1e9, 1.0]]), np.array([1.0]), 3), ()),
-    HomeQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([np.nan]), 3), ()),
-    HomeQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), -1), ()),
-    HitsQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), 10**9), ()),
-    HitsQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), 3, "size > 1" + " " * 10**5), ()),
-    CountQuestion(ShardQuery(np.array([[1.0, -91.0]]), np.array([1.0]), 0), ()),
-    NearestToQuestion(np.array([[np.inf, 1.0]]), ()),
+    ShareQuestion(BY_SHARES, Search(np.array([[np.nan, 1.0]]), np.array([1.0]), 3), ()),
+    ShareQuestion(BY_SHARES, Search(np.array([[1e9, 1.0]]), np.array([1.0]), 3), ()),
+    ShareQuestion(AT_HOMES, Search(np.array([[1.0, 1.0]]), np.array([np.nan]), 3), ()),
+    ShareQuestion(AT_HOMES, Search(np.array([[1.0, 1.0]]), np.array([1.0]), -1), ()),
+    ShareQuestion(BY_SHARES, Search(np.array([[1.0, 1.0]]), np.array([1.0]), 10**9), ()),
+    ShareQuestion(BY_SHARES, Search(np.array([[1.0, 1.0]]), np.array([1.0]), 3, "size > 1" + " " * 10**5), ()),
+    ShareQuestion(COUNTED_BY_SHARES, Search(np.array([[1.0, -91.0]]), np.array([1.0]), 0), ()),
+    ShareQuestion(PART_STEPS["reverse_nearest"], Search(np.array([[np.inf, 1.0]]), np.zeros(0), 0), ()),
     ShapesQuestion(b"[0,0,1,1]", "stars", None, None, (), (), 10, False),
     ShapesQuestion(b"[0,0,1,1]", "box", None, None, (), (), 10**12, False),
 ]
@@ -182,7 +182,7 @@ def test_questions_of_strangers_are_bounded_as_those_of_clients(index, lone, que
 def test_partitions_that_are_not_held_are_said_to_be_held_by_others(index, lone, numbers):
     """Whatever number is asked for; what is held is named."""
     server, asker = lone
-    asked = HitsQuestion(ShardQuery(np.array([[1.0, 1.0]]), np.array([1.0]), 3), numbers)
+    asked = ShareQuestion(BY_SHARES, Search(np.array([[1.0, 1.0]]), np.array([1.0]), 3), numbers)
     status, _, said = asker.raw("/partial", "POST", pack_question(asked, server.serving.now.name, 10.0))
     assert status == 421
     assert json.loads(said)["held"] == list(server.serving.now.share.held)

@@ -103,6 +103,40 @@ def test_an_answer_is_of_the_generation_that_it_names_whoever_has_taken_which(pu
         assert passed_by < 20
 
 
+def test_an_answer_is_of_one_generation_while_all_servers_swap(published):
+    """In the same instants as it is asked and answered: that of brute force at the number that it names, or none."""
+    rng, ended = np.random.default_rng(7), threading.Event()
+    with plan_of(published, 3, "contiguous") as servers:
+        for server in servers:
+            take(server, published, head_of(published.home))
+
+        def swap():
+            while not ended.is_set():
+                head = published.step()
+                for server in servers:
+                    take(server, published, head)
+
+        swapping = threading.Thread(target=swap)
+        swapping.start()
+        try:
+            with Asker(servers[0]) as asker:
+                seen, answered = [10], 0
+                while answered < examples(400, 60) or len({*seen}) < 6:
+                    x, y = rng.uniform([-10, 40], [10, 60]).round(3)
+                    status, headers, body = asker.raw(f"/knn?lon={x}&lat={y}&k=9&columns=t")
+                    assert status in (200, 409), body
+                    if status == 200:
+                        answered += 1
+                        seen.append(int(headers["dtoss-seq"]))
+                        found = published.indexes[seen[-1]].knn([x, y], 9)
+                        said = [(hit["id"], hit["distance"]) for hit in json.loads(body)["hits"]]
+                        assert said == list(zip(found.id.tolist(), found.distance.tolist(), strict=True))
+        finally:
+            ended.set()
+            swapping.join()
+        assert seen == sorted(seen)
+
+
 def generation(server, name, seq):
     """What a server has, as the generation of a sequence number that is in no store."""
     served = replace(server.serving.now, name=f"20270101T00000{name}.000000Z")
@@ -172,7 +206,10 @@ def tell(asker, rows=(ROW,), **headers):
 
 
 def test_rows_are_passed_on_to_the_server_that_writes(writing):
-    """Whose answer it is, of good rows and bad; rows that were passed on once are not passed on again."""
+    """Whose answer it is, of good rows and bad; rows that were passed on once are not passed on again.
+
+    Who asks too often is counted where rows are taken, and not where they are passed on.
+    """
     first, second, asker = writing
     bad = {**ROW, "lon": 500}
     status, headers, said = tell(asker, [ROW, bad], x_request_id="mine")
@@ -185,6 +222,7 @@ def test_rows_are_passed_on_to_the_server_that_writes(writing):
             assert answers[0][0] >= 400
     assert tell(asker, x_dtoss_passed="1")[2]["seq"] == 1
     assert [len(server.state.intake.rows) for server in (first, second)] == [1, 1]
+    assert first.state.doors.given_back == 3  # what is not even read is counted there
 
 
 @pytest.mark.parametrize(("refusal", "status"), [(Busy("too many"), 429), (Away("begun anew"), 503)])

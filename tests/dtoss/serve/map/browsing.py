@@ -30,7 +30,7 @@ class Tab:
     def page(self):
         """Its page, which is empty."""
         if self.context is None:
-            self.context = self.chromium.new_context()
+            self.context = self.chromium.new_context(device_scale_factor=0.5 if self.kept else 1)
             self.context.set_default_timeout(WAIT_MS)
             self.context.new_page()
         return self.context.pages[0]
@@ -57,7 +57,7 @@ def browser(*flags):
 
 @contextmanager
 def small_tab():
-    """A tab of a few pixels, of whoever asks for no animations: all that is drawn takes processor time."""
+    """A tab of a few coarse pixels, of whoever asks for no animations: all that is drawn takes processor time."""
     with browser("--disable-gpu-compositing") as made:
         yield Tab(made, 760, 460, moving=False, kept=True)
 
@@ -118,7 +118,7 @@ def picture(page, selector="#map"):
     """What an element looks like, uint8 (height, width, 3)."""
     import matplotlib.image
 
-    shot = page.locator(selector).screenshot()
+    shot = page.locator(selector).screenshot(scale="css")
     return (matplotlib.image.imread(io.BytesIO(shot))[:, :, :3] * 255).round().astype(np.uint8)
 
 

@@ -62,7 +62,7 @@ def test_an_object_is_drawn_where_it_is_and_only_there(driver, server):
 
 
 def test_a_click_is_answered_by_the_index(driver, server):
-    """The same ids in the same order, with distances; a line for each."""
+    """The same ids in the same order, a line for each; who does not see is told the same by roles and names."""
     with opened(driver, server.url, near()) as seen:
         idle(seen.page)
         box = seen.page.locator("#map").bounding_box()
@@ -72,6 +72,11 @@ def test_a_click_is_answered_by_the_index(driver, server):
         wanted = server.index.knn(HERE, 8)
         assert rows.count() == 8
         assert [re.findall(r"\d+", row)[0] for row in shown_ids(seen.page)] == [str(one) for one in wanted.id.tolist()]
+        tree = seen.page.locator("body").aria_snapshot()
+        for wanted in ("heading", "toolbar", "region", "searchbox", "checkbox", "combobox", "table", "link"):
+            assert re.search(rf"\b{wanted}\b", tree), wanted
+        for name in ("Closer", "Circle", "Polygon", "Globe", "Help", "Partitions by", "Only objects where", "801"):
+            assert name in tree, name
 
 
 def shown_ids(page):
@@ -165,7 +170,7 @@ def test_the_globe_shows_the_side_where_most_objects_are(driver):
 
 def test_sizes_of_partitions_are_coloured_by_rank_and_loads_from_zero(driver, server):
     """One partition that is far from the others does not make those alike."""
-    with opened(driver, server.url) as seen:
+    with opened(driver, server.url, "/docs") as seen:
         reds = seen.page.evaluate(
             """async () => {
               const { partitionColours } = await import('/static/partitions.js')
@@ -193,16 +198,15 @@ def test_a_swap_shows_itself_without_a_blank_frame(driver):
                 middle = around(picture(page), x, y, 2).mean(axis=(0, 1))
                 assert np.abs(middle - ground).max() > 40, "a frame without the object"
 
-            for number, name in enumerate((LATER, LATEST)):
-                later = served_of(streets(number + 1, at=(10.06, 50.03)), name)
-                server.loop.call_soon_threadsafe(server.serving.replace, later)
-                until = time.monotonic() + 60
-                while page.locator("#stage").get_attribute("data-drawn") != name:
-                    look()
-                    assert time.monotonic() < until
-                for _ in range(5):
-                    look()
-                assert name in page.locator("#facts").inner_text()
+            later = served_of(streets(1, at=(10.06, 50.03)), LATER)
+            server.loop.call_soon_threadsafe(server.serving.replace, later)
+            until = time.monotonic() + 60
+            while page.locator("#stage").get_attribute("data-drawn") != LATER:
+                look()
+                assert time.monotonic() < until
+            for _ in range(5):
+                look()
+            assert LATER in page.locator("#facts").inner_text()
 
 
 def test_an_object_is_followed_through_swaps(driver):
@@ -244,9 +248,11 @@ def test_whole_numbers_are_shown_with_all_their_digits(driver):
 
 
 def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
-    with running(streets(), doors=Doors("s3cret")) as server:
+    """Another one where it is known no more: the tiles that were refused meanwhile are asked for again."""
+    doors = Doors("s3cret")
+    with running(streets(), doors=doors) as server:
         url = "http://{}:{}".format(*server.at)
-        with opened(driver, url, near(), checked=False) as seen:
+        with opened(driver, url, near(zoom=13), checked=False) as seen:
             page, links = seen.page, []
             page.on("request", lambda request: links.append(request.url))
             page.locator("#token").fill("wrong")
@@ -263,6 +269,15 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(driver):
             links += page.evaluate("() => [location.href, ...[...document.links].map((one) => one.href)]")
             assert len(links) > 10
             assert not [link for link in links if "s3cret" in link]
+            doors.token = "second"
+            page.keyboard.press("m")
+            page.keyboard.press("+")
+            page.locator("#token-dialog[open]").wait_for()
+            page.locator("#token").fill("second")
+            page.keyboard.press("Enter")
+            page.locator("#token-dialog").wait_for(state="hidden")
+            wait_for_object(page)
+            assert page.locator("#token-dialog").is_hidden()
 
 
 def test_the_report_opens_for_who_has_a_token(driver, tmp_path):
@@ -289,27 +304,6 @@ def test_the_report_opens_for_who_has_a_token(driver, tmp_path):
             assert page.request.get(f"{url}/snapshot").status == 401
 
 
-def test_another_token_is_asked_for_where_the_old_one_is_known_no_more(driver):
-    """And the tiles that were refused meanwhile are asked for again."""
-    doors = Doors("first")
-    with running(streets(), doors=doors) as server:
-        url = "http://{}:{}".format(*server.at)
-        with opened(driver, url, near(zoom=13), checked=False) as seen:
-            page = seen.page
-            page.locator("#token").fill("first")
-            page.keyboard.press("Enter")
-            idle(page)
-            doors.token = "second"
-            page.keyboard.press("m")
-            page.keyboard.press("+")
-            page.locator("#token-dialog[open]").wait_for()
-            page.locator("#token").fill("second")
-            page.keyboard.press("Enter")
-            page.locator("#token-dialog").wait_for(state="hidden")
-            wait_for_object(page)
-            assert page.locator("#token-dialog").is_hidden()
-
-
 def wait_for_object(page):
     """Wait until the middle of the map is not what lies beside it."""
     until = time.monotonic() + 60
@@ -323,9 +317,10 @@ def wait_for_object(page):
         page.wait_for_timeout(100)
 
 
-def test_tiles_that_a_busy_server_refuses_are_asked_for_again(driver):
+def test_a_lost_connection_is_said_and_comes_back(driver):
+    """The page goes on with what a server of the same place serves then; tiles that a busy one refused come too."""
     with running(streets()) as server:
-        url = "http://{}:{}".format(*server.at)
+        port, url = server.at[1], "http://{}:{}".format(*server.at)
         run, refused = server.state.pool.run, []
 
         async def busy(request, work, **given):
@@ -335,20 +330,12 @@ def test_tiles_that_a_busy_server_refuses_are_asked_for_again(driver):
             return await run(request, work, **given)
 
         server.state.pool.run = busy
-        with opened(driver, url, near(more="&regions=none"), checked=False) as seen:
-            idle(seen.page)
-            wait_for_object(seen.page)
-            assert refused
-            assert seen.page.locator("#error").is_hidden()
-
-
-def test_a_lost_connection_is_said_and_comes_back(driver):
-    """The page goes on with what a server of the same place serves then."""
-    with running(streets()) as server:
-        port, url = server.at[1], "http://{}:{}".format(*server.at)
-        context = opened(driver, url, near(), checked=False)
+        context = opened(driver, url, near(more="&regions=none"), checked=False)
         seen = context.__enter__()
         idle(seen.page)
+        wait_for_object(seen.page)
+        assert refused
+        assert seen.page.locator("#error").is_hidden()
         seen.page.locator("#live[data-state=live]").wait_for()
     try:
         seen.page.locator("#live[data-state=lost]").wait_for()
@@ -409,20 +396,6 @@ def test_nobody_is_shut_out(driver, server, width, scheme):
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_those_who_do_not_see_are_told_the_same(driver, server):
-    """Roles and names of what can be done, the facts, and the answer as a table."""
-    with opened(driver, server.url, near()) as seen:
-        idle(seen.page)
-        seen.page.keyboard.press("m")
-        seen.page.keyboard.press("Enter")
-        seen.page.locator("#answer table tbody tr").first.wait_for()
-        tree = seen.page.locator("body").aria_snapshot()
-        for wanted in ("heading", "toolbar", "region", "searchbox", "checkbox", "combobox", "table", "link"):
-            assert re.search(rf"\b{wanted}\b", tree), wanted
-        for name in ("Closer", "Circle", "Polygon", "Globe", "Help", "Partitions by", "Only objects where", "801"):
-            assert name in tree, name
-
-
 def test_a_plane_without_a_crs_has_the_same_page(driver):
     """Distances in its unit, places in its coordinates, no land."""
     rng = np.random.default_rng(0)
@@ -467,7 +440,10 @@ def test_a_link_shows_what_was_seen(driver, server):
 
 
 def test_what_goes_wrong_is_one_line(driver, server):
-    """Until something else is asked; a name where ids are numbers is no object that has gone."""
+    """Until something else is asked; a name where ids are numbers is no object that has gone.
+
+    A condition that cannot be asked is said beside it as long as it stands there, and no object is drawn.
+    """
     with opened(driver, server.url, near(), checked=False) as seen:
         page = seen.page
         idle(page)
@@ -482,13 +458,7 @@ def test_what_goes_wrong_is_one_line(driver, server):
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="Following 5").wait_for()
         assert line.is_hidden()
-
-
-def test_a_condition_that_cannot_be_asked_is_said_beside_it(driver, server):
-    """As long as it stands there; the legend does not say that objects are drawn."""
-    with opened(driver, server.url, near(), checked=False) as seen:
-        page = seen.page
-        idle(page)
+        page.keyboard.press("Escape")
         page.locator("#where").fill("spede > 1")
         page.keyboard.press("Enter")
         problem = page.locator("#where-problem")
@@ -505,12 +475,3 @@ def test_a_condition_that_cannot_be_asked_is_said_beside_it(driver, server):
         page.keyboard.press("Enter")
         problem.wait_for(state="hidden")
         page.locator("#legend", has_text="Every object is drawn.").wait_for()
-
-
-def test_what_can_be_asked_is_a_page_too(driver, server):
-    """It draws the routes under the same policy, without asking others."""
-    with opened(driver, server.url, "/docs") as seen:
-        seen.page.locator(".path").first.wait_for()
-        said = seen.page.locator("#docs").inner_text()
-        assert "/knn" in said
-        assert "/reverse_nearest" in said

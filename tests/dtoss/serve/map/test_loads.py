@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dtoss.serve.map.partition_loads import Loads, settle
+from dtoss.serve.map.map_state import Loads, settle
 from dtoss.serve.observability.access_log import Accesses
 from dtoss.serve.observability.partition_counts import (
     DRAWN_OF_MANY,

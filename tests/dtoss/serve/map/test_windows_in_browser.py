@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium he
 SPHERE = space_of(None, "sphere")
 SHOPS = np.array([[10.0, 50.0], [10.04, 50.0], [10.02, 50.03]])
 VIEW = "/#at=10.02,50.01&zoom=12&view=flat&without=objects,grid"
+WIDE = pytest.mark.deep("the same page in a wide window; the map's own is looked at in one")
 FRAME = "() => Number(document.querySelector('#stage').dataset.windowsBatch) >= {}"
 
 
@@ -131,7 +132,7 @@ def test_places_that_are_called_something_have_their_names_on_the_map(driver, se
         page.locator("#w-regions-table", has_text="<b>Hub</b>").wait_for()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1600, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), pytest.param(1600, "light", marks=WIDE)])
 def test_nobody_is_shut_out_of_windows(driver, server, width, scheme):
     """A link shows a region over time; axe-core finds no violation; nothing is wider than the window."""
     from axe_playwright_python.sync_playwright import Axe

@@ -70,14 +70,19 @@ class FreshServer:
         return [line for line in lines if line["event"] == what]
 
     @property
-    def builder(self):
-        """The process of the builder that was started last."""
-        return self.events("builder started")[-1]["pid"]
+    def writer(self):
+        """The process that took the log last."""
+        return self.events("log taken")[-1]["pid"]
+
+    def kill_writer(self):
+        """End who writes the log by force; one that has ended already is left alone."""
+        with suppress(ProcessLookupError):
+            os.kill(self.writer, signal.SIGKILL)
 
     def kill_builder(self):
-        """End the builder by force; one that has ended already is left alone."""
+        """End who makes generations by force."""
         with suppress(ProcessLookupError):
-            os.kill(self.builder, signal.SIGKILL)
+            os.kill(self.events("builder started")[-1]["pid"], signal.SIGKILL)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def test_a_hundred_kills_lose_no_row_on_any_server(tmp_path):
                 plan.start(number)
                 kills += 1
             elif way < 0.4:
-                server.kill_builder()  # wherever it is
+                (server.kill_builder if way < 0.27 else server.kill_writer)()  # wherever it is
                 kills += 1
             elif way < 0.5:
                 os.kill(int(rng.choice(children_of(server.server.process.pid))), signal.SIGKILL)

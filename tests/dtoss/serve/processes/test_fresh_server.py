@@ -19,9 +19,12 @@ NOW = int(time.time()) - 1000  # a cycle takes no new object of long ago
 START = {"id": [1, 2, 3], "lon": [8.0, 9.0, 10.0], "lat": [50.0, 51.0, 52.0], "t": [NOW, NOW, NOW]}
 
 
-def test_rows_are_found_through_a_death_of_the_builder_a_cycle_and_a_rollback(tmp_path, command):
-    """One connection sees no number go back; its worker answers all the time; nothing is left in memory."""
-    with fresh_server(tmp_path, START) as server:
+def test_rows_are_found_through_deaths_of_builder_and_writer_a_cycle_and_a_rollback(tmp_path, command):
+    """One connection sees no number go back; its worker answers all the time; nothing is left in memory.
+
+    What expires is deleted by a row of the log.
+    """
+    with fresh_server(tmp_path, START, "--expire", "1h") as server:
         seq = server.put({"id": 1, "lon": 8.5, "lat": 50.5, "t": NOW + 20}, {"id": 2, "t": NOW + 20, "deleted": True})
         assert seq == 2
         places = {1: [8.5, 50.5], 3: [10.0, 52.0]}
@@ -32,6 +35,11 @@ def test_rows_are_found_through_a_death_of_the_builder_a_cycle_and_a_rollback(tm
         places[7] = [1.0, 2.0]
         assert server.places(seq) == places
         assert len(server.events("builder died")) == 1
+        server.kill_writer()
+        seq = server.put({"id": 7, "lon": 2.0, "lat": 3.0, "t": NOW + 31})
+        places[7] = [2.0, 3.0]
+        assert server.places(seq) == places
+        assert len(server.events("builder died")) == 2
         command.works("run", "--store", tmp_path / "store", "--updates", tmp_path / "in", "--cycles", "1")
         seq = server.put({"id": 3, "lon": 3.0, "lat": 4.0, "t": NOW + 30})
         places[3] = [3.0, 4.0]
@@ -40,6 +48,8 @@ def test_rows_are_found_through_a_death_of_the_builder_a_cycle_and_a_rollback(tm
         server.store.rollback()
         server.until(lambda: server.ask("/snapshot"), lambda said: said["fresh"]["commit"] == 3)
         assert server.places(seq) == places
+        seq = server.put({"id": 9, "lon": 1.0, "lat": 1.0, "t": NOW - 7200})
+        assert server.places(seq + 1) == places
         assert server.server.stop()[0] == 0
     left = [folder.name for folder in Path(MEMORY).iterdir()] if Path(MEMORY).is_dir() else []
     assert not [name for name in left if name.startswith(FOLDER_PREFIX) and f"-{server.server.process.pid:x}-" in name]
@@ -52,7 +62,7 @@ def key_of(row):
 
 @pytest.mark.deep("two hundred kills take ten minutes; the quick test has one")
 def test_two_hundred_kills_lose_no_row(tmp_path):
-    """Of the builder, of cycles in the midst of their work, and of workers; what stands is what brute force says."""
+    """Of who makes generations, who writes the log, cycles and workers; what stands is what brute force says."""
     rng = np.random.default_rng(7)
     ids = list(range(1, 41))
     start = {"id": ids, "lon": [float(id) for id in ids], "lat": [50.0] * 40, "t": [NOW] * 40}
@@ -72,7 +82,7 @@ def test_two_hundred_kills_lose_no_row(tmp_path):
                 best[row["id"]] = max(best.get(row["id"], row), row, key=key_of)
             way = rng.random()
             if way < 0.5:
-                server.kill_builder()
+                (server.kill_builder if way < 0.25 else server.kill_writer)()
                 kills += 1
             elif way < 0.6:
                 cycle = subprocess.Popen([*map(str, run), "--cycles", "1", "--done", "delete"])
@@ -81,7 +91,7 @@ def test_two_hundred_kills_lose_no_row(tmp_path):
                 kills += cycle.wait() != 0
             elif way < 0.65 and time.monotonic() - last_worker > 20.0:
                 last_worker = time.monotonic()
-                workers = [pid for pid in children_of(server.server.process.pid) if pid != server.builder]
+                workers = [pid for pid in children_of(server.server.process.pid) if pid != server.writer]
                 os.kill(int(rng.choice(workers)), signal.SIGKILL)
                 kills += 1
             elif way < 0.7 and server.store.manifest()["parent"] in server.store.snapshots():

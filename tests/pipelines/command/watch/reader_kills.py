@@ -24,7 +24,7 @@ from dtoss.errors import DtossError
 from dtoss.watch.events.consumer import Share
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.readers import Filter, cursor_of_reader
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import Home
 from pipelines.command.watch.command_target import CommandTarget
 from pipelines.command.watch.deliver_events import How, hand_on

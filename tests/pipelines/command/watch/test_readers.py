@@ -21,9 +21,9 @@ from dtoss.errors import InputError, StoreError, Undelivered
 from dtoss.watch.events.consumer import Share, begin
 from dtoss.watch.events.cursor import END_OF_BATCH, Cursor
 from dtoss.watch.events.event_compaction import fold_watch
-from dtoss.watch.events.event_retention import clear_debris, retain
+from dtoss.watch.events.event_retention import retain
 from dtoss.watch.events.readers import Filter, Reader, cursor_of_reader, keep_reader, readers
-from dtoss.watch.events.verify_watch import verify_watch
+from dtoss.watch.events.watch_tables import clear_watch, verify_watch
 from dtoss.watch.targets.appended_lines import AppendedLines
 from dtoss.watch.watch_folder import READERS, Home
 from pipelines.command.watch.acknowledgements import Window
@@ -521,6 +521,6 @@ def test_what_a_killed_reader_was_writing_goes(home):
     keep_cursor(home, "me", Cursor(1, 1))
     for name in (f"me.json.{left}", f"me.json.{passing_name()}"):
         home.folder.write(b"half", READERS, name)
-    clear_debris(home)
+    clear_watch(home)
     assert len(home.folder.files(READERS)) == 2
     assert at(home) == (1, 1)

@@ -88,12 +88,13 @@ def test_what_rows_do_not_have_is_known_after_the_first_batch(refused):
     columns = {"occupied": pa.int64(), "kind": pa.string()}
     said = refused({"id": 1, "where": "occupid = 0"}, columns=columns)
     assert (
-        "column 'occupid' is not carried by the objects; they carry occupied, kind, id; did you mean occupied?" in said
+        "column 'occupid' is not carried by the objects; they carry speed, occupied, kind, id; did you mean occupied?"
+        in said
     )
     assert "compares" in refused({"id": 1, "where": "occupied = 'yes'"})
     assert "--text COLUMN under another --watch" in refused({"id": 1, "words": "fire"})
     said = refused({"id": 1, "events": ["enter"]}, columns=columns, time=None)
-    assert "enter, leave and cross need rows of objects that move, with a time: these have none" in said
+    assert "enter, leave, dwell and cross need rows of objects that move, with a time: these have none" in said
 
 
 def test_an_id_twice_is_named_with_the_first(run, tmp_path):
