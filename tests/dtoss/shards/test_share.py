@@ -135,6 +135,18 @@ def test_servers_answer_together_as_one_index(made, name, servers, kind):
             assert found.column(name).to_pylist() == values.tolist(), asked
 
 
+def test_who_is_as_near_to_another_object_is_not_nearest_to_a_place():
+    """Two objects of two servers, asked for at a place that is as near to the one as the other object is."""
+    index = dtoss.build([7, 8], [[0.0, 0.0], [2.0, 0.0]], crs="none", partitions=2)
+    servers = Servers(index, np.arange(len(index.parts)))
+    places = np.array([[-2.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [4.0, 0.0]])
+    asked = REVERSE_NEAREST.question(places, {})
+    told = asyncio.run(REVERSE_NEAREST.rows(servers.as_seen(), asked))
+    assert told["query"].to_pylist() == [1, 2, 2]
+    assert told["id"].to_pylist() == [7, 7, 8]
+    assert list(index.reverse_nearest(places).id) == [7, 7, 8]
+
+
 def test_places_near_objects_are_mostly_answered_by_one_server(made):
     """Of two servers and of five; contiguous ones less than random ones."""
     index = made["seven"]
