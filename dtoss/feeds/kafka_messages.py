@@ -35,7 +35,7 @@ class KafkaMessages:
     def take(self, seconds: float) -> Batch | None:
         """Return the next messages; those that were not committed come again after a start."""
         try:
-            return self._taken(seconds)
+            return self._take_messages(seconds)
         except self._kafka.KafkaException as error:
             self.close()
             raise Later(f"{self} cannot be read ({error.args[0].str()})") from None
@@ -59,7 +59,7 @@ class KafkaMessages:
         if held is not None:
             held.close()
 
-    def _taken(self, seconds: float) -> Batch | None:
+    def _take_messages(self, seconds: float) -> Batch | None:
         consumer = self._open()
         ends = time.monotonic() + seconds
         latest = time.monotonic() + max(self._timeout, seconds)

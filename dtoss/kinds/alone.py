@@ -42,12 +42,12 @@ class Alone:
 
     async def hits(self, asked: Search) -> pa.Table:
         """Return query, id, distance and columns, by place, distance and id."""
-        found = self._found(asked, asked.radius, asked.k)
+        found = self._search(asked, asked.radius, asked.k)
         return raw_table(self._engine, found, asked.columns, asked.having)
 
     async def counts(self, asked: Search) -> NDArray[np.int64]:
         """Return how many objects lie within the radius of each place."""
-        return self._found(asked, asked.radius, -1).count
+        return self._search(asked, asked.radius, -1).count
 
     async def ask(self, asked: Question[A], _: object = None) -> A:
         """Return the answer to a question, as all servers of a plan do, which may be told to stop."""
@@ -72,10 +72,10 @@ class Alone:
             if radius is None:
                 radius = np.full(len(asked.positions), np.inf)
             if found is None and count:
-                found = self._found(asked, radius, -1).count
+                found = self._search(asked, radius, -1).count
             elif found is None:
                 # ids that are numbers come with the hits; all else is found by where an object is
-                raw = self._found(asked, radius, k or 0, places=needed)
+                raw = self._search(asked, radius, k or 0, places=needed)
                 found = engine.hits(raw, asked.columns, asked.having)
             found = found.id if kind.tells == Tells.ID else found
         return found
@@ -87,7 +87,7 @@ class Alone:
             return one.count(asked.positions, far)
         return one.nearest(asked.positions, k, far) if k else one.within(asked.positions, far, asked.ordered)
 
-    def _found(
+    def _search(
         self, asked: Search | Question[Any], radius: NDArray[np.float64], k: int, *, places: bool = True
     ) -> RawHits:
         vectors = query_vectors(asked.positions, self._engine.space, self._threads)

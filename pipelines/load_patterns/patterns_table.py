@@ -27,7 +27,7 @@ SCHEMAS = {NAMES: NAMES_SCHEMA, ROWS: KEPT, PANED: PANES}
 
 def table_of(home: Home) -> Table:
     """Return the table of live patterns."""
-    return Table(f"live patterns {home.name}", home.chain, ROOMS, partial(_named, home), said=_said)
+    return Table(f"live patterns {home.name}", home.chain, ROOMS, partial(_files_of, home), said=_facts_of)
 
 
 def verify_live(home: Home) -> VerifyReport:
@@ -49,11 +49,11 @@ def verify_live(home: Home) -> VerifyReport:
     return look.found
 
 
-def _said(commit: Commit) -> dict[str, Any]:
+def _facts_of(commit: Commit) -> dict[str, Any]:
     return {"what": "count", **commit.document["counts"]}
 
 
-def _named(home: Home, look: Look | None, numbers: range) -> Iterator[NamedFile]:
+def _files_of(home: Home, look: Look | None, numbers: range) -> Iterator[NamedFile]:
     if not numbers:
         return
     path = home.chain.path(numbers[-1])

@@ -34,9 +34,9 @@ def table_of(home: Home, version: Version | None = None, *, rows: bool = True) -
 
     ``version``: that one; the newest when None; ``rows``: whether its rows are looked at, or bytes alone.
     """
-    walk = partial(_named, home, version, rows)
+    walk = partial(_files_of, home, version, rows)
     # the table of a version's files goes last: by it the next one knows what else is to go
-    return Table(f"history {home.shown}", home.chain, (*ORDER_NAMES, SEGMENTS), walk, said=_said, last="files-")
+    return Table(f"history {home.shown}", home.chain, (*ORDER_NAMES, SEGMENTS), walk, said=_facts_of, last="files-")
 
 
 def verify_history(home: Home, version: Version | None = None, *, rows: bool = True) -> VerifyReport:
@@ -53,12 +53,14 @@ def verify_history(home: Home, version: Version | None = None, *, rows: bool = T
     return look.found
 
 
-def _said(one: Commit) -> dict[str, Any]:
+def _facts_of(one: Commit) -> dict[str, Any]:
     said = one.document
     return {"what": said["what"], "rows": said["rows"], "detail": said["detail"]}
 
 
-def _named(home: Home, version: Version | None, rows: bool, look: Look | None, numbers: range) -> Iterator[NamedFile]:
+def _files_of(
+    home: Home, version: Version | None, rows: bool, look: Look | None, numbers: range
+) -> Iterator[NamedFile]:
     head = home.version() if version is None else version
     if look is None:
         for number in range(int(head.document.get("oldest", 1)), head.number + 1):

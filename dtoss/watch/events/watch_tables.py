@@ -134,7 +134,7 @@ def _of_batches(home: Home, look: Look | None, numbers: range) -> Iterator[Named
     for file in contents.aside.files:
         yield NamedFile(QUARANTINED, file, check=Look.parquet)
     for folded in contents.files:
-        yield NamedFile(EVENTS, folded.file, check=events.folded(folded.first, folded.last))
+        yield NamedFile(EVENTS, folded.file, check=events.check_fold(folded.first, folded.last))
     if contents.counts is not None:
         yield NamedFile(EVENTS, contents.counts, check=events.tally)
     if look is not None:
@@ -232,7 +232,7 @@ class _Events:
 
         return check
 
-    def folded(self, first: Cursor, last: Cursor) -> Check:
+    def check_fold(self, first: Cursor, last: Cursor) -> Check:
         """Return what looks at a file of folded events, from one cursor to another."""
 
         def check(look: Look, path: str, data: bytes, file: FileEntry) -> None:

@@ -79,10 +79,10 @@ def pairs_after(
         moves = [*moves, _as_moves(plan, rows, over.t + (plan.options.expire or 0), np.full(len(over), _LAST))]
     moved = pa.concat_tables(moves).combine_chunks() if moves else None
     if moved is None or not len(moved):
-        return PairsDone(None if run is None else _said(run), {"crowded": 0})
+        return PairsDone(None if run is None else _entry_of(run), {"crowded": 0})
     world = _World.of(plan, moved)
     kept, parts, crowded = [], [], 0
-    held = None if run is None else _held(plan, run)
+    held = None if run is None else _read_run(plan, run)
     for one in plan.standing.pairs:
         if not plan.standing.alive(plan.clock)[one.number]:
             continue
@@ -99,13 +99,13 @@ def pairs_after(
     return PairsDone(None if entry is None else entry | {"buckets": none}, counts | {"crowded": crowded})
 
 
-def _said(run: Run) -> dict[str, Any]:
+def _entry_of(run: Run) -> dict[str, Any]:
     return {
         "name": run.name, "rows": run.rows, "bytes": run.bytes, "sha256": run.sha256, "buckets": bitmap(run.buckets)
     }  # fmt: skip
 
 
-def _held(plan: Plan, run: Run) -> Before:
+def _read_run(plan: Plan, run: Run) -> Before:
     held = open_run(plan.home, run.name)
     return held.taken(np.arange(len(held.key)))
 

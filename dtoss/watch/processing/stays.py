@@ -78,7 +78,7 @@ class _Found:
         over = tracks.expired[before.row]
         self._end(before.take(over))
         points, known, far = self._points(before.take(~over))
-        begins, spans = self._joined(points)
+        begins, spans = self._join(points)
         members, left, row = spans
         entered = ~known[begins]
         came = points.take(begins)
@@ -88,7 +88,7 @@ class _Found:
         gone = left < NEVER_DUE
         self._tell(LEAVE, LEAVES, members.take(gone), row[gone], left[gone])
         events = StayEvents.join(self.events)
-        return replace(tracks, told=events, stays=self._kept(members.take(~gone)))
+        return replace(tracks, told=events, stays=self._state(members.take(~gone)))
 
     def _before(self) -> _Members:
         """Return what is known of the rows before, where its subscription still stands."""
@@ -150,7 +150,7 @@ class _Found:
         order = np.lexsort((points.row, points.sub, points.object))
         return points.take(order), known[order], far[order]
 
-    def _joined(self, points: _Members) -> tuple[Longs, tuple[_Members, Longs, Longs]]:
+    def _join(self, points: _Members) -> tuple[Longs, tuple[_Members, Longs, Longs]]:
         """Return the points that begin a stay; the stays, when each was left, and the row with which.
 
         A stay goes on over a gap that its margin allows. What was not left has NEVER_DUE, and no row.
@@ -253,7 +253,7 @@ class _Found:
             )
         )
 
-    def _kept(self, members: _Members) -> pa.Array:
+    def _state(self, members: _Members) -> pa.Array:
         """Return what the state keeps of each object."""
         asked, standing = self.asked, self.plan.standing
         dwell = np.where(members.told, NEVER_DUE, _plus(members.since, asked.dwell[members.sub]))

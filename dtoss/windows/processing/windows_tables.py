@@ -41,7 +41,7 @@ _STATE = (OBJECT_STATES, PATCHES, PANES, HOURS)
 
 def table_of(home: Home) -> Table:
     """Return the table of a set of windows."""
-    return Table(f"windows {home.name}", home.batches, ROOMS, partial(_named, home), said=_said)
+    return Table(f"windows {home.name}", home.batches, ROOMS, partial(_files_of, home), said=_facts_of)
 
 
 def tables_of(home: Home) -> list[Table]:
@@ -94,12 +94,12 @@ def clear_state(home: Home, head: Document) -> Removal:
     return gone
 
 
-def _said(commit: Commit) -> dict[str, Any]:
+def _facts_of(commit: Commit) -> dict[str, Any]:
     counts = commit.document["counts"]
     return {"what": "batch", "rows": counts.get("rows", 0), "results": counts.get("results", 0)}
 
 
-def _named(home: Home, look: Look | None, numbers: range) -> Iterator[NamedFile]:
+def _files_of(home: Home, look: Look | None, numbers: range) -> Iterator[NamedFile]:
     try:
         fixed = fixed_of(home) if look is None else read_spec(home)
         if fixed is not None:

@@ -22,17 +22,17 @@ def print_log(commits: Sequence[Mapping[str, Any]], as_json: bool) -> None:
         return
     rows = []
     for one in commits:
-        facts = _said({name: value for name, value in one.items() if name not in _COLUMNS})
+        facts = _facts_text({name: value for name, value in one.items() if name not in _COLUMNS})
         said = {**one, "what": f"{one['what']}: {facts}" if facts else one["what"]}
         rows.append([str(said[name]) for name in _COLUMNS])
     print_columns(_COLUMNS, rows)
 
 
-def _said(facts: Mapping[str, Any]) -> str:
+def _facts_text(facts: Mapping[str, Any]) -> str:
     parts = []
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            parts.append(_said(value))
+            parts.append(_facts_text(value))
         elif isinstance(value, int | float):
             parts.append(f"{value:,} {name}")
         elif value is not None:
