@@ -35,7 +35,7 @@ from dtoss.watch.events.event_lines import json_lines
 from dtoss.watch.events.event_log import events
 from dtoss.watch.events.readers import Filter
 from dtoss.watch.events.watch_document import begun_watch
-from dtoss.watch.targets.choose_target import target_at
+from dtoss.watch.targets.target import target_at
 from dtoss.watch.watch_folder import Home
 from pipelines.command.main import main as dtoss
 from pipelines.command.watch.deliver_events import How, hand_on

@@ -1,1 +1,1 @@
-"""Redis, MQTT and Kafka: how their clients are opened, for what is sent there and what comes from there."""
+"""Which scheme means which target and which source, and how clients of Redis, MQTT and Kafka are opened for both."""

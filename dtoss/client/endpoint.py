@@ -50,11 +50,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Access:
-    """What is said of a target beside its URL."""
+    """What is said of a target or a source beside its URL."""
 
-    secret: str | None = None  # Lines of what signs or opens, without a line end behind the last one
+    secret: str | None = None  # Lines of what signs or opens: keys, a password, a token; no line end behind the last
     allowed: frozenset[str] = frozenset()  # Hosts that may be at a private address, in small letters
-    timeout: float = 30.0  # Seconds that it may take for a batch
+    timeout: float = 30.0  # Seconds that it may take for a batch, or an answer
+    every: float = 10.0  # Seconds between two looks, of what is looked at
 
 
 def place_of(url: str, option: str = "--to", parted: bool = False) -> Place:

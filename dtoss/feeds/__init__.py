@@ -1,1 +1,1 @@
-"""Where rows come from that nobody sends here: one file a kind of source, chosen by the scheme of a URL."""
+"""Where rows come from that nobody sends here: one file a kind of source."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
+
+from dtoss.brokers.schemes import made_of
+from dtoss.client.endpoint import Access
 
 MESSAGES_AT_ONCE = 1_000
 """That are taken from a source at the most."""
@@ -35,6 +38,11 @@ class Feed(Protocol):
 
     def close(self) -> None:
         """Let go of connections; what was not acknowledged comes again."""
+
+
+def feed_at(url: str, access: Access | None = None) -> Feed:
+    """Return the source that a URL means."""
+    return cast(Feed, made_of(url, "source", access or Access(), "--from"))
 
 
 def _lines(message: bytes) -> Iterator[bytes]:

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from dtoss.brokers.kafka_settings import kafka_settings, need_kafka
+from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import Origin
 from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
 
 FIXED_BY_US = {"enable.auto.commit": False, "enable.auto.offset.store": False, "enable.partition.eof": True}
@@ -18,13 +18,12 @@ FIXED_BY_US = {"enable.auto.commit": False, "enable.auto.offset.store": False, "
 class KafkaMessages:
     """A topic and a group of its readers."""
 
-    def __init__(self, origin: Origin) -> None:
-        place = origin.place
+    def __init__(self, place: Place, access: Access) -> None:
         self._kafka = need_kafka(place)
         said = place.options("group")
         usual = {"group.id": said.get("group", "dtoss"), "auto.offset.reset": "earliest"}
-        self._settings = kafka_settings(place, origin.secret, usual, FIXED_BY_US)
-        self._place, self._topic, self._timeout = place, place.name, origin.timeout
+        self._settings = kafka_settings(place, access.secret, usual, FIXED_BY_US)
+        self._place, self._topic, self._timeout = place, place.name, access.timeout
         self._consumer: Any = None
         self._behind: set[int] = set()  # Partitions of which there may be more now
         self._assigned = False

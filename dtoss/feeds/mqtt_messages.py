@@ -6,10 +6,9 @@ import queue
 from typing import Any
 
 from dtoss.brokers.mqtt_client import LONGEST_TOPIC, close_mqtt, connect_mqtt, need_mqtt
-from dtoss.client.endpoint import printable
+from dtoss.client.endpoint import Access, Place, printable
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import Origin
 from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
 
 _LATER_SECONDS = 0.05
@@ -19,18 +18,18 @@ _LATER_SECONDS = 0.05
 class MqttMessages:
     """Topics that a filter names, read under the name of a client."""
 
-    def __init__(self, origin: Origin) -> None:
-        place, filter_ = origin.place, origin.place.name
+    def __init__(self, place: Place, access: Access) -> None:
+        filter_ = place.name
         if len(place.hosts) != 1 or not filter_ or "\0" in filter_ or len(filter_.encode()) > LONGEST_TOPIC:
             raise InputError(f"--from {place} is no topic: {place.scheme}://HOST/TOPIC is wanted, with %23 for #")
         need_mqtt(place)
         self._client_name = place.options("client").get("client", "dtoss")
-        self._origin, self._filter = origin, filter_
+        self._place, self._access, self._filter = place, access, filter_
         self._client: Any = None
         self._came: queue.Queue[Any] = queue.Queue()
 
     def __str__(self) -> str:
-        return f"{self._origin.place} ({self._filter})"
+        return f"{self._place} ({self._filter})"
 
     def take(self, seconds: float) -> Batch | None:
         """Return the next messages; those that were not acknowledged come again after a new connection."""
@@ -74,15 +73,14 @@ class MqttMessages:
             client.on_message = lambda _client, _data, message: came.put(message)
             client.on_subscribe = lambda _client, _data, _mid, codes, _more: granted.put(codes)
 
-        origin = self._origin
         client = connect_mqtt(
-            origin.place, self._client_name, origin.secret, origin.timeout, prepare, clean_session=False,
+            self._place, self._client_name, self._access.secret, self._access.timeout, prepare, clean_session=False,
             manual_ack=True,
         )  # fmt: skip
         self._client, self._came = client, came
         client.subscribe(self._filter, 1)
         try:
-            codes = granted.get(timeout=origin.timeout)
+            codes = granted.get(timeout=self._access.timeout)
         except queue.Empty:
             codes = None
         if codes is None or any(code.is_failure for code in codes):

@@ -9,9 +9,9 @@ import time
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later, seconds_asked
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import Origin
 from dtoss.feeds.feed import Batch
 
 LARGEST_DOCUMENT = 64_000_000
@@ -30,8 +30,8 @@ class Known(NamedTuple):
 class PolledUrl:
     """A URL; no redirect is followed. ``largest``: bytes that a document may have."""
 
-    def __init__(self, origin: Origin, largest: int = LARGEST_DOCUMENT) -> None:
-        self._origin, self._largest, place = origin, largest, origin.place
+    def __init__(self, place: Place, access: Access, largest: int = LARGEST_DOCUMENT) -> None:
+        self._place, self._access, self._largest = place, access, largest
         if len(place.hosts) != 1 or place.user is not None:
             raise InputError(f"--from {place} is none: {place.scheme}://HOST/PATH is wanted, without a user")
         self._target = (place.path or "/") + (f"?{place.query}" if place.query else "")
@@ -39,7 +39,7 @@ class PolledUrl:
         self._tls = ssl.create_default_context() if place.scheme == "https" else None
 
     def __str__(self) -> str:
-        return str(self._origin.place)
+        return str(self._place)
 
     def take(self, seconds: float) -> Batch | None:
         """Return the rows of the document if it is time to look, and it is another one than the last."""
@@ -47,7 +47,7 @@ class PolledUrl:
         if left > 0:
             time.sleep(min(left, seconds))
             return None
-        self._next = time.monotonic() + self._origin.every
+        self._next = time.monotonic() + self._access.every
         try:
             status, headers, body = self._ask()
         except (OSError, http.client.HTTPException) as error:
@@ -62,9 +62,9 @@ class PolledUrl:
             self._known = known
             return None
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "text/csv" or (kind in ("", "text/plain") and self._origin.place.path.endswith(".csv")):
+        if kind == "text/csv" or (kind in ("", "text/plain") and self._place.path.endswith(".csv")):
             return Batch((body,), known, csv=True)
-        return Batch(_messages(body, self._origin.place.part), known)
+        return Batch(_messages(body, self._place.part), known)
 
     def acknowledge(self, batch: Batch) -> None:
         """Remember the document."""
@@ -74,15 +74,15 @@ class PolledUrl:
         """Nothing stays open."""
 
     def _ask(self) -> tuple[int, dict[str, str], bytes]:
-        place, known = self._origin.place, self._known
+        place, known = self._place, self._known
         headers = {"Accept": _ACCEPTED, "Connection": "close"}
-        if self._origin.secret:
-            headers["Authorization"] = f"Bearer {self._origin.secret}"
+        if self._access.secret:
+            headers["Authorization"] = f"Bearer {self._access.secret}"
         if known.etag:
             headers["if-none-match"] = known.etag
         if known.changed:
             headers["If-Modified-Since"] = known.changed
-        host, port, timeout = place.host, place.hosts[0][1], self._origin.timeout
+        host, port, timeout = place.host, place.hosts[0][1], self._access.timeout
         link = (
             http.client.HTTPConnection(host, port, timeout=timeout) if self._tls is None
             else http.client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dtoss.brokers.redis_client import WRONG, RedisClient, why_of
+from dtoss.client.endpoint import Access, Place
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import Origin
 from dtoss.feeds.feed import MESSAGES_AT_ONCE, Batch
 
 UNACKNOWLEDGED, NEW = "0", ">"
@@ -26,10 +26,9 @@ class RedisEntries:
     ``idle``: milliseconds after which entries that another reader does not acknowledge are this one's.
     """
 
-    def __init__(self, origin: Origin, idle: int = IDLE_MILLISECONDS) -> None:
-        place = origin.place
+    def __init__(self, place: Place, access: Access, idle: int = IDLE_MILLISECONDS) -> None:
         said = place.options("stream", "group", "consumer", "field")
-        opened = RedisClient(place, said, origin.secret, origin.timeout)
+        opened = RedisClient(place, said, access.secret, access.timeout)
         self._client, self._error = opened.client, opened.error
         self._stream, self._field = said["stream"], said.get("field")
         self._group, self._me = said.get("group", "dtoss"), said.get("consumer", "dtoss")

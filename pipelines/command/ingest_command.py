@@ -131,7 +131,8 @@ class Source:
 def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False) -> None:
     """Tell a server the rows of Redis, MQTT, Kafka or a URL, each at least once; it goes on until it is ended."""
     import dtoss
-    from dtoss.feeds.choose_feed import feed_at
+    from dtoss.client.endpoint import Access
+    from dtoss.feeds.feed import feed_at
     from pipelines.command.told_rows import Told, tell_files
     from pipelines.engines.progress import end_beginning
     from pipelines.loop.stopping import Stopping
@@ -140,7 +141,7 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False
     check_said(Columns(**rows.columns))
     if source.every is None or source.every <= 0:
         raise ValueError("--every: a time above 0 is wanted, such as 10s")
-    feed = feed_at(source.source, read_secret(source.secret_file, SECRET_NAME), source.every)
+    feed = feed_at(source.source, Access(read_secret(source.secret_file, SECRET_NAME), every=source.every))
     index = dtoss.connect(receiver.to, token_of(receiver.token_file))
     patience = PATIENCE if receiver.patience is None else receiver.patience
     stopping, told = Stopping(), Told()

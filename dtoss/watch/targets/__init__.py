@@ -1,1 +1,1 @@
-"""Where events are handed to: one file a kind of target, chosen by the scheme of a URL."""
+"""Where events are handed to: one file a kind of target."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
+from dtoss.brokers.schemes import made_of
+from dtoss.client.endpoint import Access
 from dtoss.errors import DtossError
 from dtoss.watch.events.cursor import Cursor
 from dtoss.watch.events.event_lines import Lines
@@ -54,3 +56,8 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Let go of what is open; it may take batches again."""
+
+
+def target_at(url: str, access: Access) -> Target:
+    """Return the target that a URL means."""
+    return cast(Target, made_of(url, "target", access, "--to"))

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from dtoss.client.endpoint import Access
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import feed_at
+from dtoss.feeds.feed import feed_at
 from tests.dtoss.watch.targets.servers import free_port, program
 
 
@@ -70,7 +71,7 @@ SOON = "session.timeout.ms=6000"
 
 
 def _comes_again(url, send, topic, secret=None):
-    first = feed_at(url, secret)
+    first = feed_at(url, Access(secret))
     assert first.take(0.1) is None  # from now on all are kept for this reader
     send(topic, _texts(0, 10))
     assert taken(first, 10) == _texts(0, 10)
@@ -78,11 +79,11 @@ def _comes_again(url, send, topic, secret=None):
     assert taken(first, 7, acknowledged=False) == _texts(10, 17)
     first.close()
     send(topic, _texts(17, 20))
-    second = feed_at(url, secret)
+    second = feed_at(url, Access(secret))
     assert taken(second, 10) == _texts(10, 20)
     assert second.take(0.2) is None
     second.close()
-    third = feed_at(url, secret)
+    third = feed_at(url, Access(secret))
     assert third.take(0.2) is None
     third.close()
 
@@ -119,7 +120,7 @@ def test_an_offset_is_committed_once_it_is_acknowledged(kafka):
 def test_messages_of_kafka_that_nobody_committed_come_again(kafka):
     brokers, send = kafka
     send("rows", _texts(900, 901))
-    first = feed_at(f"kafka://{brokers}/rows?group=one", SOON)
+    first = feed_at(f"kafka://{brokers}/rows?group=one", Access(SOON))
     assert taken(first, 1) == _texts(900, 901)
     first.close()
     _comes_again(f"kafka://{brokers}/rows?group=one", send, "rows", SOON)
@@ -133,9 +134,9 @@ def test_what_is_no_source_is_refused_and_what_is_away_is_tried_again():
             feed_at(url)
     for secret in ("enable.auto.commit=true", "no.such=1"):
         with pytest.raises(InputError, match=r"which is ours|does not know"):
-            feed_at("kafka://127.0.0.1/t", secret).take(0.1)
+            feed_at("kafka://127.0.0.1/t", Access(secret)).take(0.1)
     for scheme in ("mqtt", "kafka"):
-        away = feed_at(f"{scheme}://127.0.0.1:{free_port()}/t", timeout=1.0)
+        away = feed_at(f"{scheme}://127.0.0.1:{free_port()}/t", Access(timeout=1.0))
         with pytest.raises(Later):
             away.take(0.1)
         away.close()

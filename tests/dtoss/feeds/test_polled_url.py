@@ -9,11 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from dtoss.client.endpoint import place_of
+from dtoss.client.endpoint import Access, place_of
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import Origin, feed_at
-from dtoss.feeds.feed import Batch
+from dtoss.feeds.feed import Batch, feed_at
 from dtoss.feeds.polled_url import PolledUrl
 
 
@@ -55,7 +54,7 @@ def test_a_document_is_taken_again_when_it_has_changed_and_was_acknowledged():
         document(two),
     ]
     with serving(*answers) as (url, asked):
-        feed = feed_at(f"{url}/f?x=1", secret="s3cret", every=1e-9)
+        feed = feed_at(f"{url}/f?x=1", Access("s3cret", every=1e-9))
         first = feed.take(0)
         assert [json.loads(line) for line in first.rows()] == [{"id": 1}, {"id": 2}]
         assert asked[-1][0] == "/f?x=1"
@@ -71,7 +70,7 @@ def test_a_document_is_taken_again_when_it_has_changed_and_was_acknowledged():
 
 def test_the_same_bytes_are_not_taken_twice_where_a_server_knows_no_etag():
     with serving(document(b'[{"id": 1}]')) as (url, _):
-        feed = feed_at(url, every=1e-9)
+        feed = feed_at(url, Access(every=1e-9))
         feed.acknowledge(feed.take(0))
         assert feed.take(0) is None
 
@@ -103,14 +102,14 @@ def test_what_is_not_a_document_is_asked_for_later_and_no_redirect_is_followed(a
 
 def test_a_document_has_a_bound_and_who_is_away_is_asked_later():
     with serving(document(b" " * 101)) as (url, _), pytest.raises(Later, match="more than 100 bytes"):
-        PolledUrl(Origin(place_of(url)), largest=100).take(0)
+        PolledUrl(place_of(url), Access(), largest=100).take(0)
     with pytest.raises(Later, match="cannot be read"):
         feed_at(url).take(0)
 
 
 def test_it_is_not_looked_at_before_it_is_time():
     with serving(document(b"[]")) as (url, asked):
-        feed = feed_at(url, every=1e6)
+        feed = feed_at(url, Access(every=1e6))
         feed.take(0)
         assert feed.take(0) is None
         assert len(asked) == 1

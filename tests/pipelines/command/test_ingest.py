@@ -19,11 +19,10 @@ from pathlib import Path
 import pytest
 
 import dtoss
-from dtoss.client.endpoint import place_of
+from dtoss.client.endpoint import Access, place_of
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
-from dtoss.feeds.choose_feed import Origin, feed_at
-from dtoss.feeds.feed import Batch
+from dtoss.feeds.feed import Batch, feed_at
 from dtoss.feeds.redis_entries import RedisEntries
 from dtoss.fresh.intake import Receipt
 from dtoss.serve.core.problems import Problem
@@ -160,7 +159,7 @@ def test_entries_that_were_deleted_and_a_stream_that_was_are_no_rows(redis):
 @REDIS
 def test_what_another_reader_does_not_acknowledge_is_taken_over(redis):
     """After a time, by who has nothing else to do; two that go on share what comes."""
-    first, second = (RedisEntries(Origin(place_of(f"{redis.url}&field=row&consumer={me}")), idle=1) for me in "ab")
+    first, second = (RedisEntries(place_of(f"{redis.url}&field=row&consumer={me}"), Access(), idle=1) for me in "ab")
     for number in range(3):
         redis.xadd("rows", {"row": str(number)})
     assert len(first.take(0.001).messages) == 3

@@ -30,7 +30,7 @@ from dtoss.errors import DtossError
 from dtoss.snapshots.deferred_signals import set_handlers
 from dtoss.watch.events.consumer import Share
 from dtoss.watch.events.readers import Filter
-from dtoss.watch.targets.choose_target import target_at
+from dtoss.watch.targets.target import target_at
 from dtoss.watch.watch_folder import Home
 from pipelines.command.watch.deliver_events import How, hand_on
 from pipelines.command.watch.hand_batches import Trying

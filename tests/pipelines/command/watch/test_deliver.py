@@ -331,7 +331,7 @@ def test_the_receiver_of_the_page_runs(home, secret, tmp_path, command):
 
 def test_a_server_that_ends_in_the_middle_loses_nothing(home, every, secret):
     from dtoss.client.endpoint import Access
-    from dtoss.watch.targets.choose_target import target_at
+    from dtoss.watch.targets.target import target_at
 
     script = [raw(b""), raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), answer(500), answer(302, Location="/"),
               raw(b"\x16\x03\x01"), answer(200)]  # fmt: skip
