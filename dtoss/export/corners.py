@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from dtoss.cells.cell_polygons import CellPolygons
 from dtoss.export.planar import on_grid
@@ -82,6 +81,8 @@ def together(points: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
     few = np.flatnonzero(count < _TRIANGLE)
     if len(few) == 0:
         return points
+    from scipy.spatial import cKDTree  # a fifth of a second that a server which shows no cells has no use for
+
     gap, near = cKDTree(places).query(places[few], k=_CROWD, distance_upper_bound=apart)
     moved = few[np.isfinite(gap[:, 1])]
     if len(moved) == 0:

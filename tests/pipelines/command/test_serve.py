@@ -58,15 +58,6 @@ def wait_for(true, seconds=120):
         time.sleep(0.02)
 
 
-def test_what_it_does_until_it_serves_is_shown(store):
-    """Opening and loading; nothing of it once it serves."""
-    slow = {"DTOSS_PROGRESS_AFTER": "0.01", "DTOSS_QUIET": "compiling"}
-    with started("-c", START, "serve", "--store", store, "--port", 0, ready=READY, **slow) as server:
-        kinds = [line.partition(" ")[0] for line in server.lines if line.startswith("serv")]
-    assert kinds[-1] == "serving"
-    assert {*kinds[:-1]} == {"serve:"}
-
-
 def logged(folder):
     """Requests that an access log stands for."""
     return sum(ds.dataset(folder, format="parquet").to_table()["weight"].to_pylist())
@@ -161,19 +152,25 @@ def sockets(port):
 
 
 def test_both_ways_give_the_same_bytes_and_json_tells_programs_where(store):
-    """--no-hot answers by the framework alone."""
-    options = ["serve", "--store", str(store), "--port", "0", "--access-log", "off", "--json"]
-    ready = (
+    """--no-hot answers by the framework alone. Opening and loading are shown; nothing of it once it serves."""
+    options = ["serve", "--store", str(store), "--port", "0", "--access-log", "off"]
+    told = (
         r'^\{"snapshot": "[^"]+", "objects": 400, "store": "[^"]+", "url": "http://127\.0\.0\.1:(\d+)", "workers": 1\}$'
     )
+    slow = {"DTOSS_PROGRESS_AFTER": "0.01", "DTOSS_QUIET": "compiling"}
     found = []
-    for way in ("--hot", "--no-hot"):
-        with started("-c", START, *options, way, ready=ready) as server:
+    for by, way, ready, env in (("short", ("--hot",), READY, slow), ("framework", ("--no-hot", "--json"), told, {})):
+        with started("-c", START, *options, *way, ready=ready, **env) as server:
             status, headers, body = asked(server.port, KNN, "x-request-id: one")
             found.append((status, headers.keys() - {"date"}, headers["etag"], body))
             metrics = asked(server.port, "/metrics")[2].decode()
-            (by,) = re.findall(r'^dtoss_requests_total\{route="/knn",status="200",way="(\w+)"\} 1\.0$', metrics, re.M)
-            assert by == ("short" if way == "--hot" else "framework")
+            assert re.findall(
+                r'^dtoss_requests_total\{route="/knn",status="200",way="(\w+)"\} 1\.0$', metrics, re.M
+            ) == [by]
+            shown = [line.partition(" ")[0] for line in server.lines if line.startswith("serv")]
+        if env:
+            assert shown[-1] == "serving"
+            assert {*shown[:-1]} == {"serve:"}
     assert found[0] == found[1]
     assert not (Path(store) / "accesses").exists()
 
