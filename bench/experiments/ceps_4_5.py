@@ -18,7 +18,7 @@ from ceps.model.patterns import Patterns
 from ceps.model.problem import Problem, build_problem
 
 SIZES = {
-    "smoke": (60, ("gow", "cos hs100"), UNITS[:1]),
+    "smoke": (30, ("gow", "cos hs100"), UNITS[:1]),
     "here": (500, WORKLOADS, UNITS[1:3]),
     "full": (500, WORKLOADS, UNITS),
 }

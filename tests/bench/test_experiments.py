@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 
 import pytest
 
@@ -16,13 +17,19 @@ LARGEST = 100_000
 """Bytes of a table that is kept."""
 
 
+@cache
+def smallest(name):
+    """What an experiment finds at its smallest size."""
+    return measure(name, "smoke")
+
+
 @pytest.mark.parametrize("name", experiments())
 def test_an_experiment_runs_and_is_a_table(name, tmp_path):
     """In seconds; what it checks of its answers holds; its rows come back from their file, and can be drawn.
 
     Each series that a claim is held to is there, as it is in larger tables.
     """
-    results = measure(name, "smoke")
+    results = smallest(name)
     assert results.rows
     assert len({(row.series, row.x, row.unit) for row in results.rows}) == len(results.rows)
     for row in results.rows:
@@ -124,7 +131,7 @@ def test_documents_say_what_the_tables_say():
 
 def test_a_marked_block_is_filled_and_one_without_a_table_stays():
     text = "a\n\n<!-- results: dtoss_3_1 -->\n\nold\n\n<!-- end of results -->\n\nb\n"
-    results = measure("dtoss_3_1", "smoke")
+    results = smallest("dtoss_3_1")
     made = fill(text, {"dtoss_3_1": results})
     assert "old" not in made
     assert made.startswith("a\n\n<!-- results: dtoss_3_1 -->\n\n`python -m bench.run dtoss_3_1")

@@ -100,7 +100,12 @@ def _crosses(home, number):
     ]
 
 
-@pytest.mark.parametrize(("seed", "batches", "tasks"), [(0, 1, 1), (1, 4, 7), (2, 12, 2), (3, 40, 1)])
+MANY = pytest.mark.deep("forty commits, where a dozen show the same in the quick tier")
+
+
+@pytest.mark.parametrize(
+    ("seed", "batches", "tasks"), [(0, 1, 1), (1, 4, 7), (2, 12, 2), pytest.param(3, 40, 1, marks=MANY)]
+)
 def test_crosses_of_a_stream_are_the_loops(tmp_path, seed, batches, tasks):
     """Subscriptions come and change between batches; a row that is late is no end of a way."""
     rng = np.random.default_rng(seed)
