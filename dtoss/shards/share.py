@@ -6,7 +6,6 @@ Some partitions of a snapshot as an index: all others count as empty, and nothin
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -24,6 +23,7 @@ from dtoss.partition import BALL, Blocks, Graph, Partition
 from dtoss.partitioning.partition_bounds import far_of_radius, shares_that_suffice
 from dtoss.partitioning.regions import Regions
 from dtoss.queries.open_partitions import OpenPartitions, PartitionFacts
+from dtoss.recent import Recent
 
 _VIEWS = 16
 """Sets of partitions that a share keeps as indexes."""
@@ -54,7 +54,7 @@ class Share:
         self.here = held_index(index, self.held)
         self.furthest = furthest_of(index)
         self._lock = Lock()
-        self._owned: OrderedDict[tuple[int, ...], Index] = OrderedDict()
+        self._owned: Recent[Index] = Recent(_VIEWS)
         self._known: dict[int, Index] = {}
 
     def check_held(self, partitions: Iterable[int]) -> None:
@@ -68,14 +68,7 @@ class Share:
     def owned(self, partitions: tuple[int, ...]) -> Index:
         """Return the index of what some of the partitions own: each object is in one of them, and no replica counts."""
         self.check_held(partitions)
-        with self._lock:
-            found = self._owned.pop(partitions, None)
-            if found is None:
-                found = held_index(self.index, partitions, replicas=False)
-            self._owned[partitions] = found
-            while len(self._owned) > _VIEWS:
-                self._owned.popitem(last=False)
-        return found
+        return self._owned.of(partitions, lambda: (held_index(self.index, partitions, replicas=False), 1))
 
     def known(self, number: int) -> Index:
         """Return the index of what a partition that is held knows."""

@@ -5,7 +5,6 @@ Tiles of regions, cells and uncertified cells of one snapshot, and what is made 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from dtoss.index import Index
 from dtoss.locks import Lock, once
 from dtoss.partitioning.regions import Regions
+from dtoss.recent import Recent
 from dtoss.tiles.cell_tiles import (
     CELL_LIMITS,
     MOST_UNCERTIFIED,
@@ -72,7 +72,7 @@ class Tiles:
         self._sample: Sample | None = None
         self._sampling = Lock()
         self._making = Lock()
-        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._kept: Recent[Any] = Recent(KEPT_CHOICES)
 
     @once
     def frame(self) -> Frame:
@@ -175,12 +175,7 @@ class Tiles:
     def _once(self, key: Hashable, made: Callable[[], T]) -> T:
         """Return what is kept under a key, made if it is not there; the latest :data:`KEPT_CHOICES` are kept."""
         with self._making:
-            if key not in self._kept:
-                self._kept[key] = made()
-            self._kept.move_to_end(key)
-            while len(self._kept) > KEPT_CHOICES:
-                self._kept.popitem(last=False)
-            found: T = self._kept[key]
+            found: T = self._kept.of(key, lambda: (made(), 1))
             return found
 
 

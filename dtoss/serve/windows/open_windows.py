@@ -9,6 +9,7 @@ from contextlib import suppress
 from threading import Lock
 
 from dtoss.errors import InputError, StoreError
+from dtoss.recent import Recent
 from dtoss.serve.core.problems import Problem
 from dtoss.serve.core.server_settings import PACES, Paces
 from dtoss.windows.query.window_query import Windows, open_windows
@@ -40,9 +41,8 @@ class OpenWindows:
         self._later = later
         self._lock = Lock()
         self._open: OrderedDict[str, tuple[float, Windows]] = OrderedDict()
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        self._bytes = 0
-        self._tags: OrderedDict[bytes, tuple[str, str, bytes]] = OrderedDict()
+        self._bodies: Recent[bytes] = Recent(MOST_BYTES)
+        self._tags: Recent[tuple[str, str, bytes]] = Recent(MOST_TARGETS)
         self._looking: set[str] = set()
         self._preparing: dict[str, float] = {}
 
@@ -51,15 +51,13 @@ class OpenWindows:
 
         Where the last look is half a second ago, a thread looks again; until a second has passed the answer is right.
         """
+        name, commit, tag = self._tags.get(target) or ("", "", b"")
+        body = self._bodies.get(tag + snapshot.encode())
         with self._lock:
-            name, commit, tag = self._tags.get(target, ("", "", b""))
             looked, windows = self._open.get(name, (0.0, None))
-            held = tag + snapshot.encode()
-            body = self._kept.get(held)
             since = time.monotonic() - looked
             if body is None or windows is None or _version(windows) != commit or since > 2 * self._paces.windows:
                 return None
-            self._kept.move_to_end(held)
             look = since >= self._paces.windows and self._later is not None and name not in self._looking
             if look:
                 self._looking.add(name)
@@ -69,11 +67,7 @@ class OpenWindows:
 
     def remember(self, target: bytes, windows: Windows, tag: bytes) -> None:
         """Let the answer of a path and query be found by it."""
-        with self._lock:
-            self._tags[target] = windows.home.name, _version(windows), tag
-            self._tags.move_to_end(target)
-            while len(self._tags) > MOST_TARGETS:
-                self._tags.popitem(last=False)
+        self._tags.keep(target, (windows.home.name, _version(windows), tag))
 
     def _look(self, name: str) -> None:
         """Have a thread look whether there is a newer commit."""
@@ -173,11 +167,9 @@ class OpenWindows:
     def body(self, tag: bytes, snapshot: str, make: Callable[[], bytes]) -> bytes:
         """Return the answer of an ETag, which names the commit and the question, and a snapshot: it is made once."""
         held = tag + snapshot.encode()
-        with self._lock:
-            body = self._kept.get(held)
-            if body is not None:
-                self._kept.move_to_end(held)
-                return body
+        body = self._bodies.get(held)
+        if body is not None:
+            return body
         try:
             body = make()
         except InputError as error:
@@ -185,11 +177,7 @@ class OpenWindows:
         except (StoreError, OSError) as error:
             raise self._unread(error) from None
         if len(body) <= LARGEST_KEPT:
-            with self._lock:
-                self._bytes += len(body) - len(self._kept.pop(held, b""))
-                self._kept[held] = body
-                while self._bytes > MOST_BYTES:
-                    self._bytes -= len(self._kept.popitem(last=False)[1])
+            self._bodies.keep(held, body, len(body))
         return body
 
     def _is_missing(self, name: str) -> bool:

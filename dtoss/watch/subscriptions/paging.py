@@ -7,7 +7,6 @@ they are read; of an id the newest row counts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import decoding
 from dtoss.commits.file_entry import FileEntry, open_entry
-from dtoss.locks import Lock
+from dtoss.recent import Recent
 from dtoss.watch.subscription import SUBSCRIPTION_SCHEMA
 from dtoss.watch.subscriptions.current import (
     CHANGE_SCHEMA,
@@ -62,10 +61,8 @@ class Pages:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._lock = Lock()
         self._held: Stand | None = None
-        self._tables: OrderedDict[tuple[int, str], pa.Table] = OrderedDict()
-        self._bytes = 0
+        self._tables: Recent[pa.Table] = Recent(home.limits.kept_tables_bytes)
 
     def now(self) -> Stand:
         """Return what stands now.
@@ -130,10 +127,7 @@ class Pages:
 
     def _opened(self, run: Run) -> _Sorted:
         key = (run.number, run.file.name)
-        with self._lock:
-            table = self._tables.get(key)
-            if table is not None:
-                self._tables.move_to_end(key)
+        table = self._tables.get(key)
         if table is not None:
             return _Sorted([None], lambda group: table)
         path = self.home.asked.path(CHANGES, run.file.name)
@@ -149,16 +143,8 @@ class Pages:
             return _Sorted(lasts, read)
         parts = [read(group) for group in range(len(lasts))]
         whole = pa.concat_tables([CHANGE_SCHEMA.empty_table(), *parts]).combine_chunks()
-        self._keep(key, whole)
+        self._tables.keep(key, whole, whole.nbytes)
         return _Sorted([None], lambda group: whole)
-
-    def _keep(self, key: tuple[int, str], table: pa.Table) -> None:
-        with self._lock:
-            if key not in self._tables:
-                self._tables[key] = table
-                self._bytes += table.nbytes
-            while self._bytes > self.home.limits.kept_tables_bytes:
-                self._bytes -= self._tables.popitem(last=False)[1].nbytes
 
 
 class _Sorted:

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from dtoss.commits.chain import Commit
 from dtoss.commits.columnar_files import encode_parquet, read_parquet
 from dtoss.commits.file_entry import FileEntry, write_entry
+from dtoss.recent import Recent
 from dtoss.windows.query.result_files import last_words
-from dtoss.windows.query.result_pieces import Recent, ResultFile
+from dtoss.windows.query.result_pieces import ResultFile
 from dtoss.windows.spec import Spec
 from dtoss.windows.state.hour_files import (
     A_DAY,

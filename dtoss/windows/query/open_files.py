@@ -13,7 +13,8 @@ import pyarrow as pa
 from dtoss.commits.between import commits_from
 from dtoss.commits.file_entry import FileEntry
 from dtoss.locks import Lock
-from dtoss.windows.query.result_pieces import Piece, Recent, ResultFile
+from dtoss.recent import Recent
+from dtoss.windows.query.result_pieces import Piece, ResultFile
 from dtoss.windows.storage.keys_file import read_material
 from dtoss.windows.storage.window_document import Document, Part, document_of
 from dtoss.windows.storage.window_folder import Home

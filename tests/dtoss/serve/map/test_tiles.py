@@ -199,7 +199,7 @@ def test_a_sample_takes_little_and_so_does_what_is_kept_for_it():
     for name in columns:
         tiles.objects(*ALL, name)
     assert len(tiles._kept) == tiling.KEPT_CHOICES
-    assert sum(classes.nbytes for _, classes in tiles._kept.values()) == tiling.KEPT_CHOICES * 2_000
+    assert sum(classes.nbytes for _, classes in tiles._kept.all()) == tiling.KEPT_CHOICES * 2_000
 
 
 def test_a_condition_that_is_no_longer_kept_is_not_held_by_tiles():

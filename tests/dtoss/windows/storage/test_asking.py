@@ -11,10 +11,10 @@ import pytest
 
 from dtoss.errors import InputError
 from dtoss.geometry.space import space_of
+from dtoss.recent import Recent
 from dtoss.windows.keys import h3_keys
 from dtoss.windows.query.key_names import Names
 from dtoss.windows.query.result_files import first_due
-from dtoss.windows.query.result_pieces import Recent
 from dtoss.windows.query.window_query import open_windows
 from dtoss.windows.storage.keys_file import keys_from, of_h3, of_sites, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix

@@ -16,8 +16,9 @@ from dtoss.commits.file_entry import HASHED_BYTES, FileEntry, write_entry
 from dtoss.commits.offsets import Source
 from dtoss.commits.table import remove_orphans
 from dtoss.errors import InputError, StoreError
+from dtoss.recent import Recent
 from dtoss.windows.processing.windows_tables import table_of, verify_windows
-from dtoss.windows.query.result_pieces import Recent, ResultFile
+from dtoss.windows.query.result_pieces import ResultFile
 from dtoss.windows.storage.keys_file import of_sites, read_keys, write_keys
 from dtoss.windows.storage.spec_file import FixedSpec, fix
 from dtoss.windows.storage.window_document import head_of
