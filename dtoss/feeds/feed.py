@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from dtoss.brokers.schemes import made_of
+from dtoss.brokers.schemes import endpoint_at
 from dtoss.client.endpoint import Access
 
 MESSAGES_AT_ONCE = 1_000
@@ -42,7 +42,7 @@ class Feed(Protocol):
 
 def feed_at(url: str, access: Access | None = None) -> Feed:
     """Return the source that a URL means."""
-    return cast(Feed, made_of(url, "source", access or Access(), "--from"))
+    return cast(Feed, endpoint_at(url, "source", access or Access(), "--from"))
 
 
 def _lines(message: bytes) -> Iterator[bytes]:

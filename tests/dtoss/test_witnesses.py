@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dtoss.witnesses import Lasts, Moment, checked_witnesses, move_clock, overrule, witnesses_of
-from tests.oracles import Witnessed
+from tests.dtoss.watch.oracle import Witnessed
 
 SPAN = 10
 BATCHES = st.lists(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, Protocol, cast
 
-from dtoss.brokers.schemes import made_of
+from dtoss.brokers.schemes import endpoint_at
 from dtoss.client.endpoint import Access
 from dtoss.errors import DtossError
 from dtoss.watch.events.cursor import Cursor
@@ -60,4 +60,4 @@ class Target(Protocol):
 
 def target_at(url: str, access: Access) -> Target:
     """Return the target that a URL means."""
-    return cast(Target, made_of(url, "target", access, "--to"))
+    return cast(Target, endpoint_at(url, "target", access, "--to"))

@@ -26,8 +26,8 @@ from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Rows, Settings
 from tests.dtoss.watch.judged_sphere import SPOTS, Everywhere, random_place
+from tests.dtoss.watch.oracle import Witnessed
 from tests.dtoss.watch.watch_batch import run_batch
-from tests.oracles import Witnessed
 
 SECOND = 1_000_000
 NAMES = ["7", "a", "\0", "a\0b", "😀", "É", "É", "ß", " ", "-1", "x" * 900, "日本"]

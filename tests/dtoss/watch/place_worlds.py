@@ -10,7 +10,7 @@ import pyarrow as pa
 from dtoss.geometry.space import Space, space_of
 from dtoss.watch.subscription import AROUND, BOX, CIRCLE, EVERYWHERE, POLYGON, SUBSCRIPTION_SCHEMA
 from dtoss.watch.watch_settings import Rows
-from tests.oracles import asked_holds
+from tests.dtoss.watch.oracle import asked_holds
 
 SPHERE = space_of()
 EARTH = 6_371_008.8

@@ -12,9 +12,9 @@ import pytest
 
 import dtoss
 from dtoss.errors import InputError
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.place_worlds import SPHERE, pairs_in, pairs_of, random_world, same, table_of
 from tests.dtoss.watch.streams import ATTRIBUTES, random_asked, random_rows
-from tests.oracles import Watched
 
 STATION = {"id": "station", "circle": [8.66, 50.11, 400.0]}
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from dtoss.errors import InputError
 from pipelines.options.merging import Merging
 from tests.dtoss.snapshots.small_stores import silent
+from tests.dtoss.watch.oracle import Witnessed
 from tests.examples import examples
-from tests.oracles import Update, Witnessed, apply, standing
+from tests.oracles import Update, apply, standing
 from tests.pipelines.cycles.stored import FATES, compared, held
 from tests.pipelines.cycles.without_spark import begin, cycled
 

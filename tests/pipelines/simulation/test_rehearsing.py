@@ -20,8 +20,8 @@ from dtoss.watch.sharding.routing_grid import cells_of
 from dtoss.watch.watch_folder import Home
 from pipelines.options.streaming import Questions
 from pipelines.simulation.simulate import Names, best_of, facts_of, read_stream, rehearse_stream
+from tests.dtoss.watch.oracle import asked_holds
 from tests.dtoss.watch.streams import change, circle
-from tests.oracles import asked_holds
 
 SPHERE = space_of()
 HOUR = 3_600

@@ -9,6 +9,7 @@ import pytest
 
 from dtoss.watch.subscription import COMPLEMENT, CROSS, EVERYWHERE
 from dtoss.watch.watch_folder import EVENTS, Home, Limits
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.processing.held import by_object, rows_before
 from tests.dtoss.watch.streams import (
     BEGIN,
@@ -24,7 +25,6 @@ from tests.dtoss.watch.streams import (
     stands,
     told,
 )
-from tests.oracles import Watched
 from tests.pipelines.watching.drawn_layouts import WORDS, run_drawn
 
 FORMULAS = [

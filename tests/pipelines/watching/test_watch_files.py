@@ -19,6 +19,7 @@ from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.watch_folder import EVENTS, STATE, Home
 from pipelines.watch import watch_files
 from pipelines.watching.watch_batches import Rowwise
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.streams import (
     BEGIN,
     SECOND,
@@ -31,7 +32,6 @@ from tests.dtoss.watch.streams import (
     settings_of,
     stands,
 )
-from tests.oracles import Watched
 from tests.pipelines.watching.arrivals import all_told, arrive, counted, once
 
 MORE = pytest.mark.deep("files of other formats, which the tests beside it read, with an expiry")

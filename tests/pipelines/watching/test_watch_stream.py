@@ -16,8 +16,8 @@ from dtoss.watch.watch_folder import Home
 from pipelines.watch import watch
 from pipelines.watching.watch_batches import Watching
 from tests.dtoss.snapshots.damaged_stores import stored
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.streams import SPHERE, asked, change, circle, random_asked, random_rows, settings_of, stands
-from tests.oracles import Watched
 from tests.pipelines.watching.arrivals import all_told, arrive, once
 
 SCHEMA = "id bigint, lon double, lat double, t bigint, occupied bigint, kind string"

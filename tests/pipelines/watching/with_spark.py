@@ -34,9 +34,9 @@ from dtoss.watch.watch_folder import Home
 from pipelines.spark.session import forget_spark, spark_session
 from pipelines.watching.spreading import SpreadOptions
 from pipelines.watching.watch_batches import Watching
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.processing.scripted import small
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, settings_of
-from tests.oracles import Watched
 from tests.pipelines.cycles.with_spark import victims
 from tests.pipelines.watching.arrivals import arrive
 from tests.pipelines.watching.drawn_layouts import Drawn

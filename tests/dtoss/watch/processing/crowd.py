@@ -30,10 +30,10 @@ from dtoss.watch.processing.watch_plan import Options, plan_batch
 from dtoss.watch.subscriptions.current import table_at
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home
 from tests.dtoss.watch.keep_cursor import keep_cursor
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.processing.scripted import EVERY, FEW, by_object
 from tests.dtoss.watch.streams import NOW, SECOND, SPHERE, change, random_asked, random_rows, rows_of, run, settings_of
 from tests.dtoss.watch.watch_batch import run_batch
-from tests.oracles import Watched
 
 ROOT = Path(__file__).parents[4]
 ROWS = 8

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dtoss.buckets import bucket_of, buckets_in
 from dtoss.watch.watch_folder import Home, Limits
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.streams import SECOND, SPHERE, change, random_asked, random_rows, run, settings_of, stands, told
-from tests.oracles import Watched
 
 
 def held_equal(folder, seed, tasks, batches=6, expire=None, ids="int64", limits=None, witnesses="1%", rows=None):

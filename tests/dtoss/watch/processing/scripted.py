@@ -30,6 +30,7 @@ from dtoss.watch.subscriptions.changes import subscribe, unsubscribe
 from dtoss.watch.watch_folder import DEFAULT_NAME, Home, Limits
 from tests.dtoss.snapshots.small_stores import STEPS
 from tests.dtoss.watch.keep_cursor import keep_cursor
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.streams import (
     NOW,
     SECOND,
@@ -43,7 +44,6 @@ from tests.dtoss.watch.streams import (
 )
 from tests.dtoss.watch.watch_batch import run_batch
 from tests.ends import end_now
-from tests.oracles import Watched
 
 EVERY = 1200 * SECOND
 """Between two steps, by the wall clock."""

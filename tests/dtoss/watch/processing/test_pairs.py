@@ -18,6 +18,7 @@ from dtoss.watch.events.watch_tables import verify_watch
 from dtoss.watch.matching.near_pairs import Moves, near_pairs
 from dtoss.watch.subscription import ENTER, EVERYWHERE, LEAVE
 from dtoss.watch.watch_folder import EVENTS, Home, Limits
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.streams import (
     BEGIN,
     NOW,
@@ -32,7 +33,6 @@ from tests.dtoss.watch.streams import (
     settings_of,
     stands,
 )
-from tests.oracles import Watched
 
 _NEAR = ("kind", "subscription", "version", "object", "t", "reason", "near")
 

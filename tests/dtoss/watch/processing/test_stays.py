@@ -19,8 +19,8 @@ from dtoss.watch.subscriptions.subscription_text import write_rows
 from dtoss.watch.subscriptions.validation import check_subscriptions
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Rows
+from tests.dtoss.watch.oracle import asked_holds, far_from_place
 from tests.dtoss.watch.streams import BEGIN, SECOND, SPHERE, asked, change, circle, run, settings_of, table_of, told
-from tests.oracles import asked_holds, far_from_place
 
 PLANE = space_of("none")
 STAY = json.dumps({"dwell": {"seconds": 30.0}})

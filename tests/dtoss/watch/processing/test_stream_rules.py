@@ -22,6 +22,7 @@ from dtoss.watch.subscription import EVERYWHERE
 from dtoss.watch.subscriptions.changes import subscribe
 from dtoss.watch.watch_folder import Home
 from dtoss.watch.watch_settings import Rows, Settings
+from tests.dtoss.watch.oracle import Watched
 from tests.dtoss.watch.processing.held import by_object
 from tests.dtoss.watch.streams import (
     ATTRIBUTES,
@@ -42,7 +43,6 @@ from tests.dtoss.watch.streams import (
     told,
 )
 from tests.dtoss.watch.watch_batch import run_batch
-from tests.oracles import Watched
 
 FENCE = circle("home", 0.0, 0.0, 600.0)
 DAY = 86_400 * SECOND

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles import Witnessed
+from tests.dtoss.watch.oracle import Witnessed
 
 EARTH_RADIUS = 6_371_008.8
 NEAR = 1e-6
