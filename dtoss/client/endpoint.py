@@ -56,6 +56,7 @@ class Access:
     allowed: frozenset[str] = frozenset()  # Hosts that may be at a private address, in small letters
     timeout: float = 30.0  # Seconds that it may take for a batch, or an answer
     every: float = 10.0  # Seconds between two looks, of what is looked at
+    whole: bool = False  # Whether a document is one message, whatever it holds
 
 
 def place_of(url: str, option: str = "--to", parted: bool = False) -> Place:

@@ -21,6 +21,7 @@ class Batch:
     messages: tuple[bytes, ...]  # JSON, an object or a list of them each; of CSV a whole document
     mark: Any  # By which the source knows what is acknowledged
     csv: bool = False
+    topics: tuple[str, ...] = ()  # On which each message came, where a source has such
 
     def rows(self) -> list[bytes]:
         """Return a line for each row; a message that is no JSON is one, too, and nobody can read it."""

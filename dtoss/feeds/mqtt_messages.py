@@ -48,7 +48,8 @@ class MqttMessages:
             raise Later(f"{self} has broken off")
         if not found:
             return None
-        return Batch(tuple(one.payload for one in found), (client, [one.mid for one in found if one.qos]))
+        mark = client, [one.mid for one in found if one.qos]
+        return Batch(tuple(one.payload for one in found), mark, topics=tuple(one.topic for one in found))
 
     def acknowledge(self, batch: Batch) -> None:
         """Acknowledge messages; where another connection has begun they come again, which changes nothing."""

@@ -61,6 +61,8 @@ class PolledUrl:
         if known.digest == self._known.digest:
             self._known = known
             return None
+        if self._access.whole:
+            return Batch((body,), known)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/csv" or (kind in ("", "text/plain") and self._place.path.endswith(".csv")):
             return Batch((body,), known, csv=True)

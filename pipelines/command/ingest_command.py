@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -125,6 +126,7 @@ class Source:
     every: Annotated[
         float | None, Option("How often a URL is looked at.", "TIME", parse=duration(None), shown="10s")
     ] = 10.0
+    shape: Annotated[str | None, Option("What messages are, where not rows: owntracks, gtfs-realtime.", "NAME")] = None
     once: Annotated[bool, Option("Take what there is now, and no more.")] = False
 
 
@@ -133,6 +135,7 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False
     import dtoss
     from dtoss.client.endpoint import Access
     from dtoss.feeds.feed import feed_at
+    from dtoss.feeds.shapes import GTFS_REALTIME, check_shape
     from pipelines.command.told_rows import Told, tell_files
     from pipelines.engines.progress import end_beginning
     from pipelines.loop.stopping import Stopping
@@ -141,7 +144,9 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False
     check_said(Columns(**rows.columns))
     if source.every is None or source.every <= 0:
         raise ValueError("--every: a time above 0 is wanted, such as 10s")
-    feed = feed_at(source.source, Access(read_secret(source.secret_file, SECRET_NAME), every=source.every))
+    check_shape(source.shape)
+    secret = read_secret(source.secret_file, SECRET_NAME)
+    feed = feed_at(source.source, Access(secret, every=source.every, whole=source.shape == GTFS_REALTIME))
     index = dtoss.connect(receiver.to, token_of(receiver.token_file))
     patience = PATIENCE if receiver.patience is None else receiver.patience
     stopping, told = Stopping(), Told()
@@ -155,18 +160,25 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False
     end_beginning()  # whoever goes on is not shown how far it is
     try:
         with stopping.listening():
-            take_all(feed, tell, told, stopping, once=source.once)
+            take_all(feed, tell, told, stopping, once=source.once, shape=source.shape)
     finally:
         feed.close()
     print(json.dumps(told.facts() | {"reasons": dict(told.reasons)}) if as_json else str(told))
 
 
 def take_all(
-    feed: Feed, tell: Callable[[list[bytes], str], None], told: Told, stopping: Stopping, *, once: bool = False
+    feed: Feed,
+    tell: Callable[[list[bytes], str], None],
+    told: Told,
+    stopping: Stopping,
+    *,
+    once: bool = False,
+    shape: str | None = None,
 ) -> None:
     """Take batches of a source until it is to end, each acknowledged when what can be used of it is on disk.
 
-    ``tell``: tells rows, which are lines of text, of a kind of files; ``once``: ends when nothing comes any more.
+    ``tell``: tells rows, which are lines of text, of a kind of files; ``once``: ends when nothing comes any more;
+    ``shape``: of messages that are no rows.
     """
     from dtoss.backoff import backoff
     from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
@@ -181,7 +193,7 @@ def take_all(
                     return
                 continue
             with stopping.cycle():
-                tell_batch(batch, tell, told)
+                tell_batch(batch, tell, told, shape)
                 feed.acknowledge(batch)
                 batch = None
         except Later as later:
@@ -193,9 +205,15 @@ def take_all(
         pauses = backoff(SHORTEST_PAUSE, LONGEST_PAUSE)
 
 
-def tell_batch(batch: Batch, tell: Callable[[list[bytes], str], None], told: Told) -> None:
+def tell_batch(batch: Batch, tell: Callable[[list[bytes], str], None], told: Told, shape: str | None = None) -> None:
     """Tell the rows of a batch; where they cannot be read together, those that cannot be read alone are refused."""
-    rows = batch.rows()
+    from dtoss.feeds.shapes import rows_of_shape
+
+    if shape is None:
+        rows = batch.rows()
+    else:
+        at = zip_longest(batch.messages, batch.topics)
+        rows = [row for one, topic in at for row in rows_of_shape(shape, one, topic, told.refuse)]
     if batch.csv:
         _tell_some(rows, "csv", tell, told)
         return
