@@ -24,6 +24,8 @@ from dtoss.watch.watch_settings import Settings
 
 _ESCAPED = '["\\\\\\x00-\\x1f\\x7f]'
 _NULL = "null"
+DEFAULT_TARGET = "default"
+"""The target of a subscription whose meta names none."""
 _SECOND = 1e6
 
 
@@ -222,18 +224,22 @@ class Lines:
 
 
 def line_parts(
-    look: Iterator[EventPart], settings: Callable[[], Settings], most: int, share: tuple[int, int] = (1, 1)
+    look: Iterator[EventPart],
+    settings: Callable[[], Settings],
+    most: int,
+    share: tuple[int, int] = (1, 1),
+    target: str | None = None,
 ) -> Iterator[Lines]:
     """Yield the events of a look as lines: as many as may be at a time, and what is left at its end.
 
-    Stretches without an event are told of too, for the reader to move on. Memory: the lines of ``most`` events, and a
-    table of the look.
+    ``share`` and ``target``: whose events are told. Stretches without an event are told of too, for the reader to move
+    on. Memory: the lines of ``most`` events, and a table of the look.
     """
     pieces: list[bytes] = []
     tables: list[pa.Table] = []
     count, upto = 0, None
     for part in look:
-        events = None if part.events is None else events_of_share(part.events, share)
+        events = None if part.events is None else events_of_share(events_of_target(part.events, target), share)
         begin, rows = 0, 0 if events is None else events.num_rows
         while events is not None and begin < rows:
             table = events.slice(begin, most - count)
@@ -258,6 +264,21 @@ def events_of_share(events: pa.Table, share: tuple[int, int]) -> pa.Table:
     ids = events.column("subscription").cast(pa.large_string())
     mine = [one for one in pc.unique(ids).to_pylist() if zlib.crc32(one.encode()) % of == number - 1]
     return events.filter(pc.is_in(ids, value_set=pa.array(mine, pa.large_string())))
+
+
+def events_of_target(events: pa.Table, target: str | None) -> pa.Table:
+    """Return the events of subscriptions whose meta has ``{"deliver": {"to": target}}``; all when it is None."""
+    if target is None:
+        return events
+    metas = events.column("meta").cast(pa.large_string())
+    mine = [one for one in pc.unique(metas).to_pylist() if _target_of(one) == target]
+    return events.filter(pc.is_in(metas, value_set=pa.array(mine, pa.large_string())))
+
+
+def _target_of(meta: str | None) -> Any:
+    said = None if meta is None else json.loads(meta)
+    named = said.get("deliver") if isinstance(said, dict) else None
+    return named.get("to", DEFAULT_TARGET) if isinstance(named, dict) else DEFAULT_TARGET
 
 
 def _last(table: pa.Table) -> Cursor:

@@ -32,18 +32,28 @@ class Filter:
     subscription: str | None = None  # Those of this one; of all when None
     # Those of these kinds, each once and in the order of :data:`EVENT_KINDS`; of all when None
     kinds: tuple[str, ...] | None = None
+    target: str | None = None  # Those of subscriptions whose meta names it; of all when None
 
     @classmethod
-    def of(cls, subscription: str | None = None, kinds: Collection[str] | None = None) -> Filter:
+    def of(
+        cls, subscription: str | None = None, kinds: Collection[str] | None = None, target: str | None = None
+    ) -> Filter:
         """Return a filter, whatever order its kinds are in."""
         for kind in kinds or ():
             if kind not in EVENT_KINDS:
                 raise InputError(f"kind {kind!r} is none of events: {', '.join(EVENT_KINDS)} are")
-        return cls(subscription, None if not kinds else tuple(kind for kind in EVENT_KINDS if kind in kinds))
+        return cls(subscription, None if not kinds else tuple(kind for kind in EVENT_KINDS if kind in kinds), target)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What a file of a reader says of it."""
+        target = {} if self.target is None else {"target": self.target}
+        return {"subscription": self.subscription, "kinds": self.kinds} | target
 
     def __str__(self) -> str:
         """Return it as the options of a command say it."""
         said = [] if self.subscription is None else [f"--subscription {self.subscription}"]
+        said += [] if self.target is None else [f"--for {self.target}"]
         return " ".join(said + [f"--kind {kind}" for kind in self.kinds or ()]) or "all events"
 
 
@@ -68,7 +78,7 @@ class Reader:
     @property
     def encoded(self) -> bytes:
         """What its file holds."""
-        kept = None if self.filter is None else {"subscription": self.filter.subscription, "kinds": self.filter.kinds}
+        kept = None if self.filter is None else self.filter.kept
         body = {"cursor": str(self.cursor), "reader": self.name}
         more = {} if self.under_way is None else {"under_way": str(self.under_way)}
         more |= {} if self.mark is None else {"mark": self.mark}
@@ -177,7 +187,7 @@ def _reader_in(said: Any) -> Reader:
     return Reader(
         said["reader"],
         Cursor.of(said["cursor"]),
-        None if kept is None else Filter.of(kept["subscription"], kept["kinds"]),
+        None if kept is None else Filter.of(kept["subscription"], kept["kinds"], kept.get("target")),
         shares,
         None if share is None else whole(share, "share", 1),
         None if (end := said.get("under_way")) is None else Cursor.of(end),

@@ -87,7 +87,7 @@ def deliver(
         Home(store, watch),
         receiver.reader,
         None if choice.after is None else Cursor.of(choice.after),
-        Filter.of(choice.subscription, choice.kind),
+        Filter.of(choice.subscription, choice.kind, choice.target),
         Share() if choice.share is None else Share.said(choice.share),
         How(
             target,

@@ -131,10 +131,10 @@ def _parts(
 
     for look in _looks(home, at, last, wanted, goes_on):
         if how.target is not None or how.acks is not None:
-            yield from line_parts(look, known, how.batch, share)
+            yield from line_parts(look, known, how.batch, share, wanted.target)
         else:
             for part in look:
-                yield from line_parts(iter([part]), known, _ROWS, share)
+                yield from line_parts(iter([part]), known, _ROWS, share, wanted.target)
 
 
 def _looks(

@@ -33,6 +33,9 @@ class Choice:
         Option("Of N processes of this reader the I-th: each has some subscriptions.", "I/N"),
     ] = None
     subscription: Annotated[str | None, Option("Only those of this subscription.", "ID")] = None
+    target: Annotated[
+        str | None, Option("Only those of subscriptions whose meta names this target.", "NAME", name="--for")
+    ] = None
     kind: Annotated[list[str] | None, Option("Only these: enter, leave, dwell, cross, inside, reset.", "K")] = None
 
 
@@ -151,7 +154,7 @@ def events(
         home,
         delivery.reader,
         at,
-        Filter.of(choice.subscription, choice.kind),
+        Filter.of(choice.subscription, choice.kind, choice.target),
         Share() if choice.share is None else Share.said(choice.share),
         How(
             None if delivery.command is None else CommandTarget(words_of(delivery.command), str(delivery.reader)),

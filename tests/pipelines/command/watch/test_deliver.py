@@ -259,6 +259,43 @@ def lines_of(path):
     return [json.loads(line)["id"] for line in path.read_text().splitlines()]
 
 
+def test_a_subscription_names_where_its_events_go(tmp_path, command):
+    """By the meta of each event; who names none, or has a meta of another form, names the default."""
+    home = Home(str(tmp_path / "store"))
+    metas = [None, '{"deliver":{"to":"a"}}', '{"deliver":{"to":"b"}}', '{"deliver":{}}', '{"deliver":"a"}', "[1]"]
+    metas += ['{"deliver":{"to":"a"},"x":1}', '{"deliver":{"to":["a"]}}', '"a"']
+    batch_of(home, [[], [event(f"s{row}", "inside", row, meta=meta) for row, meta in enumerate(metas)]])
+    batch_of(home, [[], [event("s1", "enter", 20), event("s0", "enter", 21, meta=metas[1])]], START + HOUR)
+    whole = {row["id"]: row["object"] for row in dtoss.events(home.store)}
+
+    def sent(*words):
+        path = tmp_path / "-".join(("me", *words))
+        command.works("deliver", "--store", home.store, "--as", path.name, "--once", "--to", f"file://{path}", *words)
+        return [whole[one] for one in lines_of(path)] if path.exists() else []
+
+    assert sent("--for", "a") == [1, 6, 21]
+    assert sent("--for", "b") == [2]
+    assert sent("--for", "default") == [0, 3, 4, 5, 8, 20]
+    assert sent("--for", "c") == []
+    assert sent("--for", "a", "--kind", "enter") == [21]
+    assert len(sent("--kind", "inside")) == len(metas)
+    printed = command.works("events", "--store", home.store, "--for", "b").out
+    assert [json.loads(line)["object"] for line in printed.splitlines()] == [2]
+    other = (
+        "deliver",
+        "--store",
+        home.store,
+        "--as",
+        "me---for-a",
+        "--once",
+        "--to",
+        f"file://{tmp_path}/x",
+        "--for",
+        "b",
+    )
+    assert "reads --for a and its cursor has passed over all else" in command.fails(*other)
+
+
 def test_a_file_has_each_event_once(home, every, tmp_path, command):
     """Also where the cursor is behind it, and where a line was torn; it may be moved away."""
     path = tmp_path / "events of a day.jsonl"
