@@ -15,6 +15,7 @@ from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.notes import say as windows_say
 from pipelines.command.terminal.notes import say_json as windows_say_json
 from pipelines.command.terminal.option_objects import Without
+from pipelines.loop.exposition import Numbers
 from pipelines.options.snapshot_options import SnapshotOptions
 from pipelines.options.streaming import Beats
 
@@ -28,10 +29,6 @@ class LoopOptions:
 
     done: Done = None
     plan: Annotated[str | None, Option("Plan by which partitions are served: pivots are kept.", "FILE")] = None
-    metrics: Annotated[
-        str | None, Option("Where Prometheus finds numbers: a port of 127.0.0.1, or HOST:PORT.", "PLACE")
-    ] = None
-    metrics_file: Annotated[str | None, Option("File for the same numbers.", "FILE")] = None
     history: History = None
     windows: Annotated[
         list[str] | None,
@@ -44,12 +41,13 @@ def run(
     store: options.Store,
     beats: Beats,
     beside: LoopOptions,
+    numbers: Numbers,
     wanted: Annotated[SnapshotOptions, Without(["reach"])],
     engine: Engine,
     as_json: options.Json = False,
 ) -> int:
     """Merge files that keep arriving, cycle after cycle."""
-    return run_cycles(updates, store, beats, beside, wanted, engine, as_json)
+    return run_cycles(updates, store, beats, beside, numbers, wanted, engine, as_json)
 
 
 def run_cycles(
@@ -57,6 +55,7 @@ def run_cycles(
     store: str,
     beats: Beats,
     beside: LoopOptions,
+    numbers: Numbers,
     wanted: SnapshotOptions,
     engine: Engine,
     as_json: bool,
@@ -84,10 +83,10 @@ def run_cycles(
     )
     if beside.history is not None and "://" not in beside.history:
         check_folder("--history", beside.history)
-    numbers = Metrics(beside.metrics, beside.metrics_file)
-    sessions = engine.sessions(numbers.started)
+    counts = Metrics(numbers.metrics, numbers.metrics_file)
+    sessions = engine.sessions(counts.started)
     listeners = Listeners(
-        _say_json if as_json else _say, windows_say_json if as_json else windows_say, on_stderr, numbers
+        _say_json if as_json else _say, windows_say_json if as_json else windows_say, on_stderr, counts
     )
     try:
         ran = loop(
@@ -97,7 +96,7 @@ def run_cycles(
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     finally:
-        numbers.close()
+        counts.shown.close()
     if ran.stopped:
         note(f"stopped after {ran.cycles:,} cycles")
     elif not ran.cycles and not as_json:

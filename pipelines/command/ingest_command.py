@@ -21,6 +21,7 @@ from pipelines.command.query.one_place import token_of
 from pipelines.command.terminal.notes import note
 from pipelines.command.terminal.options import Json
 from pipelines.command.terminal.secret_file import read_secret
+from pipelines.loop.exposition import Exposition, Numbers
 from pipelines.options.reading import SaidOf
 from pipelines.options.said_amounts import duration
 
@@ -103,6 +104,14 @@ def _stdin() -> Iterator[str]:
 
 SECRET_NAME = "DTOSS_INGEST_SECRET"
 """The variable that holds what a secret file may."""
+_COUNTS = {
+    "read": "Rows that came.",
+    "taken": "Rows that the log has taken.",
+    "late": "Rows that were older than what stood.",
+    "unchanged": "Rows that were what stood already.",
+    "bad": "Rows that cannot be used.",
+}
+_GAUGES = {"seq": "Sequence number of the last row that was taken."}
 LOOK_SECONDS = 1.0
 """For which a source is waited for, before it is seen whether the command is to end."""
 
@@ -130,7 +139,7 @@ class Source:
     once: Annotated[bool, Option("Take what there is now, and no more.")] = False
 
 
-def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False) -> None:
+def ingest(source: Source, receiver: Receiver, rows: Rows, numbers: Numbers, as_json: Json = False) -> None:
     """Tell a server the rows of Redis, MQTT, Kafka or a URL, each at least once; it goes on until it is ended."""
     import dtoss
     from dtoss.client.endpoint import Access
@@ -150,6 +159,9 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False
     index = dtoss.connect(receiver.to, token_of(receiver.token_file))
     patience = PATIENCE if receiver.patience is None else receiver.patience
     stopping, told = Stopping(), Told()
+    shown = Exposition(numbers.metrics, numbers.metrics_file)
+    shown.show("ingest", told.facts, _COUNTS, _GAUGES)
+    shown.write()
 
     def tell(lines: list[bytes], kind: str) -> None:
         with tempfile.NamedTemporaryFile(prefix="dtoss-ingest-", suffix=f".{kind}") as file:
@@ -160,9 +172,10 @@ def ingest(source: Source, receiver: Receiver, rows: Rows, as_json: Json = False
     end_beginning()  # whoever goes on is not shown how far it is
     try:
         with stopping.listening():
-            take_all(feed, tell, told, stopping, once=source.once, shape=source.shape)
+            take_all(feed, tell, told, stopping, once=source.once, shape=source.shape, changed=shown.write)
     finally:
         feed.close()
+        shown.close()
     print(json.dumps(told.facts() | {"reasons": dict(told.reasons)}) if as_json else str(told))
 
 
@@ -174,11 +187,12 @@ def take_all(
     *,
     once: bool = False,
     shape: str | None = None,
+    changed: Callable[[], None] = lambda: None,
 ) -> None:
     """Take batches of a source until it is to end, each acknowledged when what can be used of it is on disk.
 
     ``tell``: tells rows, which are lines of text, of a kind of files; ``once``: ends when nothing comes any more;
-    ``shape``: of messages that are no rows.
+    ``shape``: of messages that are no rows; ``changed``: is called after each batch.
     """
     from dtoss.backoff import backoff
     from dtoss.client.event_stream import LONGEST_PAUSE, SHORTEST_PAUSE
@@ -196,6 +210,7 @@ def take_all(
                 tell_batch(batch, tell, told, shape)
                 feed.acknowledge(batch)
                 batch = None
+            changed()
         except Later as later:
             if once:
                 raise

@@ -20,6 +20,7 @@ from pipelines.command.terminal.option_objects import Without, option_names
 from pipelines.command.terminal.options import Json, Snapshot, Store
 from pipelines.command.terminal.output import print_table
 from pipelines.command.terminal.store_info import facts_of_manifest, print_info, roll_back
+from pipelines.loop.exposition import Numbers
 from pipelines.options.said_amounts import duration
 from pipelines.options.snapshot_options import Lease, SnapshotOptions
 from pipelines.options.streaming import Beats
@@ -86,7 +87,7 @@ def rebuild(
             raise InputError("--pivots spread is for all POSITIONS; updates take keep, balanced or auto")
         wanted = replace(wanted, merging=replace(wanted.merging, pivots=asked.pivots))
         beside = cycles.LoopOptions(done=asked.done, history=asked.history)
-        return cycles.run_cycles(asked.updates, store, Beats(cycles=1), beside, wanted, engine, as_json)
+        return cycles.run_cycles(asked.updates, store, Beats(cycles=1), beside, Numbers(), wanted, engine, as_json)
     _check_all(asked, wanted)
     wanted = replace(wanted, wishes=replace(wanted.wishes, pivots=asked.pivots or "balanced"))
     return _rebuild_all(positions, store, asked, wanted, engine, as_json)

@@ -1,15 +1,13 @@
-"""What a loop of cycles tells its watchers, as Prometheus reads it: on a port, or in a file."""
+"""What a loop of cycles tells its watchers."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from dtoss.errors import InputError
+from pipelines.loop.exposition import Exposition
 
-LOOPBACK = "127.0.0.1"
 COUNTED = {
     "updated": "Objects that an update has changed or made.",
     "added": "Objects that an update has made.",
@@ -24,24 +22,17 @@ COUNTED = {
 
 
 class Metrics:
-    """Numbers of a loop; they are kept here, and shown on a port, in a file, both or nowhere.
+    """Numbers of a loop, shown at a place, in a file, both or nowhere, as by :class:`Exposition`.
 
-    ``place``: where to serve them: a port of 127.0.0.1, 0 for a free one, or ``HOST:PORT``; None serves nothing;
-    ``file``: is written whole after every change; None writes nothing.
+    The file is written whole after every change.
     """
 
     def __init__(self, place: str | None = None, file: str | None = None) -> None:
-        self._file = file
-        self.port: int | None = None
-        self._server: Any = None
-        self._registry: Any = None
-        if place is None and file is None:
+        self.shown = Exposition(place, file)
+        registry = self._registry = self.shown.registry
+        if registry is None:
             return
-        try:
-            import prometheus_client as prometheus
-        except ImportError:
-            raise InputError("metrics need prometheus-client: pip install 'dtoss[serve]'") from None
-        registry = self._registry = prometheus.CollectorRegistry()
+        import prometheus_client as prometheus
 
         def gauge(name: str, text: str, *labels: str) -> Any:
             return prometheus.Gauge(f"dtoss_{name}", text, labels, registry=registry)
@@ -74,38 +65,7 @@ class Metrics:
         self._waiting = gauge("files_waiting", "Files that have arrived and are not whole yet.")
         self._gone = counter("files_done", "Files that were deleted or moved after they were read.")
         self._refused = counter("files_refused", "Files that could not be read as the others are, and were set aside.")
-        if place is not None:
-            self._serve(prometheus, place)
-        self.write()
-
-    def _serve(self, prometheus: Any, place: str) -> None:
-        host, _, port = place.rpartition(":")
-        host = host.strip("[]") or LOOPBACK
-        if not re.fullmatch("[0-9]{1,5}", port):
-            raise InputError(f"metrics are served on PORT or HOST:PORT, such as 9108 or 0.0.0.0:9108, not on {place!r}")
-        try:
-            self._server, _ = prometheus.start_http_server(int(port), addr=host, registry=self._registry)
-        except (OSError, OverflowError) as error:
-            raise InputError(f"metrics cannot be served on port {port} of {host}: {error}") from None
-        self.port = self._server.server_port
-
-    def close(self) -> None:
-        """Serve no longer."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
-
-    def write(self) -> None:
-        """Write the file, whole."""
-        if self._file is None:
-            return
-        from prometheus_client import write_to_textfile
-
-        try:
-            write_to_textfile(self._file, self._registry)
-        except OSError as error:
-            raise InputError(f"metrics cannot be written to {self._file}: {error.strerror or error}") from None
+        self.shown.write()
 
     def committed(self, manifest: Mapping[str, Any], staleness: float | None) -> None:
         """Take over what the manifest of a new snapshot says.

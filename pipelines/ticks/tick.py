@@ -145,7 +145,7 @@ def _dispose(loop: Steady, found: Arrivals) -> None:
 def write_metrics(loop: Steady) -> None:
     """Write the file of metrics; a disk that is full is no reason to stop."""
     try:
-        loop.listeners.metrics.write()
+        loop.listeners.metrics.shown.write()
     except InputError as error:
         loop.listeners.warn(str(error))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -12,6 +13,7 @@ from pipelines.command.terminal.options import Json, Store
 from pipelines.command.terminal.secret_file import read_secret
 from pipelines.command.watch.events_command import Choice
 from pipelines.command.watch.watch_options import WatchName
+from pipelines.loop.exposition import Exposition, Numbers
 from pipelines.options.said_amounts import duration
 
 if TYPE_CHECKING:
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 
 SECRET = "DTOSS_DELIVER_SECRET"
 """The variable that holds what a secret file may."""
+_COUNTS = {
+    "events": "Events that were taken.",
+    "batches": "Batches that were taken.",
+    "failed": "Tries that failed.",
+    "dead": "Events that were set aside.",
+}
+_GAUGES = {"behind": "Batches of the watch that the reader has yet to read."}
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ def deliver(
     receiver: Receiver,
     choice: Choice,
     taking: Taking,
+    numbers: Numbers,
     watch: WatchName = "default",
     as_json: Json = False,
 ) -> None:
@@ -73,30 +83,42 @@ def deliver(
     from dtoss.client.endpoint import Access
     from dtoss.watch.events.consumer import Share
     from dtoss.watch.events.cursor import Cursor
-    from dtoss.watch.events.readers import Filter
+    from dtoss.watch.events.readers import Filter, cursor_of_reader
+    from dtoss.watch.events.watch_document import head_of
     from dtoss.watch.targets.target import target_at
     from dtoss.watch.watch_folder import Home
     from pipelines.command.watch.deliver_events import How, hand_on
-    from pipelines.command.watch.hand_batches import Trying
+    from pipelines.command.watch.hand_batches import Counts, Trying
 
     if receiver.timeout is None or receiver.timeout <= 0:
         raise ValueError("--timeout: a time above 0 is wanted, such as 30s")
     allowed = frozenset(host.lower().removesuffix(".") for host in receiver.allow_host or ())
     target = target_at(receiver.to, Access(read_secret(receiver.secret_file, SECRET), allowed, receiver.timeout))
-    hand_on(
-        Home(store, watch),
-        receiver.reader,
-        None if choice.after is None else Cursor.of(choice.after),
-        Filter.of(choice.subscription, choice.kind, choice.target),
-        Share() if choice.share is None else Share.said(choice.share),
-        How(
-            target,
-            batch=taking.batch or target.batch,
-            trying=Trying(taking.retries, taking.patience, taking.dead_letter),
-            tell=_say_json if as_json else _say,
-        ),
-        follow=not taking.once,
-    )
+    home, counts = Home(store, watch), Counts()
+
+    def facts() -> dict[str, float]:
+        head, cursor = head_of(home), cursor_of_reader(home, receiver.reader)
+        return counts.facts() | {"behind": 0 if head is None else head.number - (0 if cursor is None else cursor.batch)}
+
+    with closing(Exposition(numbers.metrics, numbers.metrics_file)) as shown:
+        shown.show("deliver", facts, _COUNTS, _GAUGES)
+        shown.write()
+        hand_on(
+            home,
+            receiver.reader,
+            None if choice.after is None else Cursor.of(choice.after),
+            Filter.of(choice.subscription, choice.kind, choice.target),
+            Share() if choice.share is None else Share.said(choice.share),
+            How(
+                target,
+                batch=taking.batch or target.batch,
+                trying=Trying(taking.retries, taking.patience, taking.dead_letter),
+                tell=_say_json if as_json else _say,
+                counts=counts,
+                changed=shown.write,
+            ),
+            follow=not taking.once,
+        )
 
 
 def _say(counts: Counts) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dtoss.errors import InputError, reason
 from dtoss.watch.events.consumer import Reading, Share, begin
@@ -40,6 +40,8 @@ class How:
     batch: int = USUAL_BATCH  # How many go to a target at a time, or are on their way
     trying: Trying = USUAL  # How often a target is handed the same ones again
     tell: Callable[[Counts], None] | None = None  # Is told now and then what has become of them; nobody when None
+    counts: Counts = field(default_factory=Counts)  # What has become of them, and who is called after each change
+    changed: Callable[[], None] = lambda: None
 
 
 def hand_on(
@@ -77,7 +79,7 @@ def hand_on(
             at = reading.cursor
         finish: Callable[[], None] = _nothing
         if reading is not None and target is not None:
-            handing = Handing(target, reading.reader.name, how.trying, stopping, how.tell)
+            handing = Handing(target, reading.reader.name, how.trying, stopping, how.tell, how.counts, how.changed)
             held.callback(target.close)
             if not _agree(reading, handing):
                 return

@@ -72,6 +72,7 @@ class Handing:
     stopping: Stopping  # Whether somebody has asked to end
     tell: Callable[[Counts], None] | None = None  # Is told what has become of events, now and then
     counts: Counts = field(default_factory=Counts)
+    changed: Callable[[], None] = lambda: None  # Is called after each change of these
 
     def __post_init__(self) -> None:
         dead = self.trying.dead_letter
@@ -106,6 +107,7 @@ class Handing:
             self.counts.events += lines.events
             self.counts.batches += 1
         self.counts.upto = str(lines.last)
+        self.changed()
         if self.trying.clock() - self._told >= TOLD_SECONDS:
             self.finish()
         return True
@@ -139,6 +141,7 @@ class Handing:
                 over = trying.patience is not None and now - self._away >= trying.patience
                 self._again = now + trying.pauses[1] if over else now
             self.counts.failed += 1
+            self.changed()
             pause = _HEARD_SECONDS if over else max(next(pauses), least)
             if not over and not self.stopping.asked:
                 warn(f"{self.target} {why}: {which}, attempt {attempt:,}{of}; again in {pause:.3g} s")

@@ -31,6 +31,7 @@ from pipelines.command.told_rows import MOST_REASONS, Told, tell_files
 from tests.dtoss.feeds.test_polled_url import document, serving
 from tests.dtoss.serve.served import Intake, running, town, until
 from tests.pipelines.command.test_put import ROW, TAKEN
+from tests.pipelines.loop.test_metrics import values
 
 REDIS = pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no Redis")
 
@@ -107,6 +108,16 @@ def test_entries_of_a_stream_are_rows(server, command, redis):
     assert "bad: row 3: latitude out of range" in ran.err
     assert pending(redis) == 0
     assert command.works("ingest", "--from", url, "--to", server.url, "--once").out == "no rows\n"
+
+
+def test_numbers_say_what_became_of_rows(server, command, tmp_path):
+    """In a file of Prometheus; a row that cannot be used is one that came."""
+    with serving(document(json.dumps([ROW, ROW | {"lat": 91}, ROW]).encode())) as (url, _):
+        words = ("ingest", "--from", url, "--to", server.url, "--once", "--metrics-file", tmp_path / "numbers")
+        command.works(*words)
+    found = {name: value for (name,), value in values((tmp_path / "numbers").read_text()).items()}
+    told = {"read_total": 3, "taken_total": 2, "late_total": 0, "unchanged_total": 0, "bad_total": 1, "seq": 2}
+    assert found == {f"dtoss_ingest_{name}": value for name, value in told.items()}
 
 
 @REDIS

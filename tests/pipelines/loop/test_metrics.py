@@ -48,7 +48,7 @@ def test_all_numbers_of_cycles(tmp_path):
     metrics.files(waiting=3, gone=2)
     metrics.files(gone=2)
     metrics.files(refused=3)
-    metrics.write()
+    metrics.shown.write()
     found = values(file.read_text())
     moment = found.pop(("dtoss_current_timestamp_seconds",))
     assert moment > 1.7e9
@@ -74,7 +74,7 @@ def test_a_full_build_and_an_empty_store(tmp_path):
     file = tmp_path / "dtoss.prom"
     metrics = Metrics(file=str(file))
     metrics.committed({**MANIFEST, "cycle": None, "objects": 0, "partitions": [{"objects": 0}] * 2}, None)
-    metrics.write()
+    metrics.shown.write()
     found = values(file.read_text())
     assert found["dtoss_pivots_kept",] == 0
     assert found["dtoss_updated_total",] == 0
@@ -86,12 +86,12 @@ def test_the_port_is_one_of_this_machine():
     try:
         metrics.committed(MANIFEST, 1.0)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://127.0.0.1:{metrics.port}/metrics", timeout=120) as answer:
+        with opener.open(f"http://127.0.0.1:{metrics.shown.port}/metrics", timeout=120) as answer:
             assert values(answer.read().decode())["dtoss_objects",] == 40
-        with pytest.raises(InputError, match=rf"cannot be served on port {metrics.port} of 127\.0\.0\.1"):
-            Metrics(str(metrics.port))
+        with pytest.raises(InputError, match=rf"cannot be served on port {metrics.shown.port} of 127\.0\.0\.1"):
+            Metrics(str(metrics.shown.port))
     finally:
-        metrics.close()
+        metrics.shown.close()
 
 
 def test_nothing_is_loaded_where_nobody_asks(monkeypatch):
@@ -102,8 +102,8 @@ def test_nothing_is_loaded_where_nobody_asks(monkeypatch):
     metrics.skipped()
     metrics.started()
     metrics.files(1, 1)
-    metrics.write()
-    metrics.close()
+    metrics.shown.write()
+    metrics.shown.close()
     with pytest.raises(InputError, match=r"pip install 'dtoss\[serve\]'"):
         Metrics("0")
 

@@ -31,6 +31,7 @@ from pipelines.loop.stopping import Stopping
 from tests.dtoss.watch.events.made import HOUR, START, batch_of, event
 from tests.dtoss.watch.targets.batches import ids as ids_of
 from tests.dtoss.watch.targets.receiver import SECRET, answer, raw, receiving
+from tests.pipelines.loop.test_metrics import values
 
 ROOT = Path(__file__).parents[4]
 AT_ONCE = (0.0, 0.0)
@@ -257,6 +258,24 @@ def newest(home):
 
 def lines_of(path):
     return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+def test_numbers_say_how_far_a_reader_is_behind(home, every, tmp_path, command):
+    """Those of a file of Prometheus, while nobody listens and afterwards."""
+    words = ("deliver", "--store", home.store, "--as", "me", "--once", "--metrics-file", tmp_path / "numbers", "--to")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        away = f"redis://127.0.0.1:{free.getsockname()[1]}/0?stream=s"
+    assert command(*words, away, "--patience", "1ms").code == 1
+    found = values((tmp_path / "numbers").read_text())
+    assert found.pop(("dtoss_deliver_failed_total",)) > 0
+    assert found == {(f"dtoss_deliver_{name}",): 0 for name in ("events_total", "batches_total", "dead_total")} | {
+        ("dtoss_deliver_behind",): 3
+    }
+    command.works(*words, f"file://{tmp_path}/events", "--batch", "10")
+    found = values((tmp_path / "numbers").read_text())
+    assert (found["dtoss_deliver_events_total",], found["dtoss_deliver_batches_total",]) == (len(every), 3)
+    assert found["dtoss_deliver_behind",] == 0
 
 
 def test_a_subscription_names_where_its_events_go(tmp_path, command):
