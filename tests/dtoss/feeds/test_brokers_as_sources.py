@@ -10,16 +10,15 @@ from dtoss.client.endpoint import Access
 from dtoss.client.http_connections import Later
 from dtoss.errors import InputError
 from dtoss.feeds.feed import feed_at
-from tests.dtoss.watch.targets.servers import free_port, program
+from tests.dtoss.watch.targets.servers import free_port, mosquitto_words, program
 
 
 @pytest.fixture(scope="module")
 def mqtt(tmp_path_factory):
     """The port of a broker that keeps messages for who is away, and what sends some."""
     paho = pytest.importorskip("paho.mqtt.client")
-    port, config = free_port(), tmp_path_factory.mktemp("mqtt") / "config"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
-    with program(["mosquitto", "-c", str(config)], port):
+    port = free_port()
+    with program(mosquitto_words(port, tmp_path_factory.mktemp("mqtt")), port):
         client = paho.Client(paho.CallbackAPIVersion.VERSION2, "sender")
         client.connect("127.0.0.1", port)
         client.loop_start()

@@ -44,8 +44,21 @@ def program(words, port):
 def redis_port():
     """The port of a Redis."""
     port = free_port()
-    with program(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", ""], port):
+    with program(redis_words(port), port):
         yield port
+
+
+def redis_words(port, folder=None):
+    """What starts a Redis; one with a folder has on its disk what it has acknowledged, and begins with that."""
+    words = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+    return words if folder is None else [*words, "--dir", str(folder), "--appendonly", "yes", "--appendfsync", "always"]
+
+
+def mosquitto_words(port, folder):
+    """What starts a broker of MQTT that keeps all for who is away."""
+    config = folder / "mosquitto.conf"
+    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
+    return ["mosquitto", "-c", str(config)]
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 ``python -m tests.pipelines.command.watch.deliver_kills 200`` kills so often. The receiver notes the name of each batch
 and the ids of its events, and may die, say no, or say nothing behind that. However often who is killed: all events are
 noted, in their order; a batch of one name has the same events each time; no event is in two batches; and what comes
-again is the last batch that came. A file and a stream of Redis have each event once.
+again is the last batch that came. A file and a stream of Redis have each event once: a Redis that is killed, too, which
+syncs what it acknowledges. A topic of MQTT has some of the last batch again.
 """
 
 from __future__ import annotations
@@ -18,28 +19,30 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import dtoss
 from dtoss.client.endpoint import Access
 from dtoss.errors import DtossError
+from dtoss.feeds.feed import feed_at
 from dtoss.snapshots.deferred_signals import set_handlers
 from dtoss.watch.events.consumer import Share
-from dtoss.watch.events.readers import Filter
+from dtoss.watch.events.cursor import Cursor
+from dtoss.watch.events.readers import Filter, cursor_of_reader
 from dtoss.watch.targets.target import target_at
 from dtoss.watch.watch_folder import Home
 from pipelines.command.watch.deliver_events import How, hand_on
 from pipelines.command.watch.hand_batches import Trying
 from tests.dtoss.watch.events.made import batch_of, event
 from tests.dtoss.watch.targets.receiver import SECRET
-from tests.dtoss.watch.targets.servers import redis_port
+from tests.dtoss.watch.targets.servers import free_port, mosquitto_words, program, redis_words
 from tests.ends import end_now
 
-WAYS = ("webhook", "file", "redis")
+WAYS = ("webhook", "file", "redis", "mqtt")
 WHO = ("deliverer", "receiver", "both", "deliverer asked")
 """Who is killed; one that is asked to end gets SIGTERM."""
 EACH, WINDOW = 11, 5
@@ -109,14 +112,62 @@ def receive(listening: socket.socket, notes: Path, seed: int) -> None:
     server.serve_forever()
 
 
-def killed(home: Home, way: str, notes: Path, kills: int, rng: random.Random, redis: Any) -> Counter[str]:
+class Broker:
+    """A program of others that takes events, and is killed."""
+
+    def __init__(self, words: list[str], port: int) -> None:
+        self.words, self.port, self._held = words, port, ExitStack()
+        self._held.enter_context(program(words, port))
+
+    def restart(self) -> None:
+        """Kill it, and start it anew."""
+        self._held.close()
+        self._held.enter_context(program(self.words, self.port))
+
+    def close(self) -> None:
+        """End it."""
+        self._held.close()
+
+
+def broker_of(way: str, folder: Path) -> Broker | None:
+    """A broker that takes events; None where none does."""
+    words = {"redis": redis_words, "mqtt": mosquitto_words}.get(way)
+    port = free_port()
+    return None if words is None else Broker(words(port, folder), port)
+
+
+def address_of(way: str, broker: Broker) -> str:
+    """Return where events go."""
+    return (
+        f"redis://127.0.0.1:{broker.port}/0?stream=fences"
+        if way == "redis"
+        else f"mqtt://127.0.0.1:{broker.port}/fences"
+    )
+
+
+def messages(way: str, broker: Broker) -> Iterator[str]:
+    """Yield the lines of events that a broker has, in the order in which they came."""
+    if way == "redis":
+        from redis import Redis
+
+        with Redis("127.0.0.1", broker.port, decode_responses=True) as client:
+            yield from (entry["event"] + "\n" for _, entry in client.xrange("fences"))
+        return
+    feed = feed_at(address_of(way, broker), Access())
+    while (batch := feed.take(1.0)) is not None:
+        yield from (one.decode().strip() + "\n" for one in batch.messages)
+        feed.acknowledge(batch)
+    feed.close()
+
+
+def killed(home: Home, way: str, notes: Path, kills: int, rng: random.Random, broker: Broker | None) -> Counter[str]:
     """Kill so many times, then deliver to the end; return who was killed how often."""
     count: Counter[str] = Counter()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         to = {"webhook": f"http://127.0.0.1:{port}/", "file": f"file://{notes}"}.get(way, "")
-        if redis is not None:
-            to = f"redis://127.0.0.1:{redis.connection_pool.connection_kwargs['port']}/0?stream=fences"
+        if broker is not None:
+            to = address_of(way, broker)
         access = Access(SECRET if way == "webhook" else None, frozenset(["127.0.0.1"]), 5.0)
 
         def deliver(follow):
@@ -139,13 +190,16 @@ def killed(home: Home, way: str, notes: Path, kills: int, rng: random.Random, re
         while count.total() < kills:
             start()
             told = len(notes.read_bytes().splitlines()) * (WINDOW if way == "webhook" else 1)
-            told = told if redis is None else redis.xlen("fences")
+            if broker is not None:
+                read = cursor_of_reader(home, "reader")
+                told = 0 if read is None else sum(Cursor.of(row["id"]) <= read for row in dtoss.events(home.store))
             if told + EACH > len(list(dtoss.events(home.store))):  # there is always something under way
                 batch_of(home, [[], [event(f"s{row % 3}", "enter", row) for row in range(EACH)]])
             time.sleep(rng.uniform(0.0, LONGEST_SECONDS))
-            who = rng.choice(WHO if way == "webhook" else (WHO[0], WHO[3]))
+            # a mosquitto that is killed loses what it has acknowledged
+            who = rng.choice(WHO if way in ("webhook", "redis") else (WHO[0], WHO[3]))
             if who in ("receiver", "both"):
-                end("receiver", signal.SIGKILL)
+                end("receiver", signal.SIGKILL) if broker is None else broker.restart()
             if who != "receiver":
                 end("deliverer", signal.SIGTERM if who == WHO[3] else signal.SIGKILL)
             count[who] += 1
@@ -162,6 +216,13 @@ def check(home: Home, way: str, notes: Path) -> int:
     """Hold what was noted to all events; return how many batches were noted more than once."""
     every = [row["id"] for row in dtoss.events(home.store)]
     lines = [json.loads(line) for line in notes.read_text().splitlines()]
+    if way == "mqtt":
+        ids, last = [line["id"] for line in lines], 0
+        assert list(dict.fromkeys(ids)) == every, "not in order, or not all"
+        for at in map(every.index, ids):
+            assert at > last - WINDOW, "more than the last batch came again"
+            last = max(last, at)
+        return len(ids) - len(every)
     if way != "webhook":
         assert [line["id"] for line in lines] == every, "not in order, not all, or some twice"
         return 0
@@ -178,16 +239,16 @@ def round_of(folder: Path, way: str, kills: int, seed: int) -> tuple[Counter[str
     home, notes = Home(str(folder / "store")), folder / "notes"
     notes.touch()
     batch_of(home, [[], [event("s", "enter", row) for row in range(EACH)]])
-    with ExitStack() as held:
-        redis = None
-        if way == "redis":
-            from redis import Redis
-
-            redis = Redis("127.0.0.1", held.enter_context(redis_port()), decode_responses=True)
-        count = killed(home, way, notes, kills, random.Random(seed), redis)
-        if redis is not None:
-            notes.write_text("".join(entry["event"] + "\n" for _, entry in redis.xrange("fences")))
-            redis.close()
+    broker = broker_of(way, folder)
+    try:
+        if way == "mqtt":
+            list(messages(way, broker))  # from now on it keeps them
+        count = killed(home, way, notes, kills, random.Random(seed), broker)
+        if broker is not None:
+            notes.write_text("".join(messages(way, broker)))
+    finally:
+        if broker is not None:
+            broker.close()
     again = check(home, way, notes)
     return count, len(list(dtoss.events(home.store))), again
 
