@@ -169,13 +169,13 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         walls = {module: sum(row[2] for row in rows.values()) for module, rows in kept_seconds().items()}
         module_of = {item: item.nodeid.partition("::")[0] for item in items}
-        items.sort(key=lambda item: (not needs_spark(module_of[item]), -walls.get(module_of[item], 0.0)))
+        items.sort(key=lambda item: (not takes("spark", module_of[item]), -walls.get(module_of[item], 0.0)))
 
 
 @cache
-def needs_spark(module):
-    """Return whether a test or fixture of a module takes the session."""
-    return re.search(r"def \w+\((?:[^)]*, )?spark[,)]", (HERE.parent / module).read_text()) is not None
+def takes(fixture, module):
+    """Return whether a test or fixture of a module takes a fixture."""
+    return re.search(rf"def \w+\((?:[^)]*, )?{fixture}[,)]", (HERE.parent / module).read_text()) is not None
 
 
 @cache
@@ -200,14 +200,15 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """A free process takes the next module; all with Spark are one, so that one session is started, and all that read
-    our sources, so that they are parsed once."""
+    """A free process takes the next module; all with Spark are one, so that one session is started, all of a browser,
+    and all that read our sources, so that they are parsed once."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneSpark(LoadFileScheduling):
         def _split_scope(self, nodeid):
             module = nodeid.partition("::")[0]
-            return "spark" if needs_spark(module) else "sources" if reads_sources(HERE.parent / module) else module
+            one = next((fixture for fixture in ("spark", "driver") if takes(fixture, module)), None)
+            return one or ("sources" if reads_sources(HERE.parent / module) else module)
 
     return OneSpark(config, log)
 
