@@ -1,6 +1,6 @@
 """Races and kills that everything passes which commits through a chain: see :class:`User`, and join :data:`USERS`.
 
-Also a script: ``python -m tests.dtoss.commits.races race USER PLACE WRITERS COMMITS``, see :func:`main`.
+Also a script: ``python -m tests.dtoss.commits.races "race USER PLACE WRITERS COMMITS"``, see :func:`main`.
 """
 
 from __future__ import annotations
@@ -313,19 +313,18 @@ def _steps(user: User, place: str) -> int:
     return Forked(counted).told()["steps"]
 
 
-def script(*arguments: Any) -> dict[str, int]:
-    """Run :func:`main` in a process of its own, and return what it prints."""
-    command = [sys.executable, "-m", "tests.dtoss.commits.races", *map(str, arguments)]
+def script(*jobs: tuple[Any, ...]) -> list[dict[str, int]]:
+    """Run :func:`main` in a process of its own, and return what each job tells."""
+    command = [sys.executable, "-m", "tests.dtoss.commits.races", *[" ".join(map(str, job)) for job in jobs]]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, int] = json.loads(done.stdout)
-    return found
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def main(arguments: list[str]) -> None:
-    """Run ``race USER PLACE WRITERS COMMITS`` or ``kills USER PLACE COUNT SEED``."""
-    kind, name, place, *numbers = arguments
-    print(json.dumps((race if kind == "race" else kills)(name, place, *map(int, numbers))))
+def main(jobs: list[str]) -> None:
+    """Do each ``race USER PLACE WRITERS COMMITS`` or ``kills USER PLACE COUNT SEED``; print a line of it."""
+    for kind, name, place, *numbers in map(str.split, jobs):
+        print(json.dumps((race if kind == "race" else kills)(name, place, *map(int, numbers))), flush=True)
 
 
 if __name__ == "__main__":
