@@ -18,7 +18,7 @@ from bench.ceps.instances import mediums
 from bench.experiments.results import Results, Row, grid, point
 
 SIZES = {
-    "smoke": (("gow",), (0.01,), (0.0,), 1, 2, 200),
+    "smoke": (("gow",), (0.01,), (0.0,), 1, 2, 50),
     "here": (("gow",), (0.01, 0.05, 0.1), (0.0, 0.5, 1.0), 2, 30, 500),
     "full": (("gow", "cos-s hs100"), (0.01, 0.05, 0.1), (0.0, 0.5, 1.0), 3, 30, 500),
 }

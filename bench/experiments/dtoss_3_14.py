@@ -22,7 +22,7 @@ from datasets.fleet import fleet_at
 from pipelines.cycle import cycle
 from pipelines.rebuild import rebuild
 
-SIZES = {"smoke": (2_000, 4, 3), "here": (100_000, 32, 25), "full": (1_000_000, 32, 25)}
+SIZES = {"smoke": (500, 4, 2), "here": (100_000, 32, 25), "full": (1_000_000, 32, 25)}
 WORLDS = {"steady": 0.0, "gathering": 0.02}
 """Share of all taxis that go to one city each minute."""
 POLICIES = {"never": "keep", "always": "balanced", "auto": "auto"}

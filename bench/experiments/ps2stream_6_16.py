@@ -41,7 +41,7 @@ ADJUSTING: dict[str, dict[str, Any]] = {
 }
 """Ways to adjust, and how PS2Stream differs in them."""
 SIZES: dict[str, Any] = {
-    "smoke": (500, 200, ("Q3",), (8,), 5, CHOICES[:3], ("none", "paper, both", "ours"), 1_000),
+    "smoke": (200, 100, ("Q3",), (8,), 5, CHOICES[:3], ("none", "paper, both", "ours"), 500),
     "here": (50_000, 20_000, ("Q1", "Q2", "Q3", "wide"), (4, 8, 16, 24), 60, CHOICES, tuple(ADJUSTING), 1_000_000),
     "full": (50_000, 20_000, ("Q1", "Q2", "Q3", "wide"), (4, 8, 16, 24), 60, CHOICES, tuple(ADJUSTING), 1_000_000),
 }

@@ -24,7 +24,7 @@ from ceps.strategies import strategy_of
 
 QUERIES = (25_000, 50_000, 100_000, 200_000)
 SIZES = {
-    "smoke": ((2_000,), ("step",), 8, 2_000, 4, 1),
+    "smoke": ((500,), ("step",), 4, 500, 2, 1),
     "here": (QUERIES, tuple(HEATS), 60, 30_000, 15, 20),
     "full": (QUERIES, tuple(HEATS), 60, 30_000, 15, 20),
 }

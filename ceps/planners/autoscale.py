@@ -96,8 +96,9 @@ def _simulate(problem: Problem, cells: int, fits: bool) -> Outcome:
             if load >= problem.rates[server.kind]:
                 _split(problem, server, at, now, fits, servers, account, charged)
         if now + 1 >= window:
-            _shrink(problem, servers, last, now)
-            _merge(problem, servers, gone, last, now, account, charged)
+            loads = _loads(problem, servers, last)
+            _shrink(problem, servers, loads, now)
+            _merge(problem, servers, gone, loads, now, account, charged)
     for server in servers:
         _retire(server, end)
     billed = _hours(problem, [*servers, *gone], end - slots, end)
@@ -173,9 +174,15 @@ def _part(problem: Problem, members: Ints) -> Problem:
     return replace(problem, columns=problem.columns[members], positions=problem.positions[members])
 
 
-def _shrink(problem: Problem, servers: list[_Server], last: Ints, now: int) -> None:
-    for server in servers:
-        used = problem.columns[np.ix_(server.members, last)].sum(axis=0).max(initial=0.0)
+def _loads(problem: Problem, servers: list[_Server], last: Ints) -> Floats:
+    """Load of each server in each of the last slots, float64 (servers, slots)."""
+    first = np.cumsum([0, *(len(server.members) for server in servers[:-1])])
+    columns = problem.columns[np.concatenate([server.members for server in servers])]
+    return np.asarray(np.add.reduceat(columns[:, last], first, axis=0))
+
+
+def _shrink(problem: Problem, servers: list[_Server], loads: Floats, now: int) -> None:
+    for server, used in zip(servers, loads.max(axis=1).tolist(), strict=True):
         if used >= 0.5 * problem.rates[server.kind]:
             continue
         size = problem.bytes[server.members].sum()
@@ -189,12 +196,11 @@ def _merge(
     problem: Problem,
     servers: list[_Server],
     gone: list[_Server],
-    last: Ints,
+    loads: Floats,
     now: int,
     account: _Account,
     charged: bool,
 ) -> None:
-    loads = np.array([problem.columns[np.ix_(server.members, last)].sum(axis=0) for server in servers])
     sizes = np.array([problem.bytes[server.members].sum() for server in servers])
     rates = problem.rates[[server.kind for server in servers]]
     room = problem.room[[server.kind for server in servers]]

@@ -51,13 +51,10 @@ def lines_across(part: Rectangle, counts: PointCounts, counters: QueryCounters |
     """
     start, stop = (part.top, part.bottom) if across_rows else (part.left, part.right)
     lines = np.arange(start + 1, stop)
-    before = part._replace(bottom=lines) if across_rows else part._replace(right=lines)  # type: ignore[arg-type]
-    behind = part._replace(top=lines) if across_rows else part._replace(left=lines)  # type: ignore[arg-type]
-    points = np.array([counts.within(*before), counts.within(*behind)], np.float64)
-    if counters is None:
-        return Lines(across_rows, start + 1, points, points)
-    asked = np.array([counters.overlapping(*before), counters.overlapping(*behind)])
-    return Lines(across_rows, start + 1, points, points * asked)
+    begin, end = np.array([np.full(len(lines), start), lines]), np.array([lines, np.full(len(lines), stop)])
+    both = (begin, part.left, end, part.right) if across_rows else (part.top, begin, part.bottom, end)
+    points = counts.within(*both).astype(np.float64)
+    return Lines(across_rows, start + 1, points, points if counters is None else points * counters.overlapping(*both))
 
 
 def searched(first: Floats, second: Floats) -> list[int]:
