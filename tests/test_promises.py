@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "promises.md").read_text()
@@ -17,27 +14,39 @@ SAID_ELSEWHERE = {"docs/README.md", "docs/commands.md", "docs/promises.md", "doc
 """Documents that promise nothing of their own."""
 
 
-@cache
-def functions(file):
-    """The test functions of a module, by name."""
-    tree = ast.parse((ROOT / file).read_text())
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+DECORATED = re.compile(r"((?:^.+\n)*)^def (test_\w+)\(", re.MULTILINE)
+"""A test, behind all that stands above it without an empty line between."""
+DEEP = re.compile(r"^@pytest\.mark\.deep\(", re.MULTILINE)
 
 
 @cache
-def deep_module(file):
-    """Whether all of a module is in the deep tier."""
-    return re.search(r"^pytestmark = .*\bdeep\(", (ROOT / file).read_text(), re.MULTILINE) is not None
+def marks_of(file):
+    """The decorators of each test of a module, by name; None where all of it is in the deep tier."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if re.search(r"^pytestmark = .*\bdeep\(", text, re.MULTILINE):
+        return None
+    return {name: marks for marks, name in DECORATED.findall(text)}
 
 
-@pytest.mark.parametrize(("promise", "test"), ROWS, ids=[re.sub(r"\W+", "_", row[0])[:60] for row in ROWS])
-def test_a_promise_has_a_test_that_is_always_run(promise, test):
+def broken(test):
+    """What is wrong with the test of a promise, or nothing."""
     file, _, name = test.strip("`").partition("::")
-    assert (ROOT / file).is_file(), f"{promise}: {file} is not there"
-    assert name in functions(file), f"{promise}: {name} is not in {file}"
-    marks = [ast.unparse(mark) for mark in functions(file)[name].decorator_list]
-    assert not [mark for mark in marks if mark.startswith("pytest.mark.deep(")], f"{promise}: {test} is deep"
-    assert not deep_module(file), f"{promise}: {file} is deep"
+    if not (ROOT / file).is_file():
+        return f"{file} is not there"
+    if marks_of(file) is None:
+        return f"{file} is deep"
+    if name not in marks_of(file):
+        return f"{name} is not in {file}"
+    return f"{test} is deep" if DEEP.search(marks_of(file)[name]) else ""
+
+
+def test_a_promise_has_a_test_that_is_always_run():
+    """A test is there, and neither it nor its module is deep; each of these is found."""
+    assert [f"{promise}: {broken(test)}" for promise, test in ROWS if broken(test)] == []
+    deep = "tests/test_reference.py::test_the_reference_has_every_module_and_no_warning"
+    nowhere, nobody = "tests/test_nowhere.py::test_a", "tests/test_promises.py::test_nobody"
+    assert [broken(test).rpartition(" ")[2] for test in (deep, nowhere)] == ["deep", "there"]
+    assert broken(nobody) == "test_nobody is not in tests/test_promises.py"
 
 
 def test_every_document_is_in_the_table_and_no_promise_stands_twice():
