@@ -212,6 +212,8 @@ def untyped(tree):
     found, waiting = [], list(tree.body)
     while waiting:
         node = waiting.pop()
+        if not isinstance(node, (ast.stmt, ast.match_case, ast.excepthandler)):
+            continue
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if any(ast.unparse(mark).startswith(KERNELS) for mark in node.decorator_list):
                 continue
@@ -245,7 +247,7 @@ def test_all_functions_but_kernels_have_types():
             for path, tree in trees(ROOT / package).items():
                 if path.parent.name != "compiled":
                     assert untyped(tree) == [], path.relative_to(ROOT)
-                assert shared_draws(tree) == [], path.relative_to(ROOT)
+                assert "random" not in path.read_text(encoding="utf-8") or shared_draws(tree) == [], path
     code = "@kernel\ndef a(x): pass\n@once\ndef b(x): pass\nclass C:\n def d(self) -> int: pass\ndef e(x: int): pass"
     assert untyped(ast.parse(code)) == ["e", "b"]
     code = "import random; random.random(); np.random.rand(3); a = np.random.default_rng(0); random.Random(1)"

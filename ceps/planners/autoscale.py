@@ -9,7 +9,6 @@ when it is over: what a server could not answer until then is overload.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -207,26 +206,21 @@ def _merge(
     peaks: list[float] = loads.max(axis=1).tolist()
     order = np.argsort(peaks, kind="stable").tolist()  # the least busy gives its data away first
     for giver in list(order):
-        for taker in _takers(order, giver, peaks):
-            together = loads[giver] + loads[taker]
-            if together.max() < rates[taker] and sizes[giver] + sizes[taker] <= room[taker]:
-                servers[taker].members = np.append(servers[taker].members, servers[giver].members)
-                loads[taker], sizes[taker] = together, sizes[giver] + sizes[taker]
-                peaks[taker] = float(together.max())
-                order.remove(giver)
-                if charged:
-                    account.moved += float(sizes[giver])
-                break
+        fits = ((loads[giver] + loads).max(axis=1) < rates) & (sizes[giver] + sizes <= room)
+        takers = [k for k in order if k != giver and fits[k]]
+        if takers:
+            taker = min(takers, key=lambda k: (-peaks[k], k))  # best fit: the busiest server that still has room
+            servers[taker].members = np.append(servers[taker].members, servers[giver].members)
+            loads[taker], sizes[taker] = loads[giver] + loads[taker], sizes[giver] + sizes[taker]
+            peaks[taker] = float(loads[taker].max())
+            order.remove(giver)
+            if charged:
+                account.moved += float(sizes[giver])
     for number in range(len(servers)):
         if number not in order:
             _retire(servers[number], now + 1)
             gone.append(servers[number])
     servers[:] = [servers[number] for number in sorted(order)]
-
-
-def _takers(order: list[int], giver: int, peaks: list[float]) -> Iterator[int]:
-    # Best fit: the busiest server that still has room.
-    yield from (k for k in sorted(order, key=lambda k: (-peaks[k], k)) if k != giver)
 
 
 def _rent(server: _Server, kind: int, now: int) -> None:

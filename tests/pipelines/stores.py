@@ -121,11 +121,11 @@ def brute(space, ids, positions, queries, ks, radii):
     for q, place in enumerate(space.vectors(np.ascontiguousarray(queries, dtype=float))):
         far = distance(vectors, place)
         order = np.lexsort((ids, far))
+        rows = [(q, *row) for row in zip(ids[order].tolist(), far[order].tolist(), strict=True)]
         for k in ks:
-            found["k", k] += [(q, ids[i].item(), far[i].item()) for i in order[:k]]
+            found["k", k] += rows[:k]
         for r in radii:
-            inside = order[: np.searchsorted(far[order], r, side="right")]
-            found["radius", r] += [(q, ids[i].item(), far[i].item()) for i in inside]
+            found["radius", r] += rows[: np.searchsorted(far[order], r, side="right")]
     return found
 
 

@@ -55,7 +55,14 @@ def radii_for(space, positions, queries):
     return sorted({0.0, distances[len(distances) // 300], distances[len(distances) // 20], 2.1e7})
 
 
-@pytest.mark.parametrize("name", MADE)
+UNLIKE = (
+    "uniform over the antimeridian", "hotspots", "fleet", "uniform plane", "antimeridian sphere", "poles sphere",
+    "point sphere", "grid plane",
+)  # fmt: skip
+LIKE = pytest.mark.deep("tests/dtoss/queries/test_worlds.py has all of these worlds, a level below")
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in UNLIKE else LIKE) for one in MADE])
 def test_generated_positions(name):
     """Every generator, on the sphere and in the plane; range, kNN and k = all; in many partitions, or in any number."""
     table = pa.Table.from_batches(list(MADE[name]()))
